@@ -1,0 +1,373 @@
+//! The traits that a plugin implements and the host sees.
+//!
+//! One type family per backend, like wgpu-hal's `Api`: [`Backend`] names the types, the other
+//! traits say what they do. Methods with a default body are optional; the default answers
+//! `Unsupported`, which the host passes on.
+//!
+//! Everything is `Send + Sync`: any method may be called from any thread, at the same time as any
+//! other. Methods do not block unless their doc says so.
+
+use crate::description::Description;
+use crate::error::{Error, ErrorCode, Result};
+use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
+use crate::request::{
+    Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, MemoryKind,
+    PoolTracker, PrefetchTarget, ProfileSection, Span, SymbolKind,
+};
+use crate::services::Services;
+use std::sync::Arc;
+
+/// The family of types that makes up a backend.
+pub trait Backend: Sized + 'static {
+    /// What a connected plugin offers.
+    type Platform: Platform<Self>;
+    /// An open device.
+    type Device: Device<Self>;
+    /// A loaded image.
+    type Module: Module<Self>;
+    /// A kernel of a module.
+    type Kernel: Send + Sync + 'static;
+    /// An in-order queue.
+    type Queue: Queue<Self>;
+    /// An event.
+    type Event: Event<Self>;
+}
+
+/// A backend that a library exports with [`export_plugin!`](crate::export_plugin).
+pub trait Plugin: Backend {
+    /// What the plugin says of itself: constant, so that it touches no driver, and also put into
+    /// the library's ELF note.
+    const DESCRIPTION: Description;
+
+    /// Looks for the driver and its devices. Having none is an ordinary answer. May block.
+    ///
+    /// # Errors
+    /// Only for what should not happen: a driver that is there but broken.
+    fn connect(services: Services) -> Result<Connected<Self::Platform>>;
+}
+
+/// How [`Plugin::connect`] ended.
+pub enum Connected<P> {
+    /// A platform with at least one device.
+    Platform(P),
+    /// The vendor's driver is not installed; the reason is for people.
+    NoDriver(String),
+    /// The driver has no device; the reason is for people.
+    NoDevice(String),
+}
+
+/// A connected platform.
+pub trait Platform<B: Backend>: Send + Sync + 'static {
+    /// Answers a query about the platform.
+    ///
+    /// # Errors
+    /// `Unimplemented` if there is no answer.
+    fn info(&self, query: PlatformInfo) -> Result<String>;
+
+    /// How many devices there are; fixed while the platform lives.
+    fn device_count(&self) -> u32;
+
+    /// Answers a query about a device without opening it. `index < device_count()`.
+    ///
+    /// # Errors
+    /// `Unimplemented` if the device has no answer.
+    fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue>;
+
+    /// Opens a device. `index < device_count()`. May block.
+    ///
+    /// # Errors
+    /// `BackendFailure` and `OutOfResources` of the driver.
+    fn open(&self, index: u32) -> Result<B::Device>;
+}
+
+/// An open device. The host has unloaded, destroyed and freed what is on it before it closes it.
+pub trait Device<B: Backend>: Send + Sync + 'static {
+    /// Whether [`Device::load`] would try this image; the reason if not.
+    ///
+    /// # Errors
+    /// None on account of a bad image: that is a refusal.
+    fn accepts(&self, image: &[u8]) -> Result<Acceptance>;
+
+    /// Allocates memory. `bytes` is at least 1 and `alignment` a power of two. May block.
+    ///
+    /// # Errors
+    /// `OutOfResources` if there is not enough, `Unsupported` for a kind or an alignment that the
+    /// device lacks.
+    fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64>;
+
+    /// Frees what [`Device::allocate`] returned. May block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not the address of a live allocation of this kind.
+    fn free(&self, kind: MemoryKind, address: u64) -> Result<()>;
+
+    /// Loads an image, without running its constructors. The bytes are the host's and stay in
+    /// place, unchanged, until the module was dropped. May block.
+    ///
+    /// # Errors
+    /// `InvalidBinary` for an image that is malformed or not for this device, `LinkFailure` for
+    /// undefined symbols, and those of the driver.
+    fn load(&self, image: ImageBytes) -> Result<B::Module>;
+
+    /// Makes a queue.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn create_queue(&self) -> Result<B::Queue>;
+
+    /// Makes an event, recorded nowhere; `timing` if its time will be asked for.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn create_event(&self, timing: bool) -> Result<B::Event>;
+
+    /// Closes the device; by default, drops it. May block.
+    ///
+    /// # Errors
+    /// Those of the driver; the device is gone all the same.
+    fn close(self) -> Result<()>
+    where
+        Self: Sized,
+    {
+        Ok(())
+    }
+
+    /// Page-locks host memory and answers the device's address for it. May block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if part of the range is pinned already.
+    fn pin(&self, _range: Span) -> Result<u64> {
+        Err(unsupported("pinning of host memory"))
+    }
+
+    /// Undoes [`Device::pin`] of the same address. May block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if nothing was pinned at this address.
+    fn unpin(&self, _address: u64) -> Result<()> {
+        Err(unsupported("pinning of host memory"))
+    }
+
+    /// Whether kernels of this device can reach memory of `peer`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn can_access(&self, _peer: &B::Device) -> Result<bool> {
+        Err(unsupported("peer access"))
+    }
+
+    /// Lets kernels of this device reach memory of `peer`; doing it again is no error. May block.
+    ///
+    /// # Errors
+    /// `Unsupported` if the devices cannot.
+    fn enable_access(&self, _peer: &B::Device) -> Result<()> {
+        Err(unsupported("peer access"))
+    }
+
+    /// The group size, in work-items, that keeps most of the device busy.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn optimal_group_items(&self, _kernel: &B::Kernel, _dynamic_shared_bytes: u64) -> Result<u32> {
+        Err(unsupported("occupancy questions"))
+    }
+
+    /// The most groups with which the kernel can run cooperatively.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn max_cooperative_groups(
+        &self,
+        _kernel: &B::Kernel,
+        _items: [u32; 3],
+        _dynamic_shared_bytes: u64,
+    ) -> Result<u32> {
+        Err(unsupported("occupancy questions"))
+    }
+}
+
+/// Answer of [`Device::accepts`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// `load` would try it.
+    Accepted,
+    /// `load` would refuse it, for this reason.
+    Refused(String),
+}
+
+/// A loaded image.
+pub trait Module<B: Backend>: Send + Sync + 'static {
+    /// Finds a kernel.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name, `SymbolKind` if it is a global.
+    fn kernel(&self, name: &str) -> Result<(Arc<B::Kernel>, KernelAttributes)>;
+
+    /// Finds a global variable.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name, `SymbolKind` if it is a kernel.
+    fn global(&self, name: &str) -> Result<GlobalAddress>;
+
+    /// Names every kernel and global, in any order.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
+
+    /// Runs the global constructors in priority order. Called once. Blocks.
+    ///
+    /// # Errors
+    /// `BackendFailure` if one fails.
+    fn run_constructors(&self) -> Result<()>;
+
+    /// Runs the global destructors in reverse order, all of them, also when one fails. Called at
+    /// most once, when no queue uses the module any more. Blocks.
+    ///
+    /// # Errors
+    /// `BackendFailure` with the first failure.
+    fn run_destructors(&self) -> Result<()>;
+
+    /// Unloads the image; by default, drops the module. May block.
+    ///
+    /// # Errors
+    /// Those of the driver; the module is gone all the same.
+    fn unload(self) -> Result<()>
+    where
+        Self: Sized,
+    {
+        Ok(())
+    }
+
+    /// Reads the memory-pool tracker, if the image has one. Blocks.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
+        Ok(None)
+    }
+
+    /// Reads the profile sections that the image has. Blocks.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn profile(&self) -> Result<Vec<ProfileSection>> {
+        Ok(Vec::new())
+    }
+}
+
+/// An in-order queue. Dropping it does not wait: what was queued still runs.
+pub trait Queue<B: Backend>: Send + Sync + 'static {
+    /// Queues a kernel of a module of this queue's device. The arguments' values are captured
+    /// during the call. Blocks only if `shape.wait`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `Unsupported` for what the kernel or the device cannot do. With
+    /// `shape.wait` also those of [`Queue::synchronize`].
+    fn launch(
+        &self,
+        kernel: &B::Kernel,
+        shape: &LaunchShape,
+        arguments: Arguments<'_>,
+    ) -> Result<()>;
+
+    /// Queues a copy. Blocks only if `copy.wait`.
+    ///
+    /// # Errors
+    /// Those of the driver. With `copy.wait` also those of [`Queue::synchronize`].
+    fn copy(&self, copy: &CopyRequest<'_, B::Device>) -> Result<()>;
+
+    /// Queues a fill of device memory; `destination.bytes()` is a multiple of the pattern's
+    /// length, which is at least 1. The pattern is captured during the call.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn fill(&self, destination: Span, pattern: &[u8]) -> Result<()>;
+
+    /// Queues a function of the program.
+    ///
+    /// # Errors
+    /// Those of the driver; the function is not called then.
+    fn host_function(&self, function: HostFunction) -> Result<()>;
+
+    /// Makes what is queued from now on wait for the event's last record.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn wait_event(&self, event: &B::Event) -> Result<()>;
+
+    /// Records the event at the queue's tail.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn record_event(&self, event: &B::Event) -> Result<()>;
+
+    /// Whether all that was queued is done.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn is_idle(&self) -> Result<bool>;
+
+    /// Blocks until all that was queued before the call is done.
+    ///
+    /// # Errors
+    /// The first error among that work that nobody was told of.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Queues a hint that memory will be used at `target`.
+    ///
+    /// # Errors
+    /// Those of the driver. Memory that cannot move is no error.
+    fn prefetch(&self, _range: Span, _target: PrefetchTarget) -> Result<()> {
+        Err(unsupported("prefetching"))
+    }
+}
+
+/// An event. Dropping it does not wait.
+pub trait Event<B: Backend>: Send + Sync + 'static {
+    /// Whether its last record was reached; also true if there was none.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn is_complete(&self) -> Result<bool>;
+
+    /// Blocks until it is complete.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Nanoseconds from this event to `end`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if one has no timing, `InvalidDevice` if they are of two devices,
+    /// `InvalidEvent` if one was not recorded or is not complete.
+    fn elapsed_ns(&self, end: &B::Event) -> Result<i64>;
+}
+
+/// The bytes of an image in the host's managed storage. They stay in place, unchanged, until
+/// after the module that was made from them was dropped.
+#[derive(Clone, Copy)]
+pub struct ImageBytes(&'static [u8]);
+
+impl ImageBytes {
+    /// Vouches for an image.
+    ///
+    /// # Safety
+    /// The bytes must not move, change or go away until the module that is loaded from them was
+    /// dropped, or its loading failed.
+    pub unsafe fn new(bytes: &[u8]) -> ImageBytes {
+        // SAFETY: the caller promises a life as long as the module's, which `get`'s borrow of
+        // `self` and the module's ownership of `self` keep to.
+        ImageBytes(unsafe { std::mem::transmute::<&[u8], &'static [u8]>(bytes) })
+    }
+
+    /// The bytes.
+    pub fn get(&self) -> &[u8] {
+        self.0
+    }
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::new(ErrorCode::Unsupported, format!("this backend has no {what}"))
+}

@@ -1,0 +1,144 @@
+//! What a plugin says of itself, and the ELF note that says it before any byte of it runs.
+
+use crate::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
+
+/// What a plugin says of itself. A constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The backend that it provides: "cuda", "host". Lower case letters, digits, `-` and `_`.
+    pub backend: &'static str,
+    /// What it is, for people.
+    pub name: &'static str,
+    /// The plugin's own version.
+    pub version: &'static str,
+    /// Who made it.
+    pub vendor: &'static str,
+    /// The image formats that it takes, separated by commas.
+    pub image_formats: &'static str,
+    /// The driver library that it wants, empty if none.
+    pub driver: &'static str,
+    /// The library may be closed after its platform was destroyed: it has left no threads and no
+    /// thread-local destructors. A plugin that links Rust's standard library cannot promise that.
+    pub unloadable: bool,
+}
+
+/// Name of the section that the note lies in.
+pub const NOTE_SECTION: &str = ".note.longshore";
+/// Owner of the note, with the NUL that the ELF format wants.
+pub const NOTE_OWNER: &[u8; 10] = b"Longshore\0";
+/// Type of the note.
+pub const NOTE_TYPE: u32 = 1;
+
+/// What a plugin's ELF note tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Major version of the interface that the plugin was built with.
+    pub interface_major: u32,
+    /// Minor version of the interface that the plugin was built with.
+    pub interface_minor: u32,
+    /// See [`Description::backend`].
+    pub backend: String,
+    /// See [`Description::image_formats`].
+    pub image_formats: String,
+    /// See [`Description::driver`].
+    pub driver: String,
+}
+
+impl Note {
+    /// Reads the descriptor of a note of owner [`NOTE_OWNER`] and type [`NOTE_TYPE`]: two
+    /// little-endian 32-bit numbers and three strings, each ended by NUL. `None` if it is not so.
+    pub fn parse(descriptor: &[u8]) -> Option<Note> {
+        let (major, rest) = descriptor.split_first_chunk::<4>()?;
+        let (minor, rest) = rest.split_first_chunk::<4>()?;
+        let mut strings = rest.split(|byte| *byte == 0);
+        let mut string = || String::from_utf8(strings.next()?.to_vec()).ok();
+        let (backend, image_formats, driver) = (string()?, string()?, string()?);
+        // The NUL that ends the third string makes a fourth piece.
+        strings.next()?;
+        Some(Note {
+            interface_major: u32::from_le_bytes(*major),
+            interface_minor: u32::from_le_bytes(*minor),
+            backend,
+            image_formats,
+            driver,
+        })
+    }
+}
+
+const NOTE_HEADER: usize = 12 + 12;
+
+/// Bytes of the whole note: header, owner padded to 4, descriptor padded to 4.
+pub const fn note_bytes(description: &Description) -> usize {
+    NOTE_HEADER + descriptor_bytes(description).next_multiple_of(4)
+}
+
+const fn descriptor_bytes(description: &Description) -> usize {
+    8 + description.backend.len() + description.image_formats.len() + description.driver.len() + 3
+}
+
+/// Writes the whole note; `N` is [`note_bytes`].
+pub const fn encode_note<const N: usize>(description: &Description) -> [u8; N] {
+    let mut note = [0; N];
+    let mut at = 0;
+    at = put(&mut note, at, &(NOTE_OWNER.len() as u32).to_le_bytes());
+    at = put(&mut note, at, &(descriptor_bytes(description) as u32).to_le_bytes());
+    at = put(&mut note, at, &NOTE_TYPE.to_le_bytes());
+    put(&mut note, at, NOTE_OWNER);
+    at = NOTE_HEADER;
+    at = put(&mut note, at, &INTERFACE_MAJOR.to_le_bytes());
+    at = put(&mut note, at, &INTERFACE_MINOR.to_le_bytes());
+    at = put(&mut note, at, description.backend.as_bytes()) + 1;
+    at = put(&mut note, at, description.image_formats.as_bytes()) + 1;
+    put(&mut note, at, description.driver.as_bytes());
+    note
+}
+
+const fn put<const N: usize>(note: &mut [u8; N], at: usize, bytes: &[u8]) -> usize {
+    let mut i = 0;
+    while i < bytes.len() {
+        note[at + i] = bytes[i];
+        i += 1;
+    }
+    at + bytes.len()
+}
+
+/// A note as it lies in the library: aligned to 4, as its section must be.
+#[repr(C, align(4))]
+pub struct AlignedNote<const N: usize>(pub [u8; N]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTION: Description = Description {
+        backend: "toy",
+        name: "Toy",
+        version: "1",
+        vendor: "Us",
+        image_formats: "elf-so,ops",
+        driver: "libtoy.so.1",
+        unloadable: true,
+    };
+
+    #[test]
+    fn a_note_reads_back_what_was_written() {
+        const N: usize = note_bytes(&DESCRIPTION);
+        let note: [u8; N] = encode_note(&DESCRIPTION);
+        let bytes = u32::from_le_bytes([note[4], note[5], note[6], note[7]]) as usize;
+        let read = Note::parse(&note[NOTE_HEADER..NOTE_HEADER + bytes]).unwrap();
+        assert_eq!(read.backend, "toy");
+        assert_eq!(read.image_formats, "elf-so,ops");
+        assert_eq!(read.driver, "libtoy.so.1");
+        assert_eq!(read.interface_major, INTERFACE_MAJOR);
+    }
+
+    #[test]
+    fn every_truncated_note_is_refused() {
+        const N: usize = note_bytes(&DESCRIPTION);
+        let note: [u8; N] = encode_note(&DESCRIPTION);
+        let whole = NOTE_HEADER + descriptor_bytes(&DESCRIPTION);
+        for end in NOTE_HEADER..whole {
+            assert_eq!(Note::parse(&note[NOTE_HEADER..end]), None, "cut at {end}");
+        }
+    }
+}

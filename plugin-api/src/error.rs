@@ -1,0 +1,215 @@
+//! Errors: a code of LLVM's `ol_errc_t` and a message.
+
+use std::fmt;
+
+/// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// None of the others, or a code that this version does not know.
+    Unknown = 1,
+    /// A file, pipe or process of the host could not be used.
+    HostIo = 2,
+    /// The image is malformed, truncated, or of a format or architecture that the device lacks.
+    InvalidBinary = 3,
+    /// A pointer was null that must not be.
+    InvalidNullPointer = 4,
+    /// An argument does not fit the call.
+    InvalidArgument = 5,
+    /// There is no such name, file, device or allocation.
+    NotFound = 6,
+    /// Memory, descriptors or another resource ran out.
+    OutOfResources = 7,
+    /// A size is zero, too large, or not a multiple of what it must be.
+    InvalidSize = 8,
+    /// A number is not one of the enumeration's.
+    InvalidEnumeration = 9,
+    /// A tool of the host (`ptxas`, `ld.lld`) is not installed.
+    HostToolNotFound = 10,
+    /// A value is out of range or cannot be parsed.
+    InvalidValue = 11,
+    /// Valid, but not built yet, or a query that the device does not answer.
+    Unimplemented = 12,
+    /// Valid, but this device or plugin cannot do it.
+    Unsupported = 13,
+    /// The device assembler failed.
+    AssembleFailure = 14,
+    /// The device compiler failed.
+    CompileFailure = 15,
+    /// The image could not be linked: undefined or duplicate symbols.
+    LinkFailure = 16,
+    /// The plugin, the driver or the device failed.
+    BackendFailure = 17,
+    /// The runtime is not initialised, or the object was closed before.
+    Uninitialized = 18,
+    /// A handle was null that must not be.
+    InvalidNullHandle = 19,
+    /// The platform does not exist or is not the right one.
+    InvalidPlatform = 20,
+    /// The device does not exist or is not the right one.
+    InvalidDevice = 21,
+    /// The queue does not exist or is not the right one.
+    InvalidQueue = 22,
+    /// The event does not exist, or is not the right one or in the right state.
+    InvalidEvent = 23,
+    /// The symbol is of the other kind.
+    SymbolKind = 24,
+}
+
+impl ErrorCode {
+    /// All codes, in order of their values.
+    pub const ALL: [ErrorCode; 24] = [
+        ErrorCode::Unknown,
+        ErrorCode::HostIo,
+        ErrorCode::InvalidBinary,
+        ErrorCode::InvalidNullPointer,
+        ErrorCode::InvalidArgument,
+        ErrorCode::NotFound,
+        ErrorCode::OutOfResources,
+        ErrorCode::InvalidSize,
+        ErrorCode::InvalidEnumeration,
+        ErrorCode::HostToolNotFound,
+        ErrorCode::InvalidValue,
+        ErrorCode::Unimplemented,
+        ErrorCode::Unsupported,
+        ErrorCode::AssembleFailure,
+        ErrorCode::CompileFailure,
+        ErrorCode::LinkFailure,
+        ErrorCode::BackendFailure,
+        ErrorCode::Uninitialized,
+        ErrorCode::InvalidNullHandle,
+        ErrorCode::InvalidPlatform,
+        ErrorCode::InvalidDevice,
+        ErrorCode::InvalidQueue,
+        ErrorCode::InvalidEvent,
+        ErrorCode::SymbolKind,
+    ];
+
+    /// The code with this value; [`ErrorCode::Unknown`] for a value that is not one.
+    pub fn from_raw(value: u32) -> ErrorCode {
+        (value as usize)
+            .checked_sub(1)
+            .and_then(|index| Self::ALL.get(index))
+            .copied()
+            .unwrap_or(ErrorCode::Unknown)
+    }
+
+    /// The name of LLVM's enumerator: `OL_ERRC_INVALID_SIZE`.
+    pub fn llvm_name(self) -> &'static str {
+        match self {
+            ErrorCode::Unknown => "OL_ERRC_UNKNOWN",
+            ErrorCode::HostIo => "OL_ERRC_HOST_IO",
+            ErrorCode::InvalidBinary => "OL_ERRC_INVALID_BINARY",
+            ErrorCode::InvalidNullPointer => "OL_ERRC_INVALID_NULL_POINTER",
+            ErrorCode::InvalidArgument => "OL_ERRC_INVALID_ARGUMENT",
+            ErrorCode::NotFound => "OL_ERRC_NOT_FOUND",
+            ErrorCode::OutOfResources => "OL_ERRC_OUT_OF_RESOURCES",
+            ErrorCode::InvalidSize => "OL_ERRC_INVALID_SIZE",
+            ErrorCode::InvalidEnumeration => "OL_ERRC_INVALID_ENUMERATION",
+            ErrorCode::HostToolNotFound => "OL_ERRC_HOST_TOOL_NOT_FOUND",
+            ErrorCode::InvalidValue => "OL_ERRC_INVALID_VALUE",
+            ErrorCode::Unimplemented => "OL_ERRC_UNIMPLEMENTED",
+            ErrorCode::Unsupported => "OL_ERRC_UNSUPPORTED",
+            ErrorCode::AssembleFailure => "OL_ERRC_ASSEMBLE_FAILURE",
+            ErrorCode::CompileFailure => "OL_ERRC_COMPILE_FAILURE",
+            ErrorCode::LinkFailure => "OL_ERRC_LINK_FAILURE",
+            ErrorCode::BackendFailure => "OL_ERRC_BACKEND_FAILURE",
+            ErrorCode::Uninitialized => "OL_ERRC_UNINITIALIZED",
+            ErrorCode::InvalidNullHandle => "OL_ERRC_INVALID_NULL_HANDLE",
+            ErrorCode::InvalidPlatform => "OL_ERRC_INVALID_PLATFORM",
+            ErrorCode::InvalidDevice => "OL_ERRC_INVALID_DEVICE",
+            ErrorCode::InvalidQueue => "OL_ERRC_INVALID_QUEUE",
+            ErrorCode::InvalidEvent => "OL_ERRC_INVALID_EVENT",
+            ErrorCode::SymbolKind => "OL_ERRC_SYMBOL_KIND",
+        }
+    }
+}
+
+/// A vendor's own error: what its API calls it and its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VendorError {
+    /// `CUDA_ERROR_OUT_OF_MEMORY`.
+    pub name: String,
+    /// The number that the vendor's call returned.
+    pub number: i64,
+}
+
+/// An error: a code and a message that names the object, the value that was wrong and what was
+/// expected, with the vendor's own error where there was one.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.describe())]
+pub struct Error(Box<ErrorFacts>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct ErrorFacts {
+    code: ErrorCode,
+    message: String,
+    vendor: Option<VendorError>,
+}
+
+/// The result of everything that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error without a vendor's part.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
+        Error(Box::new(ErrorFacts { code, message: message.into(), vendor: None }))
+    }
+
+    /// The same error with the vendor's name and number kept.
+    #[must_use]
+    pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
+        let name = name.into();
+        self.0.vendor = Some(VendorError { name, number });
+        self
+    }
+
+    /// The same error, its message preceded by what was being done: "loading 'k.so': ...".
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Error {
+        self.0.message = format!("{doing}: {}", self.0.message);
+        self
+    }
+
+    /// The code.
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// The message alone.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The vendor's own error, if there was one.
+    pub fn vendor(&self) -> Option<&VendorError> {
+        self.0.vendor.as_ref()
+    }
+
+    fn describe(&self) -> String {
+        match &self.0.vendor {
+            Some(vendor) => format!("{} [{} {}]", self.0.message, vendor.name, vendor.number),
+            None => self.0.message.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.code, self.describe())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_survive_the_trip_through_their_numbers() {
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::from_raw(code as u32), code);
+        }
+        assert_eq!(ErrorCode::from_raw(0), ErrorCode::Unknown);
+        assert_eq!(ErrorCode::from_raw(25), ErrorCode::Unknown);
+    }
+}

@@ -1,0 +1,322 @@
+//! Information queries and the types of their answers.
+
+use crate::error::{Error, ErrorCode, Result};
+
+/// What type the answer of a device query has, as bytes written to the sink (little endian).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoType {
+    /// UTF-8 without NUL.
+    Text,
+    /// One byte, 0 or 1.
+    Bool,
+    /// 4 bytes.
+    U32,
+    /// 8 bytes.
+    U64,
+    /// Three times 4 bytes: x, y, z.
+    Dimensions,
+    /// 16 bytes.
+    Uuid,
+}
+
+/// The answer to a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InfoValue {
+    /// A string.
+    Text(String),
+    /// Yes or no.
+    Bool(bool),
+    /// A 32-bit number, also for enumerations and sets of flags.
+    U32(u32),
+    /// A 64-bit number.
+    U64(u64),
+    /// A number for each of x, y and z.
+    Dimensions([u32; 3]),
+    /// A UUID.
+    Uuid([u8; 16]),
+}
+
+macro_rules! device_info {
+    ($($(#[$doc:meta])* $name:ident = $value:literal, $kind:ident;)*) => {
+        /// A query about a device. Values below 0x1000 are those of LLVM's `ol_device_info_t`
+        /// (without `PLATFORM`, which the host answers itself); the others are Longshore's own.
+        #[repr(u32)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DeviceInfo { $($(#[$doc])* $name = $value,)* }
+
+        impl DeviceInfo {
+            /// Every query that this version knows.
+            pub const ALL: &[DeviceInfo] = &[$(DeviceInfo::$name,)*];
+
+            /// The type of the answer.
+            pub fn value_type(self) -> InfoType {
+                match self { $(DeviceInfo::$name => InfoType::$kind,)* }
+            }
+        }
+    };
+}
+
+device_info! {
+    /// A `DeviceType`.
+    Type = 0, U32;
+    /// Device name.
+    Name = 2, Text;
+    /// The name under which it is sold.
+    ProductName = 3, Text;
+    /// Unique: "<backend>-<uuid or index>".
+    Uid = 4, Text;
+    /// Vendor.
+    Vendor = 5, Text;
+    /// Driver version.
+    DriverVersion = 6, Text;
+    /// Most work-items in a group.
+    MaxWorkGroupSize = 7, U32;
+    /// Most work-items of a group in each dimension.
+    MaxWorkGroupSizePerDimension = 8, Dimensions;
+    /// Most work-items in a launch.
+    MaxWorkSize = 9, U32;
+    /// Most work-items of a launch in each dimension.
+    MaxWorkSizePerDimension = 10, Dimensions;
+    /// The vendor's number, assigned by PCI-SIG.
+    VendorId = 11, U32;
+    /// Compute units that work in parallel.
+    NumComputeUnits = 12, U32;
+    /// Highest clock in MHz.
+    MaxClockFrequency = 13, U32;
+    /// Memory clock in MHz.
+    MemoryClockRate = 14, U32;
+    /// Bits of a device address.
+    AddressBits = 15, U32;
+    /// Largest allocation in bytes.
+    MaxMemAllocSize = 16, U64;
+    /// Device memory in bytes.
+    GlobalMemSize = 17, U64;
+    /// Most shared memory of a group in bytes.
+    WorkGroupLocalMemSize = 18, U64;
+    /// Single precision: `FpCapability` bits.
+    SingleFpConfig = 19, U32;
+    /// Double precision: `FpCapability` bits.
+    DoubleFpConfig = 20, U32;
+    /// Half precision: `FpCapability` bits.
+    HalfFpConfig = 21, U32;
+    /// Native vector width for 8-bit integers, in elements.
+    NativeVectorWidthChar = 22, U32;
+    /// Native vector width for 16-bit integers, in elements.
+    NativeVectorWidthShort = 23, U32;
+    /// Native vector width for 32-bit integers, in elements.
+    NativeVectorWidthInt = 24, U32;
+    /// Native vector width for 64-bit integers, in elements.
+    NativeVectorWidthLong = 25, U32;
+    /// Native vector width for single precision, in elements.
+    NativeVectorWidthFloat = 26, U32;
+    /// Native vector width for double precision, in elements.
+    NativeVectorWidthDouble = 27, U32;
+    /// Native vector width for half precision, in elements.
+    NativeVectorWidthHalf = 28, U32;
+    /// Has single precision.
+    SingleFpSupport = 29, Bool;
+    /// Has double precision.
+    DoubleFpSupport = 30, Bool;
+    /// Has half precision.
+    HalfFpSupport = 31, Bool;
+    /// Has cooperative launches.
+    CooperativeLaunchSupport = 32, Bool;
+    /// The vendor's UUID for this device.
+    Uuid = 0x1000, Uuid;
+    /// "0000:65:00.0".
+    PciAddress = 0x1001, Text;
+    /// What images are compiled for: "x86_64", "sm_90", "gfx942".
+    Architecture = 0x1002, Text;
+    /// Memory that is free now, in bytes. The one query whose answer changes.
+    FreeMemory = 0x1003, U64;
+    /// Anything else worth showing, one `name=value` per line.
+    Properties = 0x1004, Text;
+}
+
+/// A query about a platform, answered by text. Values are those of LLVM's `ol_platform_info_t`
+/// (without `BACKEND`, which the host answers itself).
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlatformInfo {
+    /// The platform's name: "CUDA", "x86_64".
+    Name = 0,
+    /// Its vendor.
+    VendorName = 1,
+    /// The version of its driver or runtime.
+    Version = 2,
+}
+
+impl PlatformInfo {
+    /// Every query.
+    pub const ALL: [PlatformInfo; 3] =
+        [PlatformInfo::Name, PlatformInfo::VendorName, PlatformInfo::Version];
+}
+
+/// What a device is. The values are those of LLVM's `ol_device_type_t`, with integrated GPUs as
+/// an addition.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceType {
+    /// A GPU with memory of its own.
+    Gpu = 2,
+    /// A CPU that is shown by a GPU interface, like lavapipe.
+    Cpu = 3,
+    /// The CPU that the program itself runs on.
+    Host = 4,
+    /// A GPU that shares the CPU's memory.
+    IntegratedGpu = 0x1000,
+}
+
+/// Bits of the floating-point queries; the values are those of LLVM's
+/// `ol_device_fp_capability_flag_t`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FpCapability {
+    /// Division and square root are correctly rounded.
+    CorrectlyRoundedDivideSqrt = 1,
+    /// Rounds to nearest.
+    RoundToNearest = 2,
+    /// Rounds to zero.
+    RoundToZero = 4,
+    /// Rounds to infinity.
+    RoundToInf = 8,
+    /// Has infinities and NaN.
+    InfNan = 16,
+    /// Has denormals.
+    Denorm = 32,
+    /// Has fused multiply-add.
+    Fma = 64,
+    /// Computed in software.
+    SoftFloat = 128,
+}
+
+impl DeviceInfo {
+    /// The query with this value.
+    ///
+    /// # Errors
+    /// `InvalidEnumeration` for a value that is no query.
+    pub fn from_raw(value: u32) -> Result<DeviceInfo> {
+        let found = Self::ALL.iter().find(|query| **query as u32 == value);
+        found.copied().ok_or_else(|| unknown("device", value))
+    }
+}
+
+impl PlatformInfo {
+    /// The query with this value.
+    ///
+    /// # Errors
+    /// `InvalidEnumeration` for a value that is no query.
+    pub fn from_raw(value: u32) -> Result<PlatformInfo> {
+        let found = Self::ALL.iter().find(|query| **query as u32 == value);
+        found.copied().ok_or_else(|| unknown("platform", value))
+    }
+}
+
+impl DeviceType {
+    /// The type with this value; unknown ones count as [`DeviceType::Gpu`].
+    pub fn from_raw(value: u32) -> DeviceType {
+        match value {
+            3 => DeviceType::Cpu,
+            4 => DeviceType::Host,
+            0x1000 => DeviceType::IntegratedGpu,
+            _ => DeviceType::Gpu,
+        }
+    }
+}
+
+impl InfoValue {
+    /// The answer as the bytes that cross the boundary.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            InfoValue::Text(text) => text.as_bytes().to_vec(),
+            InfoValue::Bool(value) => vec![u8::from(*value)],
+            InfoValue::U32(value) => value.to_le_bytes().to_vec(),
+            InfoValue::U64(value) => value.to_le_bytes().to_vec(),
+            InfoValue::Dimensions(xyz) => xyz.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            InfoValue::Uuid(bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// Reads back what [`InfoValue::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// `BackendFailure` if the bytes do not have the size of the type, or are not UTF-8.
+    pub fn from_bytes(kind: InfoType, bytes: &[u8]) -> Result<InfoValue> {
+        let value = match kind {
+            InfoType::Text => String::from_utf8(bytes.to_vec()).ok().map(InfoValue::Text),
+            InfoType::Bool => bytes.try_into().ok().map(|[b]: [u8; 1]| InfoValue::Bool(b != 0)),
+            InfoType::U32 => word(bytes).map(InfoValue::U32),
+            InfoType::U64 => bytes.try_into().ok().map(u64::from_le_bytes).map(InfoValue::U64),
+            InfoType::Dimensions => dimensions(bytes).map(InfoValue::Dimensions),
+            InfoType::Uuid => bytes.try_into().ok().map(InfoValue::Uuid),
+        };
+        value.ok_or_else(|| {
+            let size = bytes.len();
+            Error::new(
+                ErrorCode::BackendFailure,
+                format!("the plugin answered {size} bytes that are no {kind:?}"),
+            )
+        })
+    }
+
+    /// The number of a `U32`, `U64` or `Bool` answer.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            InfoValue::U32(value) => Some(u64::from(*value)),
+            InfoValue::U64(value) => Some(*value),
+            InfoValue::Bool(value) => Some(u64::from(*value)),
+            _ => None,
+        }
+    }
+
+    /// The string of a `Text` answer.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            InfoValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn dimensions(bytes: &[u8]) -> Option<[u32; 3]> {
+    let (words, []) = bytes.as_chunks::<4>() else {
+        return None;
+    };
+    let [x, y, z] = words else { return None };
+    Some([*x, *y, *z].map(u32::from_le_bytes))
+}
+
+fn unknown(what: &str, value: u32) -> Error {
+    Error::new(ErrorCode::InvalidEnumeration, format!("{value} is no {what} query"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_survive_the_trip_through_bytes() {
+        let values = [
+            (InfoType::Text, InfoValue::Text("größer".into())),
+            (InfoType::Bool, InfoValue::Bool(true)),
+            (InfoType::U32, InfoValue::U32(7)),
+            (InfoType::U64, InfoValue::U64(u64::MAX)),
+            (InfoType::Dimensions, InfoValue::Dimensions([1, 2, 3])),
+            (InfoType::Uuid, InfoValue::Uuid([9; 16])),
+        ];
+        for (kind, value) in values {
+            assert_eq!(InfoValue::from_bytes(kind, &value.to_bytes()), Ok(value));
+        }
+    }
+
+    #[test]
+    fn an_answer_of_the_wrong_size_is_the_backends_failure() {
+        let error = InfoValue::from_bytes(InfoType::U32, &[1, 2, 3]).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::BackendFailure);
+    }
+}

@@ -1,0 +1,121 @@
+//! The layout check between a host and a plugin that are both written in Rust.
+
+use abi_stable::StableAbi;
+use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
+use abi_stable::library::AbiHeader;
+use abi_stable::type_layout::TypeLayout;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// What a `layout` field points at: the header tells whether the rest can be read.
+#[repr(C)]
+struct RustLayout {
+    header: AbiHeader,
+    layout: &'static TypeLayout,
+}
+
+struct LayoutOf<T>(PhantomData<T>);
+
+impl<T: StableAbi> LayoutOf<T> {
+    const LAYOUT: &'static RustLayout = &RustLayout { header: AbiHeader::VALUE, layout: T::LAYOUT };
+}
+
+/// The `layout` field for a `T`.
+pub(crate) const fn layout_of<T: StableAbi>() -> *const c_void {
+    std::ptr::from_ref(LayoutOf::<T>::LAYOUT).cast()
+}
+
+/// Checks that the other side's `layout` of what we take to be a `T` is ours. `Err` holds the
+/// difference, for people. A null layout, of a plugin in another language, is taken on trust.
+///
+/// # Safety
+/// `layout` is null or was made by `layout_of` in some version of this crate.
+pub(crate) unsafe fn check_layout<T: StableAbi>(layout: *const c_void) -> Result<(), String> {
+    if layout.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the header is the first field in every version, and its layout is frozen.
+    let header = unsafe { &*layout.cast::<AbiHeader>() };
+    if !AbiHeader::VALUE.is_compatible(header) {
+        let AbiHeader { abi_major, abi_minor, .. } = *header;
+        let ours = AbiHeader::VALUE;
+        return Err(format!(
+            "its layouts are described by abi_stable {abi_major}.{abi_minor}, \
+             the host's by {}.{}",
+            ours.abi_major, ours.abi_minor
+        ));
+    }
+    // SAFETY: the same abi_stable on both sides, so the layout is one that we can read.
+    let theirs = unsafe { (*layout.cast::<RustLayout>()).layout };
+    // `abi_stable` wants the implementation's crate to be as new as the interface's. A table never
+    // changes, so either side may be the newer one.
+    check_layout_compatibility(T::LAYOUT, theirs)
+        .or_else(|error| check_layout_compatibility(theirs, T::LAYOUT).map_err(|_| error))
+        .map_err(|error| differences(&error.to_string()))
+}
+
+/// The differing parts of `abi_stable`'s report, which also prints both layouts whole.
+fn differences(report: &str) -> String {
+    let kept = report.split("error(s)").skip(1).map(str::trim).collect::<Vec<_>>().join("\n");
+    if kept.is_empty() { report.to_owned() } else { kept }
+}
+
+/// The layouts of everything that crosses the boundary, printed: what the golden file holds.
+pub fn describe_layouts() -> String {
+    use crate::abi::*;
+    fn one<T: StableAbi>(into: &mut String) {
+        let layout = T::LAYOUT;
+        into.push_str(&format!(
+            "{} size {} align {}\n",
+            layout.name(),
+            layout.size(),
+            layout.alignment()
+        ));
+        for field in layout.get_fields().into_iter().flatten() {
+            into.push_str(&format!("    {}: {}\n", field.name(), field_type(&field)));
+        }
+    }
+    let mut text = String::new();
+    macro_rules! all { ($($name:ty),* $(,)?) => { $( one::<$name>(&mut text); )* }; }
+    all!(
+        Text,
+        Bytes,
+        Sink,
+        ErrorObject,
+        SymbolVisitor,
+        ProfileVisitor,
+        KernelInfo,
+        GlobalInfo,
+        PoolTracker,
+        Launch,
+        CopyRequest,
+        Fill,
+        HostFunction,
+        TableRef,
+        Description,
+        Services,
+        Entry,
+        PlatformTable,
+        DeviceTable,
+        ModuleTable,
+        QueueTable,
+        EventTable,
+        PinningTable,
+        PeerTable,
+        PrefetchTable,
+        OccupancyTable,
+        InstrumentationTable,
+    );
+    text
+}
+
+fn field_type(field: &abi_stable::type_layout::TLField) -> String {
+    let functions = field.function_range();
+    if functions.is_empty() {
+        return field.full_type().to_string().trim().to_owned();
+    }
+    let printed = functions
+        .iter()
+        .map(|function| function.to_string().split_whitespace().collect::<Vec<_>>().join(" "));
+    printed.collect::<Vec<_>>().join("; ")
+}

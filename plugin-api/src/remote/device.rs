@@ -1,0 +1,163 @@
+//! Devices.
+
+use super::tables::Tables;
+use super::{Remote, RemoteEvent, RemoteKernel, RemoteModule, RemoteQueue};
+use super::{handed_out, lacks_table};
+use crate::abi::DeviceHandle;
+use crate::backend::{Acceptance, Device, ImageBytes};
+use crate::error::Result;
+use crate::raw::{bytes, collect, from_raw};
+use crate::request::{MemoryKind, Span};
+use std::sync::Arc;
+
+/// An open device of a plugin. Dropping it closes it.
+pub struct RemoteDevice {
+    handle: *mut DeviceHandle,
+    tables: Arc<Tables>,
+}
+
+// SAFETY: the interface promises that a device may be used from any thread.
+unsafe impl Send for RemoteDevice {}
+// SAFETY: as above.
+unsafe impl Sync for RemoteDevice {}
+
+impl RemoteDevice {
+    pub(super) fn new(handle: *mut DeviceHandle, tables: Arc<Tables>) -> RemoteDevice {
+        RemoteDevice { handle, tables }
+    }
+
+    pub(super) fn handle(&self) -> *mut DeviceHandle {
+        self.handle
+    }
+
+    /// Closes it, the first time.
+    fn close_handle(&mut self) -> Result<()> {
+        let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
+        if handle.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a live device, used no more.
+        unsafe { from_raw((self.tables.device.close)(handle)) }
+    }
+}
+
+impl Device<Remote> for RemoteDevice {
+    fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
+        let (mut accepted, mut result) = (0, Ok(()));
+        let reason = collect(|sink| {
+            let ask = self.tables.device.accepts;
+            // SAFETY: a live device, a readable image, a place to write to, this call's sink.
+            result = unsafe { from_raw(ask(self.handle, bytes(image), &mut accepted, sink)) };
+        });
+        result?;
+        if accepted != 0 {
+            return Ok(Acceptance::Accepted);
+        }
+        Ok(Acceptance::Refused(String::from_utf8_lossy(&reason).into_owned()))
+    }
+
+    fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
+        let mut address = 0;
+        let allocate = self.tables.device.allocate;
+        // SAFETY: a live device and a place to write to.
+        unsafe {
+            from_raw(allocate(self.handle, kind as u32, bytes, alignment, &mut address))?;
+        }
+        Ok(address)
+    }
+
+    fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
+        // SAFETY: a live device.
+        unsafe { from_raw((self.tables.device.free)(self.handle, kind as u32, address)) }
+    }
+
+    fn load(&self, image: ImageBytes) -> Result<RemoteModule> {
+        let mut module = std::ptr::null_mut();
+        // SAFETY: a live device, image bytes that stay as `ImageBytes` promises, and a place to
+        // write to.
+        unsafe {
+            from_raw((self.tables.device.load)(self.handle, bytes(image.get()), &mut module))?;
+        }
+        Ok(RemoteModule::new(handed_out("module", module)?, Arc::clone(&self.tables)))
+    }
+
+    fn create_queue(&self) -> Result<RemoteQueue> {
+        let mut queue = std::ptr::null_mut();
+        // SAFETY: a live device and a place to write to.
+        unsafe { from_raw((self.tables.device.create_queue)(self.handle, &mut queue))? };
+        Ok(RemoteQueue::new(handed_out("queue", queue)?, &self.tables))
+    }
+
+    fn create_event(&self, timing: bool) -> Result<RemoteEvent> {
+        let mut event = std::ptr::null_mut();
+        let create = self.tables.device.create_event;
+        // SAFETY: a live device and a place to write to.
+        unsafe { from_raw(create(self.handle, u32::from(timing), &mut event))? };
+        Ok(RemoteEvent::new(handed_out("event", event)?, self.tables.event))
+    }
+
+    fn close(mut self) -> Result<()> {
+        self.close_handle()
+    }
+
+    fn pin(&self, range: Span) -> Result<u64> {
+        let table = self.tables.pinning.ok_or_else(|| lacks_table("pinning"))?;
+        let mut address = 0;
+        // SAFETY: a live device, a range that its maker vouches for, a place to write to.
+        unsafe {
+            from_raw((table.pin)(self.handle, range.address(), range.bytes(), &mut address))?;
+        }
+        Ok(address)
+    }
+
+    fn unpin(&self, address: u64) -> Result<()> {
+        let table = self.tables.pinning.ok_or_else(|| lacks_table("pinning"))?;
+        // SAFETY: a live device.
+        unsafe { from_raw((table.unpin)(self.handle, address)) }
+    }
+
+    fn can_access(&self, peer: &RemoteDevice) -> Result<bool> {
+        let table = self.tables.peer.ok_or_else(|| lacks_table("peer"))?;
+        let mut access = 0;
+        // SAFETY: two live devices and a place to write to.
+        unsafe { from_raw((table.can_access)(self.handle, peer.handle, &mut access))? };
+        Ok(access != 0)
+    }
+
+    fn enable_access(&self, peer: &RemoteDevice) -> Result<()> {
+        let table = self.tables.peer.ok_or_else(|| lacks_table("peer"))?;
+        // SAFETY: two live devices.
+        unsafe { from_raw((table.enable)(self.handle, peer.handle)) }
+    }
+
+    fn optimal_group_items(&self, kernel: &RemoteKernel, shared: u64) -> Result<u32> {
+        let table = self.tables.occupancy.ok_or_else(|| lacks_table("occupancy"))?;
+        let mut items = 0;
+        let ask = table.optimal_group_items;
+        // SAFETY: a live device, a kernel of a loaded module, a place to write to.
+        unsafe { from_raw(ask(self.handle, kernel.handle(), shared, &mut items))? };
+        Ok(items)
+    }
+
+    fn max_cooperative_groups(
+        &self,
+        kernel: &RemoteKernel,
+        items: [u32; 3],
+        shared: u64,
+    ) -> Result<u32> {
+        let table = self.tables.occupancy.ok_or_else(|| lacks_table("occupancy"))?;
+        let mut groups = 0;
+        let ask = table.max_cooperative_groups;
+        // SAFETY: a live device, a kernel of a loaded module, places to read and to write.
+        unsafe { from_raw(ask(self.handle, kernel.handle(), &items, shared, &mut groups))? };
+        Ok(groups)
+    }
+}
+
+impl Drop for RemoteDevice {
+    fn drop(&mut self) {
+        if let Err(error) = self.close_handle() {
+            log::warn!("closing a device: {error}");
+        }
+    }
+}

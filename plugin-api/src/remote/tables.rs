@@ -1,0 +1,140 @@
+//! Asking a plugin for its tables, and checking what it hands over.
+
+use crate::abi;
+use crate::layout::check_layout;
+use crate::raw::text;
+use abi_stable::StableAbi;
+use std::fmt;
+
+/// The tables of one plugin. They live as long as its library.
+#[derive(Clone, Copy)]
+pub(super) struct Tables {
+    pub(super) platform: &'static abi::PlatformTable,
+    pub(super) device: &'static abi::DeviceTable,
+    pub(super) module: &'static abi::ModuleTable,
+    pub(super) queue: &'static abi::QueueTable,
+    pub(super) event: &'static abi::EventTable,
+    pub(super) pinning: Option<&'static abi::PinningTable>,
+    pub(super) peer: Option<&'static abi::PeerTable>,
+    pub(super) prefetch: Option<&'static abi::PrefetchTable>,
+    pub(super) occupancy: Option<&'static abi::OccupancyTable>,
+    pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
+}
+
+/// Why a library cannot be used as a plugin by this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incompatible {
+    /// The symbol is there but is no entry.
+    NoEntry,
+    /// Built for another major version of the interface.
+    Interface {
+        /// Major and minor version of the plugin.
+        plugin: (u32, u32),
+        /// Major and minor version of the host.
+        host: (u32, u32),
+    },
+    /// A required table is missing.
+    MissingTable(&'static str),
+    /// A table has a null function.
+    NullFunction {
+        /// Which table.
+        table: &'static str,
+        /// Which of its functions, counted from 0.
+        index: usize,
+    },
+    /// The layout of a table is not what its name and version promise.
+    Layout {
+        /// Which table, or "entry".
+        table: &'static str,
+        /// What differs.
+        difference: String,
+    },
+}
+
+impl fmt::Display for Incompatible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Incompatible::NoEntry => {
+                write!(f, "its symbol 'longshore_plugin' is no plugin entry (wrong magic)")
+            }
+            Incompatible::Interface { plugin, host } => write!(
+                f,
+                "it speaks interface {}.{}, this host {}.{}",
+                plugin.0, plugin.1, host.0, host.1
+            ),
+            Incompatible::MissingTable(table) => {
+                write!(f, "it lacks the required table \"{table}\" version 1")
+            }
+            Incompatible::NullFunction { table, index } => {
+                write!(f, "function {index} of its table \"{table}\" is null")
+            }
+            Incompatible::Layout { table, difference } => {
+                write!(f, "the layout of \"{table}\" differs from the host's: {difference}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Incompatible {}
+
+impl Tables {
+    /// Asks for all tables that this host knows.
+    ///
+    /// # Safety
+    /// `entry` was checked and its library stays loaded as long as the tables are used.
+    pub(super) unsafe fn ask(entry: &abi::Entry) -> Result<Tables, Incompatible> {
+        // SAFETY: promised by the caller, here and below.
+        unsafe {
+            Ok(Tables {
+                platform: required(entry, "longshore.platform")?,
+                device: required(entry, "longshore.device")?,
+                module: required(entry, "longshore.module")?,
+                queue: required(entry, "longshore.queue")?,
+                event: required(entry, "longshore.event")?,
+                pinning: optional(entry, "longshore.pinning")?,
+                peer: optional(entry, "longshore.peer")?,
+                prefetch: optional(entry, "longshore.prefetch")?,
+                occupancy: optional(entry, "longshore.occupancy")?,
+                instrumentation: optional(entry, "longshore.instrumentation")?,
+            })
+        }
+    }
+}
+
+/// A table that every plugin has.
+///
+/// # Safety
+/// As for [`Tables::ask`].
+unsafe fn required<T: StableAbi>(
+    entry: &abi::Entry,
+    name: &'static str,
+) -> Result<&'static T, Incompatible> {
+    // SAFETY: promised by the caller.
+    unsafe { optional(entry, name)? }.ok_or(Incompatible::MissingTable(name))
+}
+
+/// Version 1 of a table, if the plugin knows it.
+///
+/// # Safety
+/// As for [`Tables::ask`].
+unsafe fn optional<T: StableAbi>(
+    entry: &abi::Entry,
+    name: &'static str,
+) -> Result<Option<&'static T>, Incompatible> {
+    // SAFETY: a checked entry; the layout is null or one that the glue made.
+    unsafe {
+        let found = (entry.table)(text(name), 1);
+        if found.table.is_null() {
+            return Ok(None);
+        }
+        check_layout::<T>(found.layout)
+            .map_err(|difference| Incompatible::Layout { table: name, difference })?;
+        // Every table consists of function pointers alone, none of which may be null.
+        let count = size_of::<T>() / size_of::<usize>();
+        let functions = std::slice::from_raw_parts(found.table.cast::<usize>(), count);
+        if let Some(index) = functions.iter().position(|function| *function == 0) {
+            return Err(Incompatible::NullFunction { table: name, index });
+        }
+        Ok(Some(&*found.table.cast::<T>()))
+    }
+}

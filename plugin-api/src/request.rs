@@ -1,0 +1,289 @@
+//! What a caller asks of a device or a queue, as safe values.
+//!
+//! Addresses are plain numbers until somebody vouches for them. The types that carry such a
+//! promise ([`Span`], [`Arguments`], [`HostFunction`]) can only be made by `unsafe` constructors,
+//! which the glue calls on behalf of the program; a plugin just reads them.
+
+use crate::abi;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// Where an allocation lives. The values are those of LLVM's `ol_alloc_type_t`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryKind {
+    /// Page-locked host memory that the device can reach.
+    Host = 0,
+    /// Device memory.
+    Device = 1,
+    /// Memory that migrates between host and device.
+    Managed = 2,
+}
+
+/// Where a prefetch moves memory to.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PrefetchTarget {
+    /// To the queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
+    Device = 1,
+    /// To the host. LLVM: `OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST`.
+    Host = 2,
+}
+
+/// What a symbol is. The values are those of LLVM's `ol_symbol_kind_t`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolKind {
+    /// A kernel.
+    Kernel = 0,
+    /// A global variable.
+    Global = 1,
+}
+
+/// What a profile section holds; named as in LLVM's `InstrProfData.inc`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProfileSectionKind {
+    /// `__llvm_prf_cnts`: the counters.
+    Counters = 0,
+    /// `__llvm_prf_data`: a record for each function.
+    Data = 1,
+    /// `__llvm_prf_names`: the names, compressed or not.
+    Names = 2,
+    /// `__llvm_prf_bits`: bitmaps of condition coverage.
+    Bitmap = 3,
+    /// `__llvm_profile_raw_version`: the raw version with its variant bits, 8 bytes.
+    RawVersion = 4,
+}
+
+macro_rules! from_raw {
+    ($($name:ident { $($variant:ident),* })*) => { $(
+        impl $name {
+            /// The enumerator with this value, if it is one.
+            pub fn from_raw(value: u32) -> Option<$name> {
+                [$($name::$variant),*].into_iter().find(|known| *known as u32 == value)
+            }
+        }
+    )* };
+}
+
+from_raw! {
+    MemoryKind { Host, Device, Managed }
+    PrefetchTarget { Device, Host }
+    SymbolKind { Kernel, Global }
+    ProfileSectionKind { Counters, Data, Names, Bitmap, RawVersion }
+}
+
+/// A range of memory that whoever made this value vouches for: it stays valid for the operation
+/// that it is handed to, until that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    address: u64,
+    bytes: u64,
+}
+
+impl Span {
+    /// Vouches for a range.
+    ///
+    /// # Safety
+    /// The range must be valid, for reads or writes as the operation implies, in the address
+    /// space that the operation names, until the operation is complete.
+    pub unsafe fn new(address: u64, bytes: u64) -> Span {
+        Span { address, bytes }
+    }
+
+    /// First address.
+    pub fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Length in bytes.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
+/// One end of a copy.
+pub enum Place<'a, D> {
+    /// Memory of the host process.
+    Host,
+    /// Memory of a device of the queue's platform.
+    Device(&'a D),
+}
+
+/// A copy between two places.
+pub struct CopyRequest<'a, D> {
+    /// Where to.
+    pub destination: Span,
+    /// What `destination` belongs to.
+    pub destination_place: Place<'a, D>,
+    /// Where from; as long as `destination`.
+    pub source: Span,
+    /// What `source` belongs to.
+    pub source_place: Place<'a, D>,
+    /// Return when the copy is done, and all that was queued before it.
+    pub wait: bool,
+}
+
+/// The shape of a launch. `groups` and `items` are at least 1 in each dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Work-groups in x, y, z.
+    pub groups: [u32; 3],
+    /// Work-items per group in x, y, z.
+    pub items: [u32; 3],
+    /// Dynamic shared memory per group, in bytes.
+    pub dynamic_shared_bytes: u64,
+    /// All groups run at once and can wait for each other.
+    pub cooperative: bool,
+    /// Return when the kernel is done, and all that was queued before it.
+    pub wait: bool,
+}
+
+/// The values of a kernel's arguments. What the kernel does with them, the pointers among them
+/// above all, is vouched for by whoever made this value.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a> {
+    pointers: *const *const c_void,
+    sizes: *const usize,
+    count: usize,
+    borrowed: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Vouches for a list of arguments.
+    ///
+    /// # Safety
+    /// `pointers` and `sizes` have `count` entries each; `pointers[i]` is readable for `sizes[i]`
+    /// bytes during `'a`; the kernel may be run with these values.
+    pub unsafe fn from_raw(
+        pointers: *const *const c_void,
+        sizes: *const usize,
+        count: usize,
+    ) -> Arguments<'a> {
+        Arguments { pointers, sizes, count, borrowed: PhantomData }
+    }
+
+    /// How many arguments there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The arguments' values, one slice each. They are gone when the launch returns.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let (pointers, sizes) = (self.pointers, self.sizes);
+        // SAFETY: `from_raw`'s caller promised both arrays and what they point at.
+        (0..self.count).map(move |i| unsafe {
+            let size = *sizes.add(i);
+            if size == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts((*pointers.add(i)).cast(), size)
+            }
+        })
+    }
+
+    /// The array of pointers as it crossed the boundary; `len()` entries, valid for `'a`.
+    pub fn pointers(&self) -> *const *const c_void {
+        self.pointers
+    }
+
+    /// The array of sizes as it crossed the boundary; `len()` entries, valid for `'a`.
+    pub fn sizes(&self) -> *const usize {
+        self.sizes
+    }
+}
+
+/// A function of the host program. Dropping it does not call it.
+pub struct HostFunction {
+    raw: abi::HostFunction,
+}
+
+// SAFETY: `from_raw`'s caller promised that the function may run on any thread.
+unsafe impl Send for HostFunction {}
+
+impl HostFunction {
+    /// Vouches for a function.
+    ///
+    /// # Safety
+    /// `raw.call(raw.context)` may be called once, from any thread, and does not unwind.
+    pub unsafe fn from_raw(raw: abi::HostFunction) -> HostFunction {
+        HostFunction { raw }
+    }
+
+    /// Runs it.
+    pub fn call(self) {
+        // SAFETY: `from_raw`'s caller promised one call from any thread; `self` is consumed.
+        unsafe { (self.raw.call)(self.raw.context) }
+    }
+
+    /// As it crosses the boundary.
+    pub fn into_raw(self) -> abi::HostFunction {
+        self.raw
+    }
+}
+
+/// What a kernel is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelAttributes {
+    /// Address of the code, 0 if the device does not tell.
+    pub address: u64,
+    /// Size of the code in bytes, 0 if unknown.
+    pub code_bytes: u64,
+    /// Size of each argument in bytes, if the image describes them.
+    pub argument_sizes: Option<Vec<u32>>,
+    /// Most work-items in a group, 0 if only the device limits it.
+    pub max_group_items: u32,
+    /// Shared memory that the kernel itself declares, in bytes.
+    pub static_shared_bytes: u64,
+    /// Private memory per work-item in bytes, 0 if unknown.
+    pub private_bytes: u64,
+    /// Registers per work-item, 0 if unknown.
+    pub registers: u32,
+    /// Group size that the image requires; 0 where it leaves it open.
+    pub required_group: [u32; 3],
+}
+
+/// A global variable on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalAddress {
+    /// Device address.
+    pub address: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// A profile section, copied from the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileSection {
+    /// What it holds.
+    pub kind: ProfileSectionKind,
+    /// Where it lies on the device.
+    pub address: u64,
+    /// Its bytes.
+    pub contents: Vec<u8>,
+}
+
+pub use crate::abi::PoolTracker;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_read_back_what_they_were_made_of() {
+        let (a, b) = (7u32, [1.0f64, 2.0]);
+        let pointers = [(&raw const a).cast(), (&raw const b).cast(), std::ptr::null()];
+        let sizes = [4, 16, 0];
+        // SAFETY: the arrays have three entries that point at locals of these sizes.
+        let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), 3) };
+        let values: Vec<_> = arguments.values().map(<[u8]>::len).collect();
+        assert_eq!(values, [4, 16, 0]);
+        assert_eq!(arguments.values().next(), Some(&7u32.to_ne_bytes()[..]));
+    }
+}
