@@ -1,1 +1,2 @@
+//! Tasks.
 fn main() {}
