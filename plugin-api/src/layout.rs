@@ -3,7 +3,7 @@
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
 use abi_stable::library::AbiHeader;
-use abi_stable::type_layout::TypeLayout;
+use abi_stable::type_layout::{TLField, TLFunction, TypeLayout};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -60,7 +60,8 @@ fn differences(report: &str) -> String {
     if kept.is_empty() { report.to_owned() } else { kept }
 }
 
-/// The layouts of everything that crosses the boundary, printed: what the golden file holds.
+/// The layouts of everything that crosses the boundary, printed: what the golden file holds. One
+/// line for a type, and below it one for each field: its offset in bytes, name and type.
 pub fn describe_layouts() -> String {
     use crate::abi::*;
     fn one<T: StableAbi>(into: &mut String) {
@@ -71,8 +72,12 @@ pub fn describe_layouts() -> String {
             layout.size(),
             layout.alignment()
         ));
+        let mut end: usize = 0;
         for field in layout.get_fields().into_iter().flatten() {
-            into.push_str(&format!("    {}: {}\n", field.name(), field_type(&field)));
+            // `repr(C)`: the next offset that the field's alignment allows.
+            let offset = end.next_multiple_of(field.layout().alignment());
+            into.push_str(&format!("{offset:>4} {}: {}\n", field.name(), field_type(&field)));
+            end = offset + field.layout().size();
         }
     }
     let mut text = String::new();
@@ -109,13 +114,22 @@ pub fn describe_layouts() -> String {
     text
 }
 
-fn field_type(field: &abi_stable::type_layout::TLField) -> String {
-    let functions = field.function_range();
-    if functions.is_empty() {
-        return field.full_type().to_string().trim().to_owned();
+fn field_type(field: &TLField) -> String {
+    match field.function_range().iter().next() {
+        Some(function) => function_type(&function),
+        None => type_name(field.layout()),
     }
-    let printed = functions
-        .iter()
-        .map(|function| function.to_string().split_whitespace().collect::<Vec<_>>().join(" "));
-    printed.collect::<Vec<_>>().join("; ")
+}
+
+fn function_type(function: &TLFunction) -> String {
+    let names = function.param_names.as_str().split_terminator(',');
+    let types = function.param_type_layouts.iter().map(|layout| type_name(layout()));
+    let parameters: Vec<_> =
+        names.zip(types).map(|(name, kind)| format!("{name}: {kind}")).collect();
+    let answer = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
+    format!("fn({}){}", parameters.join(", "), answer.unwrap_or_default())
+}
+
+fn type_name(layout: &'static TypeLayout) -> String {
+    layout.full_type().to_string().trim().to_owned()
 }

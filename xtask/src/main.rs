@@ -1,2 +1,42 @@
-//! Tasks.
-fn main() {}
+//! `cargo xtask`: the repository's tasks.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::{bench, demo, header, test};
+
+/// The repository's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Writes plugin-api/include/longshore_plugin.h and compares it with its frozen copy.
+    Header {
+        /// Rewrite the frozen copies too. Only for an interface that nobody was given yet.
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Builds Longshore, compiles a kernel and runs it.
+    Demo,
+    /// Runs all tests.
+    Test {
+        /// Install the packages that the tests use, with apt-get, as root.
+        #[arg(long)]
+        install: bool,
+    },
+    /// Runs the benchmarks and compares them with their floors.
+    Bench,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().task {
+        Task::Header { bless } => header::run(bless),
+        Task::Demo => demo::run(),
+        Task::Test { install } => test::run(install),
+        Task::Bench => bench::run(),
+    }
+}

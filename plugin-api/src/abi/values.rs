@@ -38,7 +38,7 @@ pub struct Text {
     pub bytes: usize,
 }
 
-/// A borrowed sequence of bytes, with the lifetime rules of `text`.
+/// A borrowed sequence of bytes, with the lifetime rules of [`Text`].
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
 pub struct Bytes {
@@ -65,7 +65,7 @@ pub struct Sink {
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct ErrorObject {
-    /// An `error_code`; a value that the reader does not know counts as `UNKNOWN`.
+    /// The `error_code`; a value that the reader does not know counts as `UNKNOWN`.
     pub code: u32,
     /// Reserved, 0.
     pub reserved: u32,

@@ -1,0 +1,53 @@
+// "longshore.device".
+
+#include "sample.h"
+#include <stdlib.h>
+
+longshore_error_object *open_device(longshore_platform *platform, uint32_t index,
+                                    longshore_device **device) {
+    longshore_device *made = calloc(1, sizeof *made);
+    if (!made)
+        return out_of_memory();
+    made->platform = platform;
+    made->index = index;
+    longshore_error_object *error = memory_open(made);
+    if (error) {
+        free(made);
+        return error;
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    *device = made;
+    return NULL;
+}
+
+// A bad image is a refusal with a reason, not an error.
+static longshore_error_object *device_accepts(longshore_device *device, longshore_bytes image,
+                                              uint32_t *accepted, longshore_sink reason) {
+    (void)device;
+    longshore_error_object *refusal = check_image(image);
+    *accepted = !refusal;
+    if (refusal)
+        reason.write(reason.context, refusal->message.data, refusal->message.bytes);
+    release(refusal);
+    return NULL;
+}
+
+// The host has unloaded, destroyed and freed what was on the device. Queues that were given up
+// have work to finish.
+static longshore_error_object *device_close(longshore_device *device) {
+    join_queues(device);
+    memory_close(device);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+    return NULL;
+}
+
+const longshore_device_table device_table = {
+    .accepts = device_accepts,
+    .allocate = memory_allocate,
+    .free = memory_free,
+    .load = load_module,
+    .create_queue = create_queue,
+    .create_event = create_event,
+    .close = device_close,
+};

@@ -1,0 +1,58 @@
+// Errors and strings.
+
+#include "sample.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct owned_error {
+    longshore_error_object object; // first, so that a pointer to it is one to the whole
+    char message[512];
+} owned_error;
+
+static void release_owned(longshore_error_object *error) {
+    free(error);
+}
+
+// Every error says which object, which value was wrong, and what was expected.
+longshore_error_object *fail(uint32_t code, const char *format, ...) {
+    owned_error *error = calloc(1, sizeof *error);
+    if (!error)
+        return out_of_memory();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    error->object.code = code;
+    error->object.message = text(error->message);
+    error->object.release = release_owned;
+    return &error->object;
+}
+
+// An error that needs no memory: constant, with nothing to release.
+longshore_error_object *out_of_memory(void) {
+    static longshore_error_object error = {
+        .code = LONGSHORE_ERROR_OUT_OF_RESOURCES,
+        .message = {(const uint8_t *)"the host is out of memory", 25},
+    };
+    return &error;
+}
+
+// For errors that the plugin itself is the last to see.
+void release(longshore_error_object *error) {
+    if (error && error->release)
+        error->release(error);
+}
+
+longshore_text text(const char *string) {
+    return (longshore_text){(const uint8_t *)string, strlen(string)};
+}
+
+bool same_text(longshore_text a, longshore_text b) {
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+}
+
+void write_text(longshore_sink sink, const char *string) {
+    sink.write(sink.context, (const uint8_t *)string, strlen(string));
+}

@@ -1,0 +1,112 @@
+//! `cargo xtask bench`: the benchmarks, each beside its floor.
+//!
+//! A floor is the same work done without Longshore, measured in the same run. criterion's group
+//! `<name>` has the benchmarks `floor` and `longshore`.
+
+use crate::{process, root};
+use anyhow::{Context, Result};
+use comfy_table::Table;
+use std::path::Path;
+
+/// What may lie between us and the floor.
+enum Target {
+    /// At most so many nanoseconds more.
+    MoreNs(f64),
+    /// At most so many times as long.
+    Times(f64),
+}
+
+/// The groups whose names start so, what they measure, and what is aimed at. The first match
+/// counts.
+const GROUPS: [(&str, &str, Target); 8] = [
+    ("boundary", "a call through the plugin's table", Target::MoreNs(20.0)),
+    ("launch_and_wait", "an empty kernel, done", Target::MoreNs(20_000.0)),
+    ("launch_queued", "an empty kernel, queued", Target::MoreNs(500.0)),
+    ("allocate", "allocate and free device memory", Target::MoreNs(200.0)),
+    ("copy_", "copy from host to device, done", Target::Times(1.1)),
+    ("discovery", "find plugins among many files", Target::MoreNs(5e6)),
+    ("open", "from nothing to an open device", Target::MoreNs(5e6)),
+    ("", "other", Target::Times(1.1)),
+];
+
+/// Runs the benchmarks and prints what they took, beside their floors.
+///
+/// # Errors
+/// A benchmark that fails, results that cannot be read.
+pub fn run() -> Result<()> {
+    let plugins = ["-p", "longshore-plugin-host"];
+    process::run(process::cargo(["build", "--release"]).args(plugins))?;
+    process::run(&mut process::cargo(["bench", "-p", "longshore-tests"]))?;
+    let mut rows = Vec::new();
+    collect(&root().join("target/criterion"), "", &mut rows)?;
+    rows.sort_by(|a, b| a.group.cmp(&b.group));
+    println!("{}", table(&rows));
+    Ok(())
+}
+
+struct Row {
+    group: String,
+    floor_ns: f64,
+    ours_ns: f64,
+}
+
+/// Finds every folder that holds results of `floor` and of `longshore`.
+fn collect(folder: &Path, group: &str, rows: &mut Vec<Row>) -> Result<()> {
+    if let (Some(floor_ns), Some(ours_ns)) =
+        (median_ns(&folder.join("floor"))?, median_ns(&folder.join("longshore"))?)
+    {
+        rows.push(Row { group: group.to_owned(), floor_ns, ours_ns });
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let group = if group.is_empty() { name } else { format!("{group}/{name}") };
+            collect(&entry.path(), &group, rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// The median of the last run, `None` if there was none.
+fn median_ns(benchmark: &Path) -> Result<Option<f64>> {
+    let path = benchmark.join("new/estimates.json");
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
+    let estimates: serde_json::Value = serde_json::from_str(&text)?;
+    let median = estimates["median"]["point_estimate"].as_f64();
+    median.map(Some).with_context(|| format!("{} has no median", path.display()))
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.set_header(["benchmark", "what", "floor", "longshore", "more", "times", "target", ""]);
+    for row in rows {
+        let known = GROUPS.iter().find(|(start, ..)| row.group.starts_with(start));
+        let (_, what, target) = known.expect("the last group's name starts every name");
+        let (more, times) = (row.ours_ns - row.floor_ns, row.ours_ns / row.floor_ns);
+        let (aim, met) = match target {
+            Target::MoreNs(most) => (format!("+{}", duration(*most)), more <= *most),
+            Target::Times(most) => (format!("x{most}"), times <= *most),
+        };
+        table.add_row([
+            row.group.clone(),
+            (*what).to_owned(),
+            duration(row.floor_ns),
+            duration(row.ours_ns),
+            duration(more),
+            format!("x{times:.2}"),
+            aim,
+            if met { "met" } else { "missed" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn duration(ns: f64) -> String {
+    match ns.abs() {
+        size if size < 1e3 => format!("{ns:.1} ns"),
+        size if size < 1e6 => format!("{:.2} us", ns / 1e3),
+        _ => format!("{:.2} ms", ns / 1e6),
+    }
+}

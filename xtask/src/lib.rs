@@ -1,0 +1,18 @@
+//! # The repository's tasks
+//!
+//! What `cargo xtask` runs, one file per task. [`header`] is also used by the tests of this crate,
+//! which hold that what lies in the repository is what the task would write.
+
+pub mod bench;
+pub mod demo;
+pub mod header;
+pub mod process;
+pub mod test;
+
+use std::path::PathBuf;
+
+/// The repository's root, which every task works from.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask is a folder of the repository").to_owned()
+}
