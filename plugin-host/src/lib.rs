@@ -1,1 +1,74 @@
-//! The CPU backend.
+//! # The CPU backend of Longshore
+//!
+//! Shows the CPU that the program runs on as a device like any other: images, queues, events,
+//! memory. Everything happens in the program's own process and address space, so a device address
+//! is an ordinary pointer and no driver is needed; the plugin always connects.
+//!
+//! The types, in the order in which a program meets them:
+//!
+//! - [`HostPlatform`]: one CPU, shown as one device or, for tests of programs that want several,
+//!   as up to 64 (setting `DEVICES`). The facts about it are read once, by `cpu.rs`.
+//! - [`HostDevice`]: allocations, pinned ranges, and the maker of the rest.
+//! - [`HostModule`]: an image, an ELF shared object, opened from memory.
+//! - [`HostQueue`]: commands in order. `command.rs` is the memory that queued commands and what
+//!   they captured lie in, `line.rs` decides which thread runs them.
+//! - [`HostEvent`]: a place in a queue that was or was not reached yet.
+//!
+//! Kernels have LLVM's host form, `void kernel(void **args)`: called once per launch whatever the
+//! size of the grid, each `args[i]` pointing at that argument's value, which the kernel must not
+//! write to. A kernel runs on the thread that waits for it where one does, else on the queue's own.
+//!
+//! Start reading at [`HostQueue`], then `line.rs`: that is the path of a launch.
+
+mod command;
+mod cpu;
+mod device;
+#[doc(hidden)]
+pub mod elf;
+mod event;
+mod line;
+mod memory;
+mod module;
+mod physical;
+mod platform;
+mod queue;
+
+pub use device::HostDevice;
+pub use event::HostEvent;
+pub use module::{HostKernel, HostModule};
+pub use platform::HostPlatform;
+pub use queue::HostQueue;
+
+use longshore_plugin_api::{
+    Backend, Connected, Description, Plugin, Result, Services, export_plugin,
+};
+
+/// The CPU backend.
+pub struct HostBackend;
+
+impl Backend for HostBackend {
+    type Platform = HostPlatform;
+    type Device = HostDevice;
+    type Module = HostModule;
+    type Kernel = HostKernel;
+    type Queue = HostQueue;
+    type Event = HostEvent;
+}
+
+impl Plugin for HostBackend {
+    const DESCRIPTION: Description = Description {
+        backend: "host",
+        name: "Longshore CPU backend",
+        version: env!("CARGO_PKG_VERSION"),
+        vendor: "Longshore",
+        image_formats: "elf-so",
+        driver: "",
+        unloadable: false,
+    };
+
+    fn connect(services: Services) -> Result<Connected<HostPlatform>> {
+        HostPlatform::connect(services.setting("DEVICES").as_deref()).map(Connected::Platform)
+    }
+}
+
+export_plugin!(HostBackend);

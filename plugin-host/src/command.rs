@@ -1,0 +1,326 @@
+//! Queued commands, with what they captured, in memory that is kept for the next ones.
+
+use crate::event::Record;
+use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
+use std::any::Any;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A kernel of LLVM's host form.
+pub(crate) type Entry = unsafe extern "C" fn(*mut *mut c_void);
+
+/// Commands in the order in which they run.
+///
+/// What they captured (arguments, patterns) lies in one array beside them, so that adding a
+/// command allocates nothing once both arrays have grown.
+#[derive(Default)]
+pub(crate) struct Batch {
+    commands: Vec<Command>,
+    captured: Vec<Block>,
+    /// Index of the first command that has not begun to run.
+    next: usize,
+}
+
+/// Capacity that an emptied batch keeps: 2 MiB of commands and as much of captured values.
+const KEPT_COMMANDS: usize = 1 << 16;
+const KEPT_BLOCKS: usize = 1 << 17;
+
+/// Unit of captured memory; its alignment is what every captured value has.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Block([u8; 16]);
+
+const BLOCK_BYTES: usize = size_of::<Block>();
+
+enum Command {
+    /// `count` offsets of captured values, in bytes, lie from block `table` on.
+    Launch {
+        entry: Entry,
+        table: u32,
+        count: u32,
+    },
+    Copy {
+        destination: u64,
+        source: u64,
+        bytes: u64,
+    },
+    Fill {
+        destination: Span,
+        pattern: u32,
+        pattern_bytes: u32,
+    },
+    Host(HostFunction),
+    Reach(Arc<Record>),
+    Wait(Arc<Record>),
+    /// Was taken to be run.
+    Taken,
+    #[cfg(test)]
+    Panic,
+}
+
+impl Batch {
+    /// Whether nothing is left to run.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next == self.commands.len()
+    }
+
+    /// Adds a launch and captures its arguments.
+    ///
+    /// # Errors
+    /// As for all that add: `OutOfResources` if memory runs out, and nothing was added.
+    pub(crate) fn launch(&mut self, entry: Entry, arguments: Arguments<'_>) -> Result<()> {
+        let table_bytes = arguments.len().saturating_mul(size_of::<usize>());
+        let value_blocks = arguments.values().map(|value| value.len().div_ceil(BLOCK_BYTES));
+        let blocks = value_blocks.fold(table_bytes.div_ceil(BLOCK_BYTES), usize::saturating_add);
+        let table = self.reserve(blocks)?;
+        let mut value_at = table * BLOCK_BYTES + table_bytes.next_multiple_of(BLOCK_BYTES);
+        for (i, value) in arguments.values().enumerate() {
+            let slot = table * BLOCK_BYTES + i * size_of::<usize>();
+            self.write(slot, &value_at.to_ne_bytes());
+            self.write(value_at, value);
+            value_at += value.len().next_multiple_of(BLOCK_BYTES);
+        }
+        let (table, count) = (narrow(table)?, narrow(arguments.len())?);
+        self.commands.push(Command::Launch { entry, table, count });
+        Ok(())
+    }
+
+    /// Adds a copy; overlapping ranges copy as if through a buffer.
+    pub(crate) fn copy(&mut self, destination: Span, source: Span) -> Result<()> {
+        self.reserve(0)?;
+        let (bytes, source) = (destination.bytes(), source.address());
+        self.commands.push(Command::Copy { destination: destination.address(), source, bytes });
+        Ok(())
+    }
+
+    /// Adds a fill and captures its pattern.
+    pub(crate) fn fill(&mut self, destination: Span, pattern: &[u8]) -> Result<()> {
+        let at = self.reserve(pattern.len().div_ceil(BLOCK_BYTES))?;
+        self.write(at * BLOCK_BYTES, pattern);
+        let (pattern, pattern_bytes) = (narrow(at)?, narrow(pattern.len())?);
+        self.commands.push(Command::Fill { destination, pattern, pattern_bytes });
+        Ok(())
+    }
+
+    /// Adds a call of a function of the program.
+    pub(crate) fn host(&mut self, function: HostFunction) -> Result<()> {
+        self.reserve(0)?;
+        self.commands.push(Command::Host(function));
+        Ok(())
+    }
+
+    /// Adds a place to be reached.
+    pub(crate) fn reach(&mut self, record: Arc<Record>) -> Result<()> {
+        self.reserve(0)?;
+        self.commands.push(Command::Reach(record));
+        Ok(())
+    }
+
+    /// Adds a wait for a place of another queue.
+    pub(crate) fn wait(&mut self, record: Arc<Record>) -> Result<()> {
+        self.reserve(0)?;
+        self.commands.push(Command::Wait(record));
+        Ok(())
+    }
+
+    /// Runs all commands and empties the batch. A panic ends its command only, and is handed to
+    /// `failed`. Blocks for as long as the commands do.
+    pub(crate) fn run(&mut self, mut failed: impl FnMut(Error)) {
+        while !self.is_empty() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_commands())) {
+                failed(error_of_panic(payload));
+            }
+        }
+        self.next = 0;
+        self.commands.clear();
+        self.captured.clear();
+        self.commands.shrink_to(KEPT_COMMANDS);
+        self.captured.shrink_to(KEPT_BLOCKS);
+    }
+
+    fn run_commands(&mut self) {
+        while let Some(command) = self.commands.get_mut(self.next) {
+            self.next += 1;
+            let command = std::mem::replace(command, Command::Taken);
+            self.run_command(command);
+        }
+    }
+
+    #[inline]
+    fn run_command(&mut self, command: Command) {
+        match command {
+            Command::Launch { entry, table, count } => {
+                let arguments = self.argument_table(table as usize, count as usize);
+                // SAFETY: the launch's `Arguments` vouched for running the kernel with these
+                // values, which stay in place until the batch is emptied.
+                unsafe { entry(arguments) }
+            }
+            // SAFETY: the copy's spans vouched for both ranges until it is done.
+            Command::Copy { destination, source, bytes } => unsafe {
+                copy_bytes(destination, source, bytes);
+            },
+            Command::Fill { destination, pattern, pattern_bytes } => {
+                let pattern = &self.captured[pattern as usize..];
+                // SAFETY: `fill` wrote this many bytes from there on; blocks are plain bytes.
+                let pattern = unsafe {
+                    std::slice::from_raw_parts(pattern.as_ptr().cast(), pattern_bytes as usize)
+                };
+                // SAFETY: the fill's span vouched for the range; it is not the batch's own memory.
+                unsafe { fill_bytes(destination, pattern) }
+            }
+            Command::Host(function) => function.call(),
+            Command::Reach(record) => record.reach(),
+            Command::Wait(record) => record.wait(),
+            Command::Taken => unreachable!("each command is taken once"),
+            #[cfg(test)]
+            Command::Panic => panic!("asked for"),
+        }
+    }
+
+    /// Turns the offsets that a launch captured into pointers.
+    fn argument_table(&mut self, table: usize, count: usize) -> *mut *mut c_void {
+        let base = self.captured.as_mut_ptr().cast::<u8>();
+        // SAFETY: `launch` reserved and wrote `count` slots from block `table` on, and the offsets
+        // in them lie in `captured` or at its end; blocks are aligned for pointers.
+        unsafe {
+            let slots = base.add(table * BLOCK_BYTES).cast::<usize>();
+            for i in 0..count {
+                let slot = slots.add(i);
+                slot.cast::<*mut u8>().write(base.add(slot.read()));
+            }
+            slots.cast()
+        }
+    }
+
+    /// Makes room for one command and `blocks` blocks; answers the first block's index.
+    fn reserve(&mut self, blocks: usize) -> Result<usize> {
+        let room = self.commands.try_reserve(1).and_then(|()| self.captured.try_reserve(blocks));
+        room.map_err(|_| out_of_memory(blocks))?;
+        let at = self.captured.len();
+        self.captured.resize(at + blocks, Block([0; BLOCK_BYTES]));
+        Ok(at)
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() <= self.captured.len() * BLOCK_BYTES);
+        // SAFETY: the range was reserved by the caller, and blocks are plain bytes.
+        unsafe {
+            let to = self.captured.as_mut_ptr().cast::<u8>().add(at);
+            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+    }
+}
+
+#[cfg(test)]
+impl Batch {
+    pub(crate) fn panic(&mut self) -> Result<()> {
+        self.commands.push(Command::Panic);
+        Ok(())
+    }
+}
+
+/// Copies memory; the ranges may overlap.
+///
+/// # Safety
+/// Both ranges are valid for `bytes` bytes, unless that is 0.
+#[inline]
+pub(crate) unsafe fn copy_bytes(destination: u64, source: u64, bytes: u64) {
+    if bytes != 0 {
+        // SAFETY: promised by the caller.
+        unsafe { std::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize) }
+    }
+}
+
+/// Fills memory with a pattern, whose length divides the range's.
+///
+/// # Safety
+/// The range is valid for writes and does not overlap `pattern`.
+pub(crate) unsafe fn fill_bytes(destination: Span, pattern: &[u8]) {
+    /// What is copied at a time, so that the source stays in the nearest cache.
+    const CHUNK: usize = 16 << 10;
+    let (to, bytes) = (destination.address() as *mut u8, destination.bytes() as usize);
+    let Some((first, rest)) = pattern.split_first() else { return };
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: all writes lie within the range; `done` is a multiple of the pattern's length, and
+    // so is what is copied at a time, from the range's start to behind what is done.
+    unsafe {
+        if rest.iter().all(|byte| byte == first) {
+            return to.write_bytes(*first, bytes);
+        }
+        to.copy_from_nonoverlapping(pattern.as_ptr(), pattern.len());
+        let mut done = pattern.len();
+        while done < bytes {
+            let whole = (CHUNK / pattern.len()).max(1) * pattern.len();
+            let step = done.min(whole).min(bytes - done);
+            to.add(done).copy_from_nonoverlapping(to, step);
+            done += step;
+        }
+    }
+}
+
+fn narrow(index: usize) -> Result<u32> {
+    u32::try_from(index).map_err(|_| out_of_memory(index))
+}
+
+#[cold]
+fn out_of_memory(blocks: usize) -> Error {
+    let bytes = blocks.saturating_mul(BLOCK_BYTES);
+    let message = format!("no memory for a queued command that captures {bytes} bytes");
+    Error::new(ErrorCode::OutOfResources, message)
+}
+
+#[cold]
+fn error_of_panic(payload: Box<dyn Any + Send>) -> Error {
+    let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(said), _) => said,
+        (_, Some(said)) => said.as_str(),
+        _ => "no message",
+    };
+    let error = Error::new(ErrorCode::BackendFailure, format!("a queued command panicked: {said}"));
+    // A payload may panic when it is dropped.
+    std::mem::forget(payload);
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fill_repeats_patterns_of_every_length() {
+        for pattern_bytes in [1, 2, 3, 4, 7, 16, 48, 5000, 20_000] {
+            let pattern: Vec<u8> = (0..pattern_bytes).map(|i| (i % 251) as u8).collect();
+            let mut memory = vec![0u8; pattern_bytes * 9];
+            // SAFETY: the whole of `memory`, which nobody else uses meanwhile.
+            unsafe {
+                fill_bytes(Span::new(memory.as_mut_ptr() as u64, memory.len() as u64), &pattern);
+            }
+            assert!(memory.chunks(pattern_bytes).all(|chunk| chunk == pattern));
+        }
+    }
+
+    #[test]
+    fn overlapping_copies_move_the_old_contents() {
+        let mut memory: Vec<u8> = (0..100).collect();
+        let base = memory.as_mut_ptr() as u64;
+        // SAFETY: both ranges lie in `memory`.
+        unsafe { copy_bytes(base + 10, base, 90) };
+        assert_eq!(memory[10..], (0..90).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn an_emptied_batch_keeps_bounded_memory() {
+        let mut batch = Batch::default();
+        for _ in 0..KEPT_COMMANDS * 3 {
+            // SAFETY: no bytes.
+            batch.fill(unsafe { Span::new(0, 0) }, &[1; 40]).unwrap();
+        }
+        batch.run(|_| unreachable!("nothing fails"));
+        assert!(batch.is_empty());
+        assert!(batch.commands.capacity() <= KEPT_COMMANDS);
+        assert!(batch.captured.capacity() <= KEPT_BLOCKS);
+    }
+}

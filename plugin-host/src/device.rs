@@ -1,0 +1,86 @@
+//! An open device.
+
+use crate::cpu::Cpu;
+use crate::memory::{Allocations, PinnedRanges};
+use crate::{HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module};
+use longshore_plugin_api::{Acceptance, Device, ImageBytes, MemoryKind, Result, Span};
+use std::sync::Arc;
+
+/// The CPU, opened as a device. Several devices are the same CPU, each with its own allocations.
+///
+/// LLVM: `ol_device_handle_t` of the host platform.
+pub struct HostDevice {
+    index: u32,
+    cpu: Arc<Cpu>,
+    allocations: Allocations,
+    pinned: PinnedRanges,
+}
+
+impl HostDevice {
+    /// Device `index` of the platform.
+    pub(crate) fn new(index: u32, cpu: Arc<Cpu>) -> HostDevice {
+        let (allocations, pinned) = (Allocations::default(), PinnedRanges::default());
+        HostDevice { index, cpu, allocations, pinned }
+    }
+}
+
+impl Device<HostBackend> for HostDevice {
+    fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
+        Ok(module::accepts(image))
+    }
+
+    /// All kinds are ordinary memory, at a multiple of at least 64 bytes.
+    fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
+        self.allocations.allocate(kind, bytes, alignment, self.cpu.memory_bytes)
+    }
+
+    fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
+        self.allocations.free(kind, address)
+    }
+
+    fn load(&self, image: ImageBytes) -> Result<HostModule> {
+        HostModule::load(image)
+    }
+
+    fn create_queue(&self) -> Result<HostQueue> {
+        Ok(HostQueue::new())
+    }
+
+    fn create_event(&self, timing: bool) -> Result<HostEvent> {
+        Ok(HostEvent::new(self.index, timing))
+    }
+
+    /// Remembers the range and answers its own address; no page is locked, for none needs to be.
+    fn pin(&self, range: Span) -> Result<u64> {
+        self.pinned.pin(range)
+    }
+
+    fn unpin(&self, address: u64) -> Result<()> {
+        self.pinned.unpin(address)
+    }
+
+    /// Always: the devices share one address space.
+    fn can_access(&self, _peer: &HostDevice) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn enable_access(&self, _peer: &HostDevice) -> Result<()> {
+        Ok(())
+    }
+
+    /// A kernel of LLVM's host form is called once whatever the size, so no size is better than
+    /// another; 256 divides the work of programs that were written for GPUs as they expect.
+    fn optimal_group_items(&self, _kernel: &HostKernel, _shared_bytes: u64) -> Result<u32> {
+        Ok(256)
+    }
+
+    /// One: groups of a kernel that is called once cannot wait for each other.
+    fn max_cooperative_groups(
+        &self,
+        _kernel: &HostKernel,
+        _items: [u32; 3],
+        _shared_bytes: u64,
+    ) -> Result<u32> {
+        Ok(1)
+    }
+}

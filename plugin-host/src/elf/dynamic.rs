@@ -1,0 +1,207 @@
+//! The dynamic section: which tables there are, and where.
+
+use super::read::{string_at, u64_at};
+use super::segments::Segments;
+use super::{Functions, ensure, malformed};
+use longshore_plugin_api::Result;
+use object::elf::{self, DynamicTag};
+use std::ops::Range;
+
+pub(super) const ENTRY_BYTES: usize = 16;
+const POINTER_BYTES: u64 = 8;
+/// The loader keeps a list of them on the stack.
+const MOST_LIBRARIES: usize = 128;
+const LONGEST_LIBRARY_NAME: usize = 255;
+
+/// The dynamic section's entries up to `DT_NULL`; no tag but `DT_NEEDED` twice.
+#[derive(Clone, Debug)]
+pub(super) struct Dynamic {
+    pub(super) entries: Vec<(DynamicTag, u64)>,
+    /// Place of the entries in the file.
+    pub(super) offset: usize,
+    addresses: Range<u64>,
+}
+
+/// A table that the dynamic section points at, all of it from the file.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) addresses: Range<u64>,
+    pub(super) file: Range<usize>,
+}
+
+impl Table {
+    /// Checks that the file has the table.
+    pub(super) fn new(segments: &Segments, address: u64, bytes: u64, name: &str) -> Result<Table> {
+        let file = segments.file_range(address, bytes).ok_or_else(|| {
+            malformed(format!("{name}, {bytes:#x} bytes at {address:#x}, is not inside a segment"))
+        })?;
+        Ok(Table { addresses: address..address + bytes, file })
+    }
+}
+
+impl Dynamic {
+    /// Reads the section and refuses tags that cannot be granted.
+    pub(super) fn parse(
+        bytes: &[u8],
+        segments: &Segments,
+        addresses: Range<u64>,
+    ) -> Result<Dynamic> {
+        let table =
+            Table::new(segments, addresses.start, addresses.end - addresses.start, "PT_DYNAMIC")?;
+        let section = &bytes[table.file.clone()];
+        let entries: Vec<_> = section
+            .chunks_exact(ENTRY_BYTES)
+            .map_while(|entry| Some((DynamicTag(u64_at(entry, 0)? as i64), u64_at(entry, 8)?)))
+            .take_while(|&(tag, _)| tag != elf::DT_NULL)
+            .collect();
+        ensure!(
+            (entries.len() + 1) * ENTRY_BYTES <= section.len(),
+            "the dynamic section at {:#x} does not end with DT_NULL",
+            addresses.start
+        );
+        let dynamic = Dynamic { entries, offset: table.file.start, addresses };
+        dynamic.check_tags()?;
+        Ok(dynamic)
+    }
+
+    /// The value of a tag.
+    pub(super) fn get(&self, tag: DynamicTag) -> Option<u64> {
+        self.entries.iter().find(|(found, _)| *found == tag).map(|(_, value)| *value)
+    }
+
+    /// The value of a tag that must be there.
+    pub(super) fn require(&self, tag: DynamicTag, name: &str) -> Result<u64> {
+        self.get(tag).ok_or_else(|| malformed(format!("the dynamic section has no {name}")))
+    }
+
+    /// Checks that a tag that states an entry's size, if it is there, states the right one.
+    pub(super) fn require_value(&self, tag: DynamicTag, name: &str, expected: u64) -> Result<()> {
+        let found = self.require(tag, name)?;
+        ensure!(found == expected, "{name} is {found}, expected {expected}");
+        Ok(())
+    }
+
+    /// A table given by an address and a size, if the address is there.
+    pub(super) fn table(
+        &self,
+        segments: &Segments,
+        (address, address_name): (DynamicTag, &str),
+        (bytes, bytes_name): (DynamicTag, &str),
+    ) -> Result<Option<Table>> {
+        let Some(address) = self.get(address) else {
+            return Ok(None);
+        };
+        let bytes = self.require(bytes, bytes_name)?;
+        Table::new(segments, address, bytes, address_name).map(Some)
+    }
+
+    /// Where the section is.
+    pub(super) fn addresses(&self) -> Range<u64> {
+        self.addresses.clone()
+    }
+
+    /// The names of the libraries that are needed, each a plain file name.
+    pub(super) fn libraries(&self, bytes: &[u8], strings: Range<usize>) -> Result<Vec<String>> {
+        let strings = &bytes[strings];
+        let names: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(tag, _)| *tag == elf::DT_NEEDED)
+            .map(|&(_, offset)| library_name(strings, offset))
+            .collect::<Result<_>>()?;
+        ensure!(
+            names.len() <= MOST_LIBRARIES,
+            "the image needs {} libraries, at most {MOST_LIBRARIES} can be",
+            names.len()
+        );
+        Ok(names)
+    }
+
+    /// The initialisation and termination functions.
+    pub(super) fn functions(&self, segments: &Segments) -> Result<Functions> {
+        Ok(Functions {
+            init: self.function(elf::DT_INIT),
+            init_array: self.array(
+                segments,
+                (elf::DT_INIT_ARRAY, "DT_INIT_ARRAY"),
+                (elf::DT_INIT_ARRAYSZ, "DT_INIT_ARRAYSZ"),
+            )?,
+            fini: self.function(elf::DT_FINI),
+            fini_array: self.array(
+                segments,
+                (elf::DT_FINI_ARRAY, "DT_FINI_ARRAY"),
+                (elf::DT_FINI_ARRAYSZ, "DT_FINI_ARRAYSZ"),
+            )?,
+        })
+    }
+
+    fn function(&self, tag: DynamicTag) -> Option<u64> {
+        self.get(tag).filter(|address| *address != 0)
+    }
+
+    fn array(
+        &self,
+        segments: &Segments,
+        address: (DynamicTag, &str),
+        bytes: (DynamicTag, &str),
+    ) -> Result<Vec<u64>> {
+        let Some(table) = self.table(segments, address, bytes)? else {
+            return Ok(Vec::new());
+        };
+        let (start, end) = (table.addresses.start, table.addresses.end);
+        ensure!(
+            (start | end).is_multiple_of(POINTER_BYTES),
+            "{} at {start:#x} with {} bytes is not an aligned array of pointers",
+            address.1,
+            end - start
+        );
+        Ok((start..end).step_by(POINTER_BYTES as usize).collect())
+    }
+
+    fn check_tags(&self) -> Result<()> {
+        let mut seen: Vec<_> = self.entries.iter().map(|(tag, _)| tag.0).collect();
+        seen.retain(|tag| *tag != elf::DT_NEEDED.0);
+        seen.sort_unstable();
+        if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(malformed(format!("the dynamic tag {:#x} is there twice", twice[0])));
+        }
+        for (tag, reason) in REFUSED_TAGS {
+            ensure!(self.get(tag).is_none(), "the image has {reason}");
+        }
+        ensure!(
+            self.get(elf::DT_FLAGS).is_none_or(|flags| flags & elf::DF_TEXTREL.0 == 0),
+            "the image has relocations of code (DF_TEXTREL), expected position-independent code"
+        );
+        ensure!(
+            self.get(elf::DT_FLAGS_1).is_none_or(|flags| flags & elf::DF_1_PIE.0 == 0),
+            "the image is a position-independent executable (DF_1_PIE), expected a shared object"
+        );
+        Ok(())
+    }
+}
+
+const REFUSED_TAGS: [(DynamicTag, &str); 6] = [
+    (
+        elf::DT_TEXTREL,
+        "relocations of code (DT_TEXTREL), expected position-independent code (-fPIC)",
+    ),
+    (elf::DT_REL, "relocations without addends (DT_REL), expected DT_RELA"),
+    (elf::DT_AUDIT, "DT_AUDIT, which brings in other code"),
+    (elf::DT_DEPAUDIT, "DT_DEPAUDIT, which brings in other code"),
+    (elf::DT_FILTER, "DT_FILTER, which brings in other code"),
+    (elf::DT_AUXILIARY, "DT_AUXILIARY, which brings in other code"),
+];
+
+fn library_name(strings: &[u8], offset: u64) -> Result<String> {
+    let name = usize::try_from(offset).ok().and_then(|offset| string_at(strings, offset));
+    let name = name.ok_or_else(|| {
+        malformed(format!("DT_NEEDED is at {offset:#x}, outside the string table"))
+    })?;
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
+    ensure!(
+        !name.is_empty() && name.len() <= LONGEST_LIBRARY_NAME && name.iter().all(plain),
+        "the image needs the library '{}', expected a plain file name, as libm.so.6",
+        name.escape_ascii()
+    );
+    Ok(String::from_utf8_lossy(name).into_owned())
+}

@@ -1,0 +1,134 @@
+//! Shared objects, checked before the system's loader sees them.
+//!
+//! glibc's loader trusts its input: a wrong offset in an image makes it crash, an odd value makes
+//! it abort. [`validate`] reads, with bounds, everything that the loader would read, and refuses
+//! what it would stumble over; an [`Image`] is the proof. [`patch::edits`] then says what is
+//! changed in the copy that is opened.
+//!
+//! What is refused although the loader would take it:
+//! - relocations of code (`DT_TEXTREL`) and segments that are both writable and executable: code
+//!   that is not written to is shared, and hardened kernels map no other;
+//! - a request for an executable stack, also by leaving `PT_GNU_STACK` out: the loader would make
+//!   the stacks of the whole process executable;
+//! - `DT_AUDIT`, `DT_DEPAUDIT`, `DT_FILTER`, `DT_AUXILIARY`: they bring in other code;
+//! - libraries that are not plain names (`libm.so.6`): the system's search path decides.
+//!
+//! What no check can promise: resolvers of `STT_GNU_IFUNC` symbols are the image's own code and
+//! run while it is loaded. They lie in executable segments; what they do is theirs
+//! ([`Image::has_resolvers`]).
+
+mod dynamic;
+mod header;
+mod notes;
+pub mod patch;
+mod read;
+mod relocations;
+mod sections;
+mod segments;
+mod symbols;
+mod versions;
+
+pub use sections::{Section, Sections};
+pub use segments::{Segment, Segments};
+pub use symbols::{Symbol, SymbolTable};
+
+use dynamic::Dynamic;
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use std::ops::Range;
+
+/// Returns `InvalidBinary` with this message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::elf::malformed(format!($($message)+)));
+        }
+    };
+}
+use ensure;
+
+/// A checked shared object. It holds places, not bytes: methods that read take the same bytes
+/// that were checked.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// What is mapped.
+    pub segments: Segments,
+    /// The dynamic symbols.
+    pub symbols: SymbolTable,
+    /// What the loader does not run, but [`crate::module`] does.
+    pub functions: Functions,
+    /// The libraries that it needs: plain file names.
+    pub libraries: Vec<String>,
+    /// Those of `libraries` of which it needs certain symbol versions.
+    pub versioned_libraries: Vec<String>,
+    /// Whether loading it calls functions of the image (`STT_GNU_IFUNC`, `IRELATIVE`).
+    pub has_resolvers: bool,
+    dynamic: Dynamic,
+}
+
+/// Initialisation and termination functions, as addresses relative to the load base.
+#[derive(Clone, Debug, Default)]
+pub struct Functions {
+    /// `DT_INIT`.
+    pub init: Option<u64>,
+    /// Address of each entry of `DT_INIT_ARRAY`.
+    pub init_array: Vec<u64>,
+    /// `DT_FINI`.
+    pub fini: Option<u64>,
+    /// Address of each entry of `DT_FINI_ARRAY`.
+    pub fini_array: Vec<u64>,
+}
+
+/// Checks an image. Total: any bytes give an answer.
+///
+/// # Errors
+/// `InvalidBinary`, naming the part, the value and what was expected.
+pub fn validate(bytes: &[u8]) -> Result<Image> {
+    let headers = segments::parse(bytes, &header::parse(bytes)?)?;
+    let segments = headers.segments;
+    notes::check(bytes, &headers.notes)?;
+    let dynamic = Dynamic::parse(bytes, &segments, headers.dynamic)?;
+    let relocations = relocations::Tables::parse(&dynamic, &segments)?;
+    let symbols = SymbolTable::parse(bytes, &dynamic, &segments, relocations.symbols(bytes))?;
+    symbols.check(bytes, &segments, headers.tls_bytes)?;
+    let libraries = dynamic.libraries(bytes, symbols.strings())?;
+    let versions = versions::check(bytes, &dynamic, &segments, &symbols, &libraries)?;
+
+    let fixed = [headers.table, dynamic.addresses()]
+        .into_iter()
+        .chain(symbols.addresses())
+        .chain(relocations.addresses())
+        .chain(versions.addresses());
+    let target = relocations::Target {
+        segments: &segments,
+        symbols: &symbols,
+        has_tls: headers.tls_bytes > 0,
+        fixed: fixed.filter(|range| segments.any_writable(range)).collect(),
+    };
+    let has_resolvers = relocations.check(bytes, &target)?;
+    Ok(Image {
+        functions: dynamic.functions(&segments)?,
+        has_resolvers: has_resolvers || symbols.has_resolver(bytes),
+        versioned_libraries: versions.libraries,
+        libraries,
+        segments,
+        symbols,
+        dynamic,
+    })
+}
+
+/// Whether the header is that of a shared object for this machine. Reads the headers only.
+///
+/// # Errors
+/// `InvalidBinary` with the reason if not.
+pub fn recognise(bytes: &[u8]) -> Result<()> {
+    segments::parse(bytes, &header::parse(bytes)?).map(drop)
+}
+
+fn malformed(message: String) -> Error {
+    Error::new(ErrorCode::InvalidBinary, message)
+}
+
+/// `[start, start + bytes)` if its end is a number.
+fn range(start: u64, bytes: u64) -> Option<Range<u64>> {
+    Some(start..start.checked_add(bytes)?)
+}

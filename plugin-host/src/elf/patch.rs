@@ -1,0 +1,88 @@
+//! What is changed in the copy of an image that the loader opens.
+//!
+//! - Of the dynamic section only tags that were checked stay; the others get a tag that the loader
+//!   ignores. So no constructor and no destructor is run by it, nothing keeps the image from being
+//!   unloaded (`DF_1_NODELETE`), it has no name by which another library could find it
+//!   (`DT_SONAME`), and only the system's search path counts (`DT_RPATH`, `DT_RUNPATH`).
+//! - `DF_SYMBOLIC` is set: the image's own definitions win over the program's.
+//! - `STB_GNU_UNIQUE` symbols, which are one per process, become weak: images stay apart.
+
+use super::dynamic::ENTRY_BYTES;
+use super::{Image, symbols};
+use object::elf::{self, DynamicTag};
+
+/// A range of the file and its new bytes.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// Where it starts.
+    pub offset: usize,
+    /// What is there in the copy.
+    pub bytes: Vec<u8>,
+}
+
+/// A tag between the system's and the processor's ranges that no loader reads.
+const IGNORED: DynamicTag = DynamicTag(0x6000_0d1f);
+
+const KEPT: [DynamicTag; 20] = [
+    elf::DT_NEEDED,
+    elf::DT_STRTAB,
+    elf::DT_STRSZ,
+    elf::DT_SYMTAB,
+    elf::DT_SYMENT,
+    elf::DT_GNU_HASH,
+    elf::DT_RELA,
+    elf::DT_RELASZ,
+    elf::DT_RELAENT,
+    elf::DT_JMPREL,
+    elf::DT_PLTREL,
+    elf::DT_PLTRELSZ,
+    elf::DT_RELR,
+    elf::DT_RELRSZ,
+    elf::DT_RELRENT,
+    elf::DT_VERSYM,
+    elf::DT_VERNEED,
+    elf::DT_VERNEEDNUM,
+    elf::DT_VERDEF,
+    elf::DT_VERDEFNUM,
+];
+
+/// The changes to the bytes that `image` was made from.
+pub fn edits(bytes: &[u8], image: &Image) -> Vec<Edit> {
+    let mut edits = vec![dynamic(image)];
+    edits.extend(weakened(bytes, image));
+    edits
+}
+
+fn dynamic(image: &Image) -> Edit {
+    let has_flags = image.dynamic.get(elf::DT_FLAGS).is_some();
+    let has_gnu_hash = image.dynamic.get(elf::DT_GNU_HASH).is_some();
+    let mut bytes = Vec::with_capacity(image.dynamic.entries.len() * ENTRY_BYTES);
+    for &(tag, value) in &image.dynamic.entries {
+        let (tag, value) = match tag {
+            elf::DT_FLAGS => (tag, (value & elf::DF_STATIC_TLS.0) | elf::DF_SYMBOLIC.0),
+            // Every image has it, with the one right value, and the loader does not read it.
+            elf::DT_SYMENT if !has_flags => (elf::DT_SYMBOLIC, 0),
+            elf::DT_HASH if !has_gnu_hash => (tag, value),
+            tag if KEPT.contains(&tag) => (tag, value),
+            _ => (IGNORED, 0),
+        };
+        bytes.extend(tag.0.to_le_bytes());
+        bytes.extend(value.to_le_bytes());
+    }
+    Edit { offset: image.dynamic.offset, bytes }
+}
+
+/// The symbol table with weak symbols for unique ones, if there are such.
+fn weakened(bytes: &[u8], image: &Image) -> Option<Edit> {
+    const INFO: usize = 4;
+    let file = image.symbols.file();
+    let mut table = bytes.get(file.clone())?.to_vec();
+    let mut found = false;
+    for entry in table.chunks_exact_mut(symbols::ENTRY_BYTES) {
+        if entry[INFO] >> 4 == elf::STB_GNU_UNIQUE.0 {
+            entry[INFO] = elf::STB_WEAK.0 << 4 | entry[INFO] & 0xf;
+            found = true;
+        }
+    }
+    found.then_some(Edit { offset: file.start, bytes: table })
+}

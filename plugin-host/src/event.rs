@@ -1,0 +1,186 @@
+//! Events, and the places in queues that they are recorded at.
+
+use crate::HostBackend;
+use crate::line::Line;
+use longshore_plugin_api::{Error, ErrorCode, Event, Result};
+use rustix::thread::futex;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
+///
+/// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
+///
+/// LLVM: `ol_event_handle_t`.
+pub struct HostEvent {
+    device: u32,
+    timing: bool,
+    last: Mutex<Option<Arc<Record>>>,
+}
+
+impl HostEvent {
+    /// An event of device `device`, recorded nowhere.
+    pub(crate) fn new(device: u32, timing: bool) -> HostEvent {
+        HostEvent { device, timing, last: Mutex::new(None) }
+    }
+
+    /// Records it at the tail of a line. An idle line has reached its tail already.
+    pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
+        let mut last = self.lock();
+        let record = self.renewed(last.take());
+        match line.idle_role() {
+            Some(_role) => record.reach(),
+            None => line.push(|batch| batch.reach(Arc::clone(&record)))?,
+        }
+        *last = Some(record);
+        Ok(())
+    }
+
+    /// The last record, unless there is none or it was reached.
+    pub(crate) fn unreached(&self) -> Option<Arc<Record>> {
+        self.lock().as_ref().filter(|record| !record.is_reached()).cloned()
+    }
+
+    /// A record that nobody else has: the former one again where possible, which allocates nothing.
+    fn renewed(&self, former: Option<Arc<Record>>) -> Arc<Record> {
+        if let Some(mut former) = former
+            && let Some(record) = Arc::get_mut(&mut former)
+        {
+            *record = Record::new(self.timing);
+            return former;
+        }
+        Arc::new(Record::new(self.timing))
+    }
+
+    fn reached_ns(&self, which: &str) -> Result<i64> {
+        let last = self.lock();
+        let record = last.as_ref().ok_or_else(|| not_ready(which, "never recorded"))?;
+        record.reached_ns().ok_or_else(|| not_ready(which, "not complete"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Record>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Event<HostBackend> for HostEvent {
+    fn is_complete(&self) -> Result<bool> {
+        Ok(self.unreached().is_none())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        if let Some(record) = self.unreached() {
+            record.wait();
+        }
+        Ok(())
+    }
+
+    fn elapsed_ns(&self, end: &HostEvent) -> Result<i64> {
+        for (which, event) in [("start", self), ("end", end)] {
+            if !event.timing {
+                let message = format!("the {which} event was made without timing");
+                return Err(Error::new(ErrorCode::InvalidArgument, message));
+            }
+        }
+        if self.device != end.device {
+            let message = format!(
+                "the start event is of device {}, the end event of device {}; expected the same",
+                self.device, end.device
+            );
+            return Err(Error::new(ErrorCode::InvalidDevice, message));
+        }
+        Ok(end.reached_ns("end")? - self.reached_ns("start")?)
+    }
+}
+
+#[cold]
+fn not_ready(which: &str, state: &str) -> Error {
+    let message = format!("the {which} event is {state}; expected one that was reached");
+    Error::new(ErrorCode::InvalidEvent, message)
+}
+
+/// A place in a queue. Once reached, it stays so.
+pub(crate) struct Record {
+    state: AtomicU32,
+    timed: bool,
+    reached_ns: AtomicI64,
+}
+
+const UNREACHED: u32 = 0;
+const REACHED: u32 = 1;
+/// Not reached, and somebody sleeps until it is.
+const AWAITED: u32 = 2;
+
+impl Record {
+    /// A place that was not reached; `timed` if the time of reaching it will be asked for.
+    pub(crate) fn new(timed: bool) -> Record {
+        Record { state: AtomicU32::new(UNREACHED), timed, reached_ns: AtomicI64::new(0) }
+    }
+
+    /// Whether it was reached; if so, all that was queued before it is visible.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.state.load(Ordering::Acquire) == REACHED
+    }
+
+    /// Reaches it.
+    pub(crate) fn reach(&self) {
+        if self.timed {
+            self.reached_ns.store(monotonic_ns(), Ordering::Relaxed);
+        }
+        if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
+            // The only error is a bad address, which the borrow rules out.
+            let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+    }
+
+    /// Blocks until it is reached: spins for a moment, then sleeps.
+    pub(crate) fn wait(&self) {
+        if spin_until(Duration::from_micros(20), || self.is_reached()) {
+            return;
+        }
+        loop {
+            let seen = self.state.compare_exchange(
+                UNREACHED,
+                AWAITED,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            );
+            if seen == Err(REACHED) {
+                return;
+            }
+            // An early return, by a signal or a state that changed meanwhile, goes round again.
+            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
+        }
+    }
+
+    /// When it was reached, by `CLOCK_MONOTONIC`.
+    fn reached_ns(&self) -> Option<i64> {
+        self.is_reached().then(|| self.reached_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// Spins until `ready`, for about `limit`; answers whether it was. Gives the processor to other
+/// threads now and then, so that whoever makes it ready gets its turn on a busy machine too.
+pub(crate) fn spin_until(limit: Duration, ready: impl Fn() -> bool) -> bool {
+    const SPINS: u32 = 64;
+    let begin = Instant::now();
+    loop {
+        for _ in 0..SPINS {
+            if ready() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if begin.elapsed() >= limit {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

@@ -1,0 +1,269 @@
+//! Opening a checked image with the system's loader, from memory.
+
+use crate::elf::{Image, patch};
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many stale libraries with the name of a new descriptor are stepped over.
+const MOST_STALE: usize = 64;
+
+/// An open image. Dropping it closes it.
+///
+/// The loader knows libraries by path, and this one's is that of its descriptor. So the descriptor
+/// stays open as long as the library: another image with the same number would be taken for it.
+pub(super) struct Library {
+    handle: Option<Handle>,
+    copy: Option<OwnedFd>,
+    base: u64,
+    /// The image's code may have registered handlers with the process.
+    registered: AtomicBool,
+}
+
+impl Library {
+    /// Copies the image, changes the copy as [`patch`] says, and opens it. Blocks.
+    pub(super) fn open(bytes: &[u8], image: &Image) -> Result<Library> {
+        let _held = hold_libraries(image)?;
+        let copy = copy(bytes, image).map_err(copy_failed)?;
+        let (handle, copy) = open_copy(copy)?;
+        let base = handle.link_map()?.l_addr;
+        Ok(Library {
+            handle: Some(handle),
+            copy: Some(copy),
+            base,
+            registered: AtomicBool::new(false),
+        })
+    }
+
+    /// The address of something whose address relative to the load base is given.
+    pub(super) fn address(&self, relative: u64) -> u64 {
+        self.base.wrapping_add(relative)
+    }
+
+    /// A pointer to something whose address relative to the load base is given.
+    pub(super) fn pointer<T>(&self, relative: u64) -> *const T {
+        std::ptr::with_exposed_provenance(self.address(relative) as usize)
+    }
+
+    /// The address that the loader gives for a name, resolvers run.
+    pub(super) fn lookup(&self, name: &str) -> Result<u64> {
+        let handle = self.handle.as_ref().expect("open until it is closed, which takes it");
+        let symbol = CString::new(name).map_err(|_| not_found(name, "its name has a NUL"))?;
+        // SAFETY: an open library and a string that ends.
+        let found = unsafe { libc::dlsym(handle.0.as_ptr(), symbol.as_ptr()) };
+        if found.is_null() {
+            return Err(not_found(name, &last_error()));
+        }
+        Ok(found.expose_provenance() as u64)
+    }
+
+    /// Closes it.
+    pub(super) fn close(mut self) -> Result<()> {
+        self.close_once()
+    }
+
+    /// Says whether the image's code may have registered handlers with the process. While it
+    /// may, closing leaves it in memory.
+    pub(super) fn set_registered(&self, registered: bool) {
+        self.registered.store(registered, Ordering::Release);
+    }
+
+    fn close_once(&mut self) -> Result<()> {
+        let (Some(handle), Some(copy)) = (self.handle.take(), self.copy.take()) else {
+            return Ok(());
+        };
+        if self.registered.load(Ordering::Acquire) {
+            log::warn!(
+                "the image {:?} stays in memory: its destructors were not run",
+                path_of(&copy)
+            );
+            std::mem::forget((handle, copy));
+            return Ok(());
+        }
+        let closed = handle.close();
+        if Handle::open(&path_of(&copy), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok() {
+            log::warn!("the image {:?} was unloaded but stays in memory", path_of(&copy));
+            std::mem::forget(copy);
+        }
+        closed
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Err(error) = self.close_once() {
+            log::warn!("closing an image: {error}");
+        }
+    }
+}
+
+/// An open library of the loader. Dropping it closes it.
+struct Handle(NonNull<c_void>);
+
+// SAFETY: the loader's functions may be called from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// The part of glibc's `struct link_map` that is public.
+#[repr(C)]
+struct LinkMap {
+    l_addr: u64,
+    l_name: *const c_char,
+    l_ld: *const DynamicEntry,
+}
+
+#[repr(C)]
+struct DynamicEntry {
+    tag: i64,
+    value: u64,
+}
+
+impl Handle {
+    /// Opens a library; the loader's message if it does not.
+    fn open(name: &CStr, flags: c_int) -> Result<Handle, String> {
+        // SAFETY: the name ends. What the loader then reads and runs is a checked image or one of
+        // the system's libraries.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        NonNull::new(handle).map(Handle).ok_or_else(last_error)
+    }
+
+    fn link_map(&self) -> Result<&LinkMap> {
+        let mut map: *const LinkMap = std::ptr::null();
+        // SAFETY: an open library, and a place for the pointer that this request writes.
+        let failed =
+            unsafe { libc::dlinfo(self.0.as_ptr(), libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) };
+        if failed != 0 || map.is_null() {
+            return Err(Error::new(
+                ErrorCode::BackendFailure,
+                format!("dlinfo on an open image: {}", last_error()),
+            ));
+        }
+        // SAFETY: the loader's record of a library lives until that is closed.
+        Ok(unsafe { &*map })
+    }
+
+    /// Whether the library defines symbol versions.
+    fn defines_versions(&self) -> Result<bool> {
+        let mut entry = self.link_map()?.l_ld;
+        if entry.is_null() {
+            return Ok(false);
+        }
+        loop {
+            // SAFETY: a loaded library's dynamic section ends with a zero tag, where this ends.
+            let tag = unsafe { (*entry).tag };
+            if tag == 0 || tag == object::elf::DT_VERDEF.0 {
+                return Ok(tag != 0);
+            }
+            // SAFETY: not the last entry.
+            entry = unsafe { entry.add(1) };
+        }
+    }
+
+    fn close(self) -> Result<()> {
+        let handle = self.0;
+        std::mem::forget(self);
+        // SAFETY: open, and closed here once.
+        if unsafe { libc::dlclose(handle.as_ptr()) } == 0 {
+            return Ok(());
+        }
+        Err(Error::new(ErrorCode::BackendFailure, format!("closing an image: {}", last_error())))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: open; `close` forgets `self`.
+        unsafe { libc::dlclose(self.0.as_ptr()) };
+    }
+}
+
+/// Opens the libraries that the image needs, so that a missing one is named, and so that those of
+/// which it needs versions have some: the loader aborts the process if not.
+fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
+    let mut held = Vec::with_capacity(image.libraries.len());
+    for name in &image.libraries {
+        let path = CString::new(name.as_str()).expect("the check allows letters and digits");
+        let handle = Handle::open(&path, libc::RTLD_NOW | libc::RTLD_LOCAL).map_err(|reason| {
+            Error::new(ErrorCode::NotFound, format!("the image needs library '{name}': {reason}"))
+        })?;
+        if image.versioned_libraries.contains(name) && !handle.defines_versions()? {
+            return Err(Error::new(
+                ErrorCode::LinkFailure,
+                format!("the image needs versioned symbols of '{name}', which has no versions"),
+            ));
+        }
+        held.push(handle);
+    }
+    Ok(held)
+}
+
+/// The copy that is opened: in memory, without a name, and sealed against changes.
+fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(rustix::fs::memfd_create("longshore-image", flags)?);
+    file.write_all_at(bytes, 0)?;
+    for edit in patch::edits(bytes, image) {
+        file.write_all_at(&edit.bytes, edit.offset as u64)?;
+    }
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
+/// Opens the copy. A library that is still loaded under the name of this descriptor, left there by
+/// somebody who closed his descriptor, is stepped over with another number.
+fn open_copy(mut copy: OwnedFd) -> Result<(Handle, OwnedFd)> {
+    let mut stale = Vec::new();
+    while Handle::open(&path_of(&copy), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok() {
+        let next = rustix::io::fcntl_dupfd_cloexec(&copy, 0).map_err(|e| copy_failed(e.into()))?;
+        stale.push(std::mem::replace(&mut copy, next));
+        if stale.len() > MOST_STALE {
+            return Err(Error::new(
+                ErrorCode::OutOfResources,
+                format!("{MOST_STALE} libraries are loaded under names of closed descriptors"),
+            ));
+        }
+    }
+    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
+    let handle = Handle::open(&path_of(&copy), flags)
+        .map_err(|reason| Error::new(ErrorCode::LinkFailure, format!("the loader: {reason}")))?;
+    Ok((handle, copy))
+}
+
+fn path_of(copy: &impl AsFd) -> CString {
+    let path = format!("/proc/self/fd/{}", copy.as_fd().as_raw_fd());
+    CString::new(path).expect("a path without NUL")
+}
+
+fn copy_failed(error: io::Error) -> Error {
+    let code = match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC) => {
+            ErrorCode::OutOfResources
+        }
+        _ => ErrorCode::HostIo,
+    };
+    Error::new(code, format!("copying the image into memory: {error}"))
+}
+
+fn not_found(name: &str, reason: &str) -> Error {
+    Error::new(ErrorCode::NotFound, format!("the image has no symbol '{name}': {reason}"))
+}
+
+/// What the loader said of this thread's last failure.
+fn last_error() -> String {
+    // SAFETY: the message is this thread's and is copied before the thread's next call.
+    unsafe {
+        let message = libc::dlerror();
+        if message.is_null() {
+            return "no message".to_owned();
+        }
+        CStr::from_ptr(message).to_string_lossy().into_owned()
+    }
+}

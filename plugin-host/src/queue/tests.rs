@@ -1,0 +1,457 @@
+//! What a queue promises, held against the queue itself, and what it takes.
+
+use super::*;
+use longshore_plugin_api::{Event, Place, abi};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Appends its first argument to the list that its second points at.
+unsafe extern "C" fn append(arguments: *mut *mut c_void) {
+    // SAFETY: launched by `launch_append` only, with these two arguments.
+    unsafe {
+        let value = (*arguments).cast::<u64>().read();
+        let list = (*arguments.add(1)).cast::<*const Mutex<Vec<u64>>>().read();
+        (*list).lock().unwrap().push(value);
+    }
+}
+
+unsafe extern "C" fn nothing(_: *mut *mut c_void) {}
+
+fn launch_append(queue: &HostQueue, list: &Mutex<Vec<u64>>, value: u64, wait: bool) -> Result<()> {
+    let list = std::ptr::from_ref(list);
+    let pointers: [*const c_void; 2] = [(&raw const value).cast(), (&raw const list).cast()];
+    // SAFETY: two arguments that live during the call; each test keeps `list` until the queue is
+    // done.
+    let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), [8, 8].as_ptr(), 2) };
+    queue.launch_entry(append, wait, arguments)
+}
+
+fn launch_nothing(queue: &HostQueue, wait: bool) -> Result<()> {
+    // SAFETY: no arguments.
+    let arguments = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
+    queue.launch_entry(nothing, wait, arguments)
+}
+
+/// A host function that runs a closure.
+fn host<F: FnOnce() + Send + 'static>(function: F) -> HostFunction {
+    unsafe extern "C" fn call<F: FnOnce()>(context: *mut c_void) {
+        // SAFETY: made by `host` below and called once.
+        unsafe { Box::from_raw(context.cast::<F>())() }
+    }
+    let context = Box::into_raw(Box::new(function)).cast();
+    // SAFETY: the closure may run on any thread, once.
+    unsafe { HostFunction::from_raw(abi::HostFunction { context, call: call::<F> }) }
+}
+
+/// Queues a host function that blocks until the sender is used or dropped.
+fn block(queue: &HostQueue) -> mpsc::Sender<()> {
+    let (release, blocked) = mpsc::channel::<()>();
+    queue
+        .host_function(host(move || {
+            let _ = blocked.recv();
+        }))
+        .unwrap();
+    release
+}
+
+fn span<T>(slice: &mut [T]) -> Span {
+    // SAFETY: each test keeps the slice until the queue is done.
+    unsafe { Span::new(slice.as_mut_ptr() as u64, size_of_val(slice) as u64) }
+}
+
+fn copy(queue: &HostQueue, destination: Span, source: Span, wait: bool) -> Result<()> {
+    queue.copy(&CopyRequest {
+        destination,
+        destination_place: Place::Host,
+        source,
+        source_place: Place::Host,
+        wait,
+    })
+}
+
+fn shape() -> LaunchShape {
+    LaunchShape {
+        groups: [1; 3],
+        items: [1; 3],
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        wait: false,
+    }
+}
+
+#[test]
+fn commands_run_in_order_and_have_captured_their_arguments() {
+    let (queue, list) = (HostQueue::new(), Mutex::default());
+    for value in 0..10_000 {
+        launch_append(&queue, &list, value, value % 1000 == 999).unwrap();
+    }
+    queue.synchronize().unwrap();
+    assert!(queue.is_idle().unwrap());
+    assert_eq!(*list.lock().unwrap(), (0..10_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn captured_values_are_aligned_to_16() {
+    unsafe extern "C" fn check(arguments: *mut *mut c_void) {
+        // SAFETY: launched below with four arguments, the last a pointer to a counter.
+        unsafe {
+            let all_aligned = (0..4).all(|i| (*arguments.add(i)).addr() % 16 == 0);
+            let good = (*arguments.add(1)).cast::<[u8; 17]>().read() == [7; 17];
+            let counter = (*arguments.add(3)).cast::<*const AtomicU64>().read();
+            (*counter).fetch_add(u64::from(all_aligned && good), Ordering::Relaxed);
+        }
+    }
+    let (queue, counter) = (HostQueue::new(), AtomicU64::new(0));
+    let release = block(&queue);
+    for _ in 0..100 {
+        let (byte, odd, counter) = (1u8, [7u8; 17], std::ptr::from_ref(&counter));
+        let pointers: [*const c_void; 4] = [
+            (&raw const byte).cast(),
+            (&raw const odd).cast(),
+            std::ptr::null(),
+            (&raw const counter).cast(),
+        ];
+        // SAFETY: four arguments that live during the call; `counter` until the queue is done.
+        let arguments =
+            unsafe { Arguments::from_raw(pointers.as_ptr(), [1, 17, 0, 8].as_ptr(), 4) };
+        queue.launch_entry(check, false, arguments).unwrap();
+    }
+    drop(release);
+    queue.synchronize().unwrap();
+    assert_eq!(counter.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn patterns_are_captured_and_copies_keep_their_place() {
+    let queue = HostQueue::new();
+    let (mut a, mut b) = ([0u16; 64], [0u16; 64]);
+    let release = block(&queue);
+    let mut pattern = [1, 2, 3, 4];
+    queue.fill(span(&mut a), &pattern).unwrap();
+    copy(&queue, span(&mut b), span(&mut a), false).unwrap();
+    pattern = [9; 4];
+    queue.fill(span(&mut a), &pattern).unwrap();
+    drop(release);
+    queue.synchronize().unwrap();
+    assert_eq!(b[..4], [0x0201, 0x0403, 0x0201, 0x0403]);
+    assert_eq!(a, [0x0909; 64]);
+}
+
+#[test]
+fn copies_of_every_size_arrive() {
+    let queue = HostQueue::new();
+    for bytes in [0, 1, 64, 4096, 4097, 3 << 20] {
+        for wait in [false, true] {
+            let mut from: Vec<u8> = (0..bytes).map(|i| (i % 253) as u8).collect();
+            let mut to = vec![0; bytes];
+            copy(&queue, span(&mut to), span(&mut from), wait).unwrap();
+            queue.synchronize().unwrap();
+            assert_eq!(to, from);
+        }
+    }
+}
+
+#[test]
+fn a_host_function_holds_up_later_work_but_not_the_caller() {
+    let (queue, list) = (HostQueue::new(), Mutex::default());
+    let release = block(&queue);
+    launch_append(&queue, &list, 1, false).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    assert!(list.lock().unwrap().is_empty());
+    assert!(!queue.is_idle().unwrap());
+    release.send(()).unwrap();
+    queue.synchronize().unwrap();
+    assert_eq!(*list.lock().unwrap(), [1]);
+}
+
+#[test]
+fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
+    let queue = HostQueue::new();
+    let (tell, told) = mpsc::channel();
+    let name = move || tell.send(thread::current().name().map(str::to_owned)).unwrap();
+    queue.host_function(host(name)).unwrap();
+    let name = told.recv().unwrap().unwrap();
+    assert!(name.starts_with("longshore-q"), "{name}");
+}
+
+#[test]
+fn many_threads_share_a_queue_and_each_keeps_its_order() {
+    const EACH: u64 = 3000;
+    let (queue, list) = (HostQueue::new(), Mutex::default());
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (queue, list) = (&queue, &list);
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    launch_append(queue, list, thread << 32 | i, i % 7 == 0).unwrap();
+                    if i % 501 == 0 {
+                        queue.synchronize().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    queue.synchronize().unwrap();
+    let list = list.into_inner().unwrap();
+    for thread in 0..4 {
+        let own = list.iter().filter(|value| *value >> 32 == thread).map(|value| value & 0xffff);
+        assert!(own.eq(0..EACH), "thread {thread}");
+    }
+}
+
+#[test]
+fn a_chain_of_events_orders_queues() {
+    const LINKS: u64 = 2000;
+    let queues = [HostQueue::new(), HostQueue::new(), HostQueue::new()];
+    let (list, event) = (Mutex::default(), HostEvent::new(0, false));
+    let release = block(&queues[0]);
+    for link in 0..LINKS {
+        let (queue, next) = (&queues[link as usize % 3], &queues[(link as usize + 1) % 3]);
+        launch_append(queue, &list, link, false).unwrap();
+        queue.record_event(&event).unwrap();
+        next.wait_event(&event).unwrap();
+    }
+    assert!(!event.is_complete().unwrap());
+    drop(release);
+    event.synchronize().unwrap();
+    assert!(event.is_complete().unwrap());
+    assert_eq!(*list.lock().unwrap(), (0..LINKS).collect::<Vec<_>>());
+    queues.iter().for_each(|queue| queue.synchronize().unwrap());
+}
+
+#[test]
+fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
+    let (first, second, waiting) = (HostQueue::new(), HostQueue::new(), HostQueue::new());
+    let (event, list) = (HostEvent::new(0, false), Mutex::default());
+    let release = block(&first);
+    first.record_event(&event).unwrap();
+    waiting.wait_event(&event).unwrap();
+    launch_append(&waiting, &list, 1, false).unwrap();
+    second.record_event(&event).unwrap();
+    event.synchronize().unwrap();
+    thread::sleep(Duration::from_millis(10));
+    assert!(list.lock().unwrap().is_empty());
+    drop(release);
+    waiting.synchronize().unwrap();
+    assert_eq!(list.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
+    let (list, event) = (Arc::new(Mutex::default()), HostEvent::new(0, false));
+    let queue = HostQueue::new();
+    let line = Arc::downgrade(&queue.line);
+    let release = block(&queue);
+    for value in 0..100 {
+        launch_append(&queue, &list, value, false).unwrap();
+    }
+    queue.record_event(&event).unwrap();
+    drop(queue);
+    assert!(!event.is_complete().unwrap());
+    drop(release);
+    event.synchronize().unwrap();
+    assert_eq!(list.lock().unwrap().len(), 100);
+    let begin = Instant::now();
+    while line.strong_count() > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the queue's thread ends");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
+    let (queue, list) = (Arc::new(HostQueue::new()), Arc::new(Mutex::default()));
+    let (tell, told) = mpsc::channel();
+    let (inner, inner_list) = (Arc::clone(&queue), Arc::clone(&list));
+    let function = move || {
+        launch_append(&inner, &inner_list, 2, false).unwrap();
+        let (mut to, mut from) = ([0u8; 8], [1u8; 8]);
+        let waited = [
+            inner.synchronize(),
+            launch_append(&inner, &inner_list, 9, true),
+            copy(&inner, span(&mut to), span(&mut from), true),
+        ];
+        drop(inner);
+        tell.send(waited.map(|result| result.unwrap_err().code())).unwrap();
+    };
+    queue.host_function(host(function)).unwrap();
+    launch_append(&queue, &list, 1, false).unwrap();
+    assert_eq!(told.recv().unwrap(), [ErrorCode::InvalidQueue; 3]);
+    queue.synchronize().unwrap();
+    let mut list = list.lock().unwrap().clone();
+    list.sort_unstable();
+    assert_eq!(list, [1, 2]);
+}
+
+#[test]
+fn a_panic_is_told_once_and_the_queue_goes_on() {
+    let (queue, list) = (HostQueue::new(), Mutex::default());
+    queue.line.push(|batch| batch.panic()).unwrap();
+    launch_append(&queue, &list, 1, false).unwrap();
+    let error = queue.synchronize().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::BackendFailure);
+    assert!(error.message().contains("asked for"));
+    assert_eq!(queue.synchronize(), Ok(()));
+    assert_eq!(*list.lock().unwrap(), [1]);
+    queue.line.push(|batch| batch.panic()).unwrap();
+    let begin = Instant::now();
+    while !queue.is_idle().unwrap() {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+    assert!(launch_nothing(&queue, true).is_err(), "a launch that waits tells it too");
+}
+
+#[test]
+fn time_goes_forward_between_events() {
+    let queue = HostQueue::new();
+    let events = [HostEvent::new(0, true), HostEvent::new(0, true), HostEvent::new(0, true)];
+    queue.record_event(&events[0]).unwrap();
+    queue.host_function(host(|| thread::sleep(Duration::from_millis(5)))).unwrap();
+    queue.record_event(&events[1]).unwrap();
+    let early = events[0].elapsed_ns(&events[1]).map_err(|error| error.code());
+    assert!(early.is_ok_and(|ns| ns > 0) || early == Err(ErrorCode::InvalidEvent));
+    queue.record_event(&events[2]).unwrap();
+    queue.synchronize().unwrap();
+    assert!(events[0].elapsed_ns(&events[1]).unwrap() >= 5_000_000);
+    assert!(events[1].elapsed_ns(&events[2]).unwrap() >= 0);
+    assert!(events[1].elapsed_ns(&events[0]).unwrap() < 0);
+}
+
+#[test]
+fn elapsed_time_names_what_is_wrong() {
+    let queue = HostQueue::new();
+    let (timed, untimed) = (HostEvent::new(0, true), HostEvent::new(0, false));
+    let (other_device, never) = (HostEvent::new(1, true), HostEvent::new(0, true));
+    for event in [&timed, &untimed, &other_device] {
+        queue.record_event(event).unwrap();
+    }
+    let code = |start: &HostEvent, end| start.elapsed_ns(end).unwrap_err().code();
+    assert_eq!(code(&timed, &untimed), ErrorCode::InvalidArgument);
+    assert_eq!(code(&untimed, &other_device), ErrorCode::InvalidArgument);
+    assert_eq!(code(&timed, &other_device), ErrorCode::InvalidDevice);
+    assert_eq!(code(&timed, &never), ErrorCode::InvalidEvent);
+    let release = block(&queue);
+    queue.record_event(&never).unwrap();
+    assert_eq!(code(&timed, &never), ErrorCode::InvalidEvent);
+    drop(release);
+    queue.synchronize().unwrap();
+}
+
+#[test]
+fn an_event_that_was_never_recorded_is_complete() {
+    let (queue, event) = (HostQueue::new(), HostEvent::new(0, false));
+    assert!(event.is_complete().unwrap());
+    event.synchronize().unwrap();
+    queue.wait_event(&event).unwrap();
+    assert!(queue.is_idle().unwrap());
+}
+
+#[test]
+fn shapes_that_cannot_be_are_refused() {
+    let code = |shape: LaunchShape| check_shape("k", &shape).unwrap_err();
+    let error = code(LaunchShape { groups: [1, 0, 1], ..shape() });
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    assert!(error.message().contains("0 groups in y"), "{error}");
+    let error = code(LaunchShape { items: [1, 1, 0], ..shape() });
+    assert!(error.message().contains("0 items in z"), "{error}");
+    let error = code(LaunchShape { dynamic_shared_bytes: SHARED_BYTES + 1, ..shape() });
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    let error = code(LaunchShape { groups: [2, 1, 1], cooperative: true, ..shape() });
+    assert_eq!(error.code(), ErrorCode::Unsupported);
+    let allowed = LaunchShape { cooperative: true, dynamic_shared_bytes: SHARED_BYTES, ..shape() };
+    assert_eq!(check_shape("k", &allowed), Ok(()));
+    assert!(is_plain(&shape()) && !is_plain(&allowed));
+}
+
+#[test]
+fn fills_and_copies_that_do_not_fit_are_refused() {
+    let (queue, mut memory) = (HostQueue::new(), [0u8; 10]);
+    let whole = span(&mut memory);
+    let part = span(&mut memory[..5]);
+    for pattern in [&[][..], &[1, 2, 3]] {
+        assert_eq!(queue.fill(whole, pattern).unwrap_err().code(), ErrorCode::InvalidSize);
+    }
+    let result = copy(&queue, whole, part, true);
+    assert_eq!(result.unwrap_err().code(), ErrorCode::InvalidSize);
+}
+
+#[test]
+fn synchronizing_from_many_threads_sees_all_that_each_queued() {
+    let queue = HostQueue::new();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for i in 0..500u64 {
+                    let (mut to, mut from) = ([0; 2], [i, i]);
+                    let release = (i % 50 == 0).then(|| block(&queue));
+                    copy(&queue, span(&mut to), span(&mut from), false).unwrap();
+                    drop(release);
+                    queue.synchronize().unwrap();
+                    assert_eq!(to, from);
+                }
+            });
+        }
+    });
+    assert!(queue.is_idle().unwrap());
+}
+
+/// Prints timings; in a release build, `cargo test --release -- --ignored --nocapture timings`.
+#[test]
+#[ignore = "a measurement"]
+fn timings() {
+    const ROUNDS: u32 = 1_000_000;
+    let measure = |what: &str, rounds: u32, body: &mut dyn FnMut(u32)| {
+        for _ in 0..3 {
+            let begin = Instant::now();
+            body(rounds);
+            let each = begin.elapsed().as_secs_f64() / f64::from(rounds);
+            println!("{what}: {:.1} ns each, {:.2} million/s", each * 1e9, 1e-6 / each);
+        }
+    };
+    let queue = HostQueue::new();
+    measure("synchronous launch of nothing", ROUNDS, &mut |rounds| {
+        (0..rounds).for_each(|_| launch_nothing(&queue, true).unwrap());
+    });
+    let (mut to, mut from) = ([0u8; 64], [1u8; 64]);
+    let (to, from) = (span(&mut to), span(&mut from));
+    measure("synchronous copy of 64 bytes", ROUNDS, &mut |rounds| {
+        (0..rounds).for_each(|_| copy(&queue, to, from, true).unwrap());
+    });
+    let event = HostEvent::new(0, false);
+    measure("record and synchronize an event", ROUNDS, &mut |rounds| {
+        for _ in 0..rounds {
+            queue.record_event(&event).unwrap();
+            event.synchronize().unwrap();
+        }
+    });
+    measure("queued launches of nothing, then synchronize", ROUNDS, &mut |rounds| {
+        (0..rounds).for_each(|_| launch_nothing(&queue, false).unwrap());
+        queue.synchronize().unwrap();
+    });
+    let values = [0u64; 3];
+    let pointers: [*const c_void; 3] = std::array::from_fn(|i| (&raw const values[i]).cast());
+    measure("queued launches with 3 arguments, then synchronize", ROUNDS, &mut |rounds| {
+        for _ in 0..rounds {
+            // SAFETY: three arguments that live during the call.
+            let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), [8; 3].as_ptr(), 3) };
+            queue.launch_entry(nothing, false, arguments).unwrap();
+        }
+        queue.synchronize().unwrap();
+    });
+    measure("queued launch and synchronize", ROUNDS / 10, &mut |rounds| {
+        for _ in 0..rounds {
+            launch_nothing(&queue, false).unwrap();
+            queue.synchronize().unwrap();
+        }
+    });
+    measure("queued launch and synchronize, thread asleep", 1000, &mut |rounds| {
+        for _ in 0..rounds {
+            thread::sleep(Duration::from_micros(200));
+            launch_nothing(&queue, false).unwrap();
+            queue.synchronize().unwrap();
+        }
+    });
+}
