@@ -1,1 +1,66 @@
-//! Longshore.
+//! # Longshore
+//!
+//! A GPU offload runtime whose backends (CUDA, AMDGPU, Vulkan, the CPU itself) are shared-library
+//! plugins, found at run time. A program asks for a device, hands over a device image, launches
+//! kernels and gets its results:
+//!
+//! ```no_run
+//! # fn main() -> longshore::Result<()> {
+//! let host = longshore::Host::new()?;
+//! let device = host.default_device()?;
+//! let program = device.load(longshore::Image::read("saxpy.so")?)?;
+//! let saxpy = program.kernel("saxpy")?;
+//! let queue = device.queue()?;
+//! let x = device.buffer_of(&queue, &[1.0f32; 1024])?;
+//! let y = device.buffer_of(&queue, &[2.0f32; 1024])?;
+//! // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within 1024 elements.
+//! unsafe { queue.launch(&saxpy, longshore::Grid::linear(8, 128), (1024u64, 2.5f32, &x, &y))? };
+//! assert_eq!(y.to_vec(&queue)?[0], 4.5);
+//! # Ok(()) }
+//! ```
+//!
+//! The types that matter: [`Host`] finds plugins and devices; [`Device`] is an open one; a
+//! [`Program`] is an image loaded on it, a [`Kernel`] a function of that; work goes through a
+//! [`Queue`], memory is a [`Buffer`]. All handles are `Send + Sync`. Dropping a handle releases
+//! what it stands for; using one whose device was closed or whose program was unloaded is the
+//! error `Uninitialized`.
+//!
+//! Which backend is used is the user's choice, by `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES`.
+//! The crate knows no vendor. Start reading at [`host`](Host), then follow `program::life`, which
+//! holds the order in which an image lives and dies.
+
+mod device;
+mod discovery;
+mod environment;
+mod event;
+mod gated;
+mod host;
+mod image;
+mod launch;
+mod memory;
+mod profile;
+mod program;
+mod queue;
+mod selection;
+mod services;
+
+pub use device::{CloseReport, Device, Leak};
+pub use discovery::{Candidate, Outcome, Probe, probe_main};
+pub use environment::Environment;
+pub use event::Event;
+pub use host::{DeviceEntry, Host, HostBuilder};
+pub use image::{Format, Image};
+pub use launch::{Argument, ArgumentList, Grid, RawArguments};
+pub use memory::{
+    Allocation, AllocationInfo, AllocationOwner, Buffer, DevicePointer, Element,
+};
+pub use program::{Global, Kernel, Program, UnloadReport};
+pub use queue::Queue;
+pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
+
+pub use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
+pub use longshore_plugin_api::{
+    DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, KernelAttributes, MemoryKind,
+    PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result,
+    SymbolKind, VendorError,
+};

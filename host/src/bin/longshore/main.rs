@@ -1,2 +1,43 @@
-//! The command.
-fn main() {}
+//! `longshore`: looks at plugins and devices, runs kernels and checks devices from the shell.
+//!
+//! Start reading at [`options`], which holds the command line; each subcommand has a file of its
+//! own. What goes wrong is a [`failure::Failure`], which knows its hint and the exit code.
+
+mod check;
+mod device_facts;
+mod devices;
+mod failure;
+mod logging;
+mod options;
+mod output;
+mod plugins;
+mod probe;
+mod run;
+mod table;
+mod units;
+
+use clap::Parser;
+use failure::Failure;
+use options::{Options, Subcommand};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    logging::start(&options);
+    match execute(options) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn execute(options: Options) -> Result<ExitCode, Failure> {
+    let common = &options.common;
+    match options.subcommand {
+        Subcommand::Devices(devices) => devices.execute(common)?,
+        Subcommand::Plugins(plugins) => plugins.execute(common)?,
+        Subcommand::Run(run) => run.execute(common)?,
+        Subcommand::Check(check) => return Err(check.execute(common)),
+        Subcommand::Probe(probe) => return Ok(probe.execute()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

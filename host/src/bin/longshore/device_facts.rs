@@ -1,0 +1,181 @@
+//! What a device tells of itself, as JSON.
+
+use longshore::{DeviceEntry, DeviceInfo, DeviceType, ErrorCode, InfoValue, PlatformInfo};
+use longshore_plugin_api::FpCapability;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A device and its answers to every query that it answers. A query's name is the key, in snake
+/// case, with the unit at its end if it has one.
+#[derive(Serialize)]
+pub(crate) struct DeviceFacts {
+    id: String,
+    backend: String,
+    index: u32,
+    platform: Map<String, Value>,
+    #[serde(flatten)]
+    answers: Map<String, Value>,
+}
+
+impl DeviceFacts {
+    pub(crate) fn of(device: &DeviceEntry) -> DeviceFacts {
+        let facts = device.facts();
+        DeviceFacts {
+            id: id(device),
+            backend: facts.backend.clone(),
+            index: facts.index,
+            platform: platform(device),
+            answers: answers(device),
+        }
+    }
+}
+
+/// "cuda:0", as `--device` takes it.
+pub(crate) fn id(device: &DeviceEntry) -> String {
+    let facts = device.facts();
+    format!("{}:{}", facts.backend, facts.index)
+}
+
+/// What a device is, in a word.
+pub(crate) fn kind_name(kind: DeviceType) -> &'static str {
+    match kind {
+        DeviceType::Gpu => "gpu",
+        DeviceType::IntegratedGpu => "integrated-gpu",
+        DeviceType::Cpu => "cpu",
+        DeviceType::Host => "host",
+    }
+}
+
+fn platform(device: &DeviceEntry) -> Map<String, Value> {
+    let answer = |query| {
+        let text = told(device.platform_info(query), device, query)?;
+        Some((snake_case(query), Value::from(text)))
+    };
+    PlatformInfo::ALL.into_iter().filter_map(answer).collect()
+}
+
+fn answers(device: &DeviceEntry) -> Map<String, Value> {
+    let answer = |query: &DeviceInfo| {
+        let answer = told(device.info(*query), device, query)?;
+        Some((key(*query), value(*query, &answer)))
+    };
+    DeviceInfo::ALL.iter().filter_map(answer).collect()
+}
+
+/// The answer, if there is one. That a device does not know the query is ordinary.
+fn told<T>(
+    answer: longshore::Result<T>,
+    device: &DeviceEntry,
+    query: impl std::fmt::Debug,
+) -> Option<T> {
+    let ordinary = [ErrorCode::Unimplemented, ErrorCode::Unsupported];
+    answer
+        .inspect_err(|error| {
+            if !ordinary.contains(&error.code()) {
+                log::warn!("{}, {query:?}: {error}", device.name());
+            }
+        })
+        .ok()
+}
+
+fn key(query: DeviceInfo) -> String {
+    let unit = match query {
+        DeviceInfo::MaxClockFrequency | DeviceInfo::MemoryClockRate => "_mhz",
+        DeviceInfo::MaxMemAllocSize
+        | DeviceInfo::GlobalMemSize
+        | DeviceInfo::WorkGroupLocalMemSize
+        | DeviceInfo::FreeMemory => "_bytes",
+        _ => "",
+    };
+    snake_case(query) + unit
+}
+
+fn value(query: DeviceInfo, answer: &InfoValue) -> Value {
+    match (query, answer) {
+        (DeviceInfo::Type, InfoValue::U32(kind)) => kind_name(DeviceType::from_raw(*kind)).into(),
+        (
+            DeviceInfo::SingleFpConfig | DeviceInfo::DoubleFpConfig | DeviceInfo::HalfFpConfig,
+            InfoValue::U32(bits),
+        ) => capabilities(*bits).into(),
+        (DeviceInfo::Properties, InfoValue::Text(lines)) => properties(lines).into(),
+        (_, InfoValue::Text(text)) => text.as_str().into(),
+        (_, InfoValue::Bool(yes)) => (*yes).into(),
+        (_, InfoValue::U32(number)) => (*number).into(),
+        (_, InfoValue::U64(number)) => (*number).into(),
+        (_, InfoValue::Dimensions(xyz)) => json!(xyz),
+        (_, InfoValue::Uuid(uuid)) => uuid_text(*uuid).into(),
+    }
+}
+
+fn capabilities(bits: u32) -> Vec<String> {
+    const ALL: [FpCapability; 8] = [
+        FpCapability::CorrectlyRoundedDivideSqrt,
+        FpCapability::RoundToNearest,
+        FpCapability::RoundToZero,
+        FpCapability::RoundToInf,
+        FpCapability::InfNan,
+        FpCapability::Denorm,
+        FpCapability::Fma,
+        FpCapability::SoftFloat,
+    ];
+    ALL.into_iter().filter(|bit| bits & *bit as u32 != 0).map(snake_case).collect()
+}
+
+/// Lines of `name=value`; one without `=` is a name without a value.
+fn properties(lines: &str) -> Map<String, Value> {
+    let lines = lines.lines().filter(|line| !line.is_empty());
+    lines
+        .map(|line| match line.split_once('=') {
+            Some((name, value)) => (name.to_owned(), value.into()),
+            None => (line.to_owned(), Value::Null),
+        })
+        .collect()
+}
+
+fn uuid_text(uuid: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(uuid));
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+/// An enumerator's name in snake case.
+fn snake_case(enumerator: impl std::fmt::Debug) -> String {
+    let mut snake = String::new();
+    for letter in format!("{enumerator:?}").chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_snake_case_with_units() {
+        assert_eq!(key(DeviceInfo::Name), "name");
+        assert_eq!(key(DeviceInfo::GlobalMemSize), "global_mem_size_bytes");
+        assert_eq!(key(DeviceInfo::MaxClockFrequency), "max_clock_frequency_mhz");
+        assert_eq!(
+            key(DeviceInfo::MaxWorkGroupSizePerDimension),
+            "max_work_group_size_per_dimension"
+        );
+    }
+
+    #[test]
+    fn answers_become_what_they_mean() {
+        let value = |query, answer| value(query, &answer);
+        assert_eq!(value(DeviceInfo::Type, InfoValue::U32(4)), json!("host"));
+        let bits = FpCapability::Fma as u32 | FpCapability::InfNan as u32;
+        let config = value(DeviceInfo::SingleFpConfig, InfoValue::U32(bits));
+        assert_eq!(config, json!(["inf_nan", "fma"]));
+        let lines = InfoValue::Text("a=1\nb=x=y\nflag\n".into());
+        let expected = json!({"a": "1", "b": "x=y", "flag": null});
+        assert_eq!(value(DeviceInfo::Properties, lines), expected);
+        let uuid = InfoValue::Uuid(*b"\0\x01\x02\x03456789abcdef");
+        let expected = json!("00010203-3435-3637-3839-616263646566");
+        assert_eq!(value(DeviceInfo::Uuid, uuid), expected);
+    }
+}

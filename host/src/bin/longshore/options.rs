@@ -1,0 +1,154 @@
+//! The command line, and the host that it asks for.
+
+use crate::check::Check;
+use crate::devices::Devices;
+use crate::failure::{Exit, Failure};
+use crate::plugins::Plugins;
+use crate::probe::Probe;
+use crate::run::Run;
+use clap::{ArgAction, Args, Parser};
+use longshore::{Device, Environment, ErrorCode, Host, HostBuilder};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+Environment:
+  LONGSHORE_PLUGIN_PATH   Folders or files, separated by ':', searched for plugins
+  LONGSHORE_BACKEND       Backends to use, in order of preference; --backend replaces it
+  LONGSHORE_DEVICES       Devices to use; --devices replaces it
+  LONGSHORE_LOG           What to log, such as 'debug' or 'longshore=trace'; else RUST_LOG
+
+Exit codes:
+  0  Success
+  1  The runtime, a plugin, the driver or the kernel's image failed
+  2  Bad usage: an option or a selection cannot be understood
+  3  Nothing found: no plugin, no device, or none that the selection names
+  4  A check failed";
+
+/// Runs kernels on GPUs and CPUs through vendor plugins that are found at run time.
+#[derive(Parser)]
+#[command(name = "longshore", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Subcommand {
+    Devices(Devices),
+    Plugins(Plugins),
+    Run(Run),
+    Check(Check),
+    #[command(name = "__probe", hide = true)]
+    Probe(Probe),
+}
+
+/// What every subcommand takes.
+#[derive(Args, Clone)]
+pub(crate) struct CommonOptions {
+    /// Use only these backends, in order of preference: "cuda,host"
+    #[arg(long, value_name = "NAMES", global = true)]
+    pub(crate) backend: Option<String>,
+    /// Use only these devices: "cuda:0,2;vulkan:*;!vulkan:*llvmpipe*"
+    #[arg(long, value_name = "SELECTION", global = true)]
+    pub(crate) devices: Option<String>,
+    /// Search this plugin file, or folder of plugins, before all others; may be repeated
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) plugin: Vec<PathBuf>,
+    /// Log more: -v what happens, -vv details, -vvv everything
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+}
+
+impl CommonOptions {
+    /// The level that `-v` asks for.
+    pub(crate) fn log_level(&self) -> Option<&'static str> {
+        match self.verbose {
+            0 => None,
+            1 => Some("info"),
+            2 => Some("debug"),
+            _ => Some("trace"),
+        }
+    }
+
+    /// A host's builder with these options.
+    pub(crate) fn builder(&self) -> HostBuilder {
+        let builder = Host::builder().environment(self.environment());
+        let mut builder = self.plugin.iter().fold(builder, HostBuilder::plugin);
+        if let Some(backends) = &self.backend {
+            builder = builder.backends(backends);
+        }
+        if let Some(devices) = &self.devices {
+            builder = builder.devices(devices);
+        }
+        builder
+    }
+
+    /// The environment without the selections that the options replace.
+    fn environment(&self) -> Environment {
+        let mut environment = Environment::of_process();
+        if self.backend.is_some() {
+            environment.set("LONGSHORE_BACKEND", "");
+        }
+        if self.devices.is_some() {
+            environment.set("LONGSHORE_DEVICES", "");
+        }
+        environment
+    }
+
+    /// The host with these options.
+    pub(crate) fn host(&self) -> Result<Host, Failure> {
+        self.builder().build().map_err(of_selection)
+    }
+
+    /// The device that `--device` names, or the preferred one.
+    pub(crate) fn open(&self, device: Option<&str>) -> Result<Device, Failure> {
+        let host = self.host()?;
+        if host.devices().is_empty() {
+            return Err(no_device(&host));
+        }
+        let opened = match device {
+            Some(selection) => host.device(selection).map_err(of_selection),
+            None => host.default_device().map_err(Failure::from),
+        };
+        opened.map_err(|failure| {
+            failure.or_hint("`longshore devices` lists the devices that there are")
+        })
+    }
+}
+
+/// The failure for an error in what the user selected.
+pub(crate) fn of_selection(error: longshore::Error) -> Failure {
+    let exit = match error.code() {
+        ErrorCode::NotFound => Exit::NothingFound,
+        ErrorCode::InvalidValue => Exit::Usage,
+        _ => return error.into(),
+    };
+    Failure::new(exit, error.to_string())
+        .or_hint("`longshore plugins` lists the plugins that were found and what became of them")
+}
+
+/// The failure for a host without a device.
+pub(crate) fn no_device(host: &Host) -> Failure {
+    let message = match host.default_device() {
+        Ok(_) => "there is no device to use".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Failure::new(Exit::NothingFound, message).or_hint(
+        "put a plugin, 'liblongshore_plugin_<backend>.so', beside this command or into a folder \
+         of LONGSHORE_PLUGIN_PATH, or name it with --plugin; `longshore plugins` shows what was \
+         tried",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+}

@@ -1,0 +1,139 @@
+//! `longshore plugins`.
+
+use crate::failure::{Exit, Failure};
+use crate::options::{CommonOptions, of_selection};
+use crate::{output, table};
+use clap::Args;
+use longshore::{Candidate, Environment, Host, HostBuilder, Probe};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// List every file that was considered as a plugin, and what became of it
+///
+/// Each plugin is first tried in a process of its own, so that one that crashes or hangs shows as
+/// such. If the selection of backends or devices is wrong, what there is without it is listed, and
+/// the command fails.
+#[derive(Args)]
+pub(crate) struct Plugins {
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
+    /// Load the plugins into this process at once
+    #[arg(long)]
+    no_probe: bool,
+}
+
+/// A candidate, as JSON shows it.
+#[derive(Serialize)]
+struct PluginFacts<'a> {
+    path: String,
+    backend: &'a str,
+    outcome: &'static str,
+    reason: String,
+    fault: bool,
+    interface: Option<String>,
+    image_formats: Vec<&'a str>,
+    driver: Option<&'a str>,
+}
+
+impl Plugins {
+    pub(crate) fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
+        let (host, selected) = self.find(common)?;
+        let candidates = host.candidates();
+        if self.json {
+            let facts: Vec<_> = candidates.iter().map(PluginFacts::of).collect();
+            output::print_json(&facts)?;
+        } else if !candidates.is_empty() {
+            let header = ["BACKEND", "OUTCOME", "INTERFACE", "FORMATS", "FILE", "REASON"];
+            output::print(&table::render(header, candidates.iter().map(row).collect()))?;
+        }
+        selected?;
+        if candidates.is_empty() {
+            return Err(none());
+        }
+        Ok(())
+    }
+
+    /// The host as selected; if the selection is wrong, one without it and what is wrong.
+    fn find(&self, common: &CommonOptions) -> Result<(Host, Result<(), Failure>), Failure> {
+        let error = match self.build(common.builder()) {
+            Ok(host) => return Ok((host, Ok(()))),
+            Err(error) => error,
+        };
+        let any_device = Environment::of_process().with("LONGSHORE_DEVICES", "");
+        let any_backend = any_device.clone().with("LONGSHORE_BACKEND", "");
+        let of_backends = CommonOptions { devices: None, ..common.clone() };
+        let all = CommonOptions { backend: None, ..of_backends.clone() };
+        let host = self
+            .build(of_backends.builder().environment(any_device))
+            .or_else(|_| self.build(all.builder().environment(any_backend)))?;
+        Ok((host, Err(of_selection(error))))
+    }
+
+    fn build(&self, mut builder: HostBuilder) -> longshore::Result<Host> {
+        if let Some(probe) = self.probe() {
+            builder = builder.probe(probe);
+        }
+        builder.build()
+    }
+
+    fn probe(&self) -> Option<Probe> {
+        if self.no_probe {
+            return None;
+        }
+        // Without its own path the command can still load the plugins itself.
+        std::env::current_exe().ok().map(Probe::with)
+    }
+}
+
+impl PluginFacts<'_> {
+    fn of(candidate: &Candidate) -> PluginFacts<'_> {
+        let note = candidate.note.as_ref();
+        PluginFacts {
+            path: candidate.path.display().to_string(),
+            backend: &candidate.backend,
+            outcome: candidate.outcome.label(),
+            reason: candidate.outcome.reason(),
+            fault: candidate.outcome.is_fault(),
+            interface: interface(candidate),
+            image_formats: note.map(|note| formats(&note.image_formats)).unwrap_or_default(),
+            driver: note.map(|note| note.driver.as_str()).filter(|driver| !driver.is_empty()),
+        }
+    }
+}
+
+fn row(candidate: &Candidate) -> [String; 6] {
+    let formats = candidate.note.as_ref().map(|note| formats(&note.image_formats).join(", "));
+    [
+        candidate.backend.clone(),
+        candidate.outcome.label().to_owned(),
+        interface(candidate).unwrap_or_default(),
+        formats.unwrap_or_default(),
+        candidate.path.display().to_string(),
+        candidate.outcome.reason(),
+    ]
+}
+
+/// "1.0": the version of the interface that it was built with.
+fn interface(candidate: &Candidate) -> Option<String> {
+    let note = candidate.note.as_ref()?;
+    Some(format!("{}.{}", note.interface_major, note.interface_minor))
+}
+
+fn formats(listed: &str) -> Vec<&str> {
+    listed.split(',').map(str::trim).filter(|format| !format.is_empty()).collect()
+}
+
+fn none() -> Failure {
+    let executable = std::env::current_exe().ok();
+    let folder = executable.as_deref().and_then(|file| file.parent()).map(PathBuf::from);
+    let beside = folder.map(|folder| format!("'{}', ", folder.display())).unwrap_or_default();
+    let message = format!(
+        "there is no plugin in LONGSHORE_PLUGIN_PATH, {beside}'../lib/longshore' beside it, \
+         '/usr/local/lib/longshore' and '/usr/lib/longshore'"
+    );
+    Failure::new(Exit::NothingFound, message).or_hint(
+        "a plugin is a file 'liblongshore_plugin_<backend>.so': put one there, or name it with \
+         --plugin",
+    )
+}

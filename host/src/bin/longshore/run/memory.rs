@@ -1,0 +1,236 @@
+//! Arguments in the memory of a device.
+
+use super::argument::{ArgumentSpec, BufferSpec, Contents};
+use super::element::ElementType;
+use super::report::Output;
+use crate::failure::{Exit, Failure};
+use longshore::{Allocation, Device, Grid, Kernel, MemoryKind, Queue, RawArguments};
+use std::ffi::c_void;
+use std::path::Path;
+
+/// Strict enough for any vector type of a kernel.
+const ALIGNMENT_BYTES: u64 = 256;
+
+/// The arguments of a launch, their buffers allocated and filled.
+pub(super) struct Prepared<'a> {
+    arguments: Vec<Argument<'a>>,
+}
+
+enum Argument<'a> {
+    /// The value in the low bytes of the word, and its size in bytes.
+    Value {
+        word: u64,
+        bytes: usize,
+    },
+    Buffer(DeviceBuffer<'a>),
+}
+
+struct DeviceBuffer<'a> {
+    spec: &'a BufferSpec,
+    initial: Vec<u8>,
+    allocation: Allocation,
+}
+
+impl<'a> Prepared<'a> {
+    /// Blocks until the buffers are filled.
+    pub(super) fn new(
+        specs: &'a [ArgumentSpec],
+        device: &Device,
+        queue: &Queue,
+    ) -> Result<Prepared<'a>, Failure> {
+        let prepare = |(index, spec)| match spec {
+            &ArgumentSpec::Null => Ok(Argument::Value { word: 0, bytes: size_of::<u64>() }),
+            &ArgumentSpec::Scalar(value) => {
+                let mut bytes = Vec::new();
+                value.append_to(&mut bytes);
+                bytes.resize(size_of::<u64>(), 0);
+                let word = bytes.try_into().map(u64::from_le_bytes).expect("resized to a word");
+                Ok(Argument::Value { word, bytes: value.element().size() })
+            }
+            ArgumentSpec::Buffer(spec) => {
+                DeviceBuffer::new(spec, index, device, queue).map(Argument::Buffer)
+            }
+        };
+        let arguments = specs.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
+        Ok(Prepared { arguments })
+    }
+
+    /// Sets the outputs to what they held before the first run. Blocks.
+    pub(super) fn reset(&self, queue: &Queue) -> Result<(), Failure> {
+        self.buffers()
+            .filter(|(_, buffer)| buffer.spec.output)
+            .try_for_each(|(_, buffer)| buffer.fill(queue))
+    }
+
+    /// Runs the kernel and blocks until it is done.
+    pub(super) fn launch(&self, kernel: &Kernel, grid: Grid, queue: &Queue) -> Result<(), Failure> {
+        let words: Vec<(u64, usize)> = self.arguments.iter().map(Argument::word).collect();
+        let pointers: Vec<*const c_void> =
+            words.iter().map(|(word, _)| (&raw const *word).cast()).collect();
+        let sizes: Vec<usize> = words.iter().map(|(_, bytes)| *bytes).collect();
+        // SAFETY: each pointer is to a word of 8 bytes that lives until the end of this function,
+        // of which no more than 8 bytes are named.
+        let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
+        // SAFETY: that the kernel takes these arguments and stays within them is what the user
+        // says by running the command; the buffers live until after the kernel is done.
+        unsafe { queue.launch_and_wait(kernel, grid, arguments) }.map_err(Failure::from)
+    }
+
+    /// What the `out:` buffers hold now. Blocks.
+    pub(super) fn outputs(&self, queue: &Queue) -> Result<Vec<Output>, Failure> {
+        let outputs = self.buffers().filter(|(_, buffer)| buffer.spec.output);
+        outputs
+            .map(|(argument, buffer)| {
+                let element = buffer.spec.element;
+                let bytes = buffer.read(queue)?;
+                let values = bytes.chunks_exact(element.size());
+                let values = values.filter_map(|bytes| element.decode(bytes)).collect();
+                Ok(Output { argument, element: element.name(), values })
+            })
+            .collect()
+    }
+
+    /// Writes what a buffer holds now to a file. Blocks.
+    pub(super) fn save(&self, argument: usize, queue: &Queue, file: &Path) -> Result<(), Failure> {
+        let mut buffers = self.buffers();
+        let Some((_, buffer)) = buffers.find(|(index, _)| *index == argument) else {
+            return Ok(());
+        };
+        std::fs::write(file, buffer.read(queue)?).map_err(|error| {
+            let message = format!("writing argument {argument} to '{}': {error}", file.display());
+            Failure::new(Exit::Runtime, message)
+        })
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = (usize, &DeviceBuffer<'a>)> {
+        self.arguments.iter().enumerate().filter_map(|(index, argument)| match argument {
+            Argument::Buffer(buffer) => Some((index, buffer)),
+            Argument::Value { .. } => None,
+        })
+    }
+}
+
+impl Argument<'_> {
+    fn word(&self) -> (u64, usize) {
+        match self {
+            Argument::Value { word, bytes } => (*word, *bytes),
+            Argument::Buffer(buffer) => (buffer.allocation.pointer().address(), size_of::<u64>()),
+        }
+    }
+}
+
+impl<'a> DeviceBuffer<'a> {
+    fn new(
+        spec: &'a BufferSpec,
+        index: usize,
+        device: &Device,
+        queue: &Queue,
+    ) -> Result<DeviceBuffer<'a>, Failure> {
+        let named = |why| Failure::new(Exit::Runtime, format!("argument {index}: {why}"));
+        let initial = bytes_of(&spec.contents, spec.element).map_err(named)?;
+        let bytes = initial.len() as u64;
+        let allocation = device
+            .allocate(MemoryKind::Device, bytes, ALIGNMENT_BYTES)
+            .map_err(|error| error.context(format_args!("argument {index}")))?;
+        let buffer = DeviceBuffer { spec, initial, allocation };
+        buffer.fill(queue)?;
+        Ok(buffer)
+    }
+
+    fn fill(&self, queue: &Queue) -> Result<(), Failure> {
+        let (to, bytes) = (self.allocation.pointer(), self.initial.len() as u64);
+        // SAFETY: both ends are borrowed from `self` until the queue was waited for.
+        unsafe { queue.copy_from_host(to, self.initial.as_ptr().cast(), bytes)? };
+        Ok(queue.synchronize()?)
+    }
+
+    fn read(&self, queue: &Queue) -> Result<Vec<u8>, Failure> {
+        let mut read = vec![0; self.initial.len()];
+        let (from, bytes) = (self.allocation.pointer(), read.len() as u64);
+        // SAFETY: `read` and the allocation live until the queue was waited for.
+        unsafe { queue.copy_to_host(read.as_mut_ptr().cast(), from, bytes)? };
+        queue.synchronize()?;
+        Ok(read)
+    }
+}
+
+/// The bytes that a buffer holds before a run; the error says why there are none.
+fn bytes_of(contents: &Contents, element: ElementType) -> Result<Vec<u8>, String> {
+    match contents {
+        Contents::Iota { len } => {
+            let mut bytes = reserve(*len, element)?;
+            (0..*len as u64).for_each(|index| element.natural(index).append_to(&mut bytes));
+            Ok(bytes)
+        }
+        Contents::Fill { len, value } => {
+            let mut bytes = reserve(*len, element)?;
+            (0..*len).for_each(|_| value.append_to(&mut bytes));
+            Ok(bytes)
+        }
+        Contents::List(values) => {
+            let mut bytes = reserve(values.len(), element)?;
+            values.iter().for_each(|value| value.append_to(&mut bytes));
+            Ok(bytes)
+        }
+        Contents::File { len, path } => read_file(path, *len, element),
+    }
+}
+
+fn reserve(len: usize, element: ElementType) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let size = len * element.size();
+    let reserved = bytes.try_reserve_exact(size);
+    reserved.map_err(|_| format!("{size} bytes are more than this process can have"))?;
+    Ok(bytes)
+}
+
+fn read_file(path: &Path, len: Option<usize>, element: ElementType) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|error| format!("reading '{shown}': {error}"))?;
+    let (name, size, has) = (element.name(), element.size(), bytes.len());
+    match len {
+        Some(len) if has != len * size => {
+            let expected = len * size;
+            Err(format!("'{shown}' has {has} bytes; {name}[{len}] needs {expected}"))
+        }
+        None if has == 0 || has % size != 0 => {
+            Err(format!("'{shown}' has {has} bytes; {name}[] needs a multiple of {size}, not 0"))
+        }
+        _ => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::element::Value;
+
+    #[test]
+    fn contents_become_little_endian_bytes() {
+        let bytes = |contents| bytes_of(&contents, ElementType::U16);
+        assert_eq!(bytes(Contents::Iota { len: 3 }), Ok(vec![0, 0, 1, 0, 2, 0]));
+        let value = Value::U16(0x1234);
+        assert_eq!(bytes(Contents::Fill { len: 2, value }), Ok(vec![0x34, 0x12, 0x34, 0x12]));
+        assert_eq!(bytes(Contents::List(vec![value])), Ok(vec![0x34, 0x12]));
+    }
+
+    #[test]
+    fn a_files_size_must_fit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [1, 2, 3, 4]).unwrap();
+        let read =
+            |len, element| bytes_of(&Contents::File { len, path: file.path().to_owned() }, element);
+        assert_eq!(read(None, ElementType::U16), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(read(Some(1), ElementType::F32), Ok(vec![1, 2, 3, 4]));
+        assert!(read(Some(3), ElementType::U16).unwrap_err().ends_with("u16[3] needs 6"));
+        assert!(read(None, ElementType::F64).unwrap_err().contains("needs a multiple of 8"));
+        let missing = Contents::File { len: None, path: "/nonexistent".into() };
+        assert!(bytes_of(&missing, ElementType::U8).unwrap_err().starts_with("reading '/none"));
+    }
+
+    #[test]
+    fn a_size_that_no_process_has_is_an_error() {
+        let contents = Contents::Iota { len: isize::MAX as usize };
+        assert!(bytes_of(&contents, ElementType::U8).unwrap_err().contains("more than this"));
+    }
+}

@@ -1,0 +1,186 @@
+//! `longshore run`.
+
+mod argument;
+mod element;
+mod grid;
+mod memory;
+mod report;
+mod symbols;
+
+use crate::failure::{Exit, Failure};
+use crate::options::CommonOptions;
+use argument::{ArgumentSpec, Save};
+use clap::Args;
+use longshore::{Device, ErrorCode, Image, Kernel, Program, Queue, SymbolKind};
+use memory::Prepared;
+use report::{Report, Times};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const ARGUMENT_HELP: &str = "\
+Arguments, in the kernel's order, one --arg each. TYPE is u8, i8, u16, i16, u32, i32, u64, i64, f32
+or f64. Quote what has brackets in it: some shells expand them.
+
+  TYPE=VALUE            A number by value. Integers also as 0x2a; f32 and f64 also as inf and nan.
+  ptr=null              A null pointer.
+  TYPE[N]=CONTENTS      A pointer to N elements in the device's memory.
+  out:TYPE[N]           The same, all zero, and printed after the run.
+  out:TYPE[N]=CONTENTS  The same, and printed after the run.
+
+  CONTENTS is one of:
+    zero, one           All elements 0 or 1.
+    iota                0, 1, 2, ... (wrapping around in small types).
+    VALUE               All elements VALUE.
+    V0,V1,...           These values. N may be left out: f32[]=1,2.5
+    @FILE               The file's bytes, little endian. N may be left out: f32[]=@x.bin
+
+Examples:
+  longshore run saxpy.so --list
+  longshore run saxpy.so --kernel saxpy --groups 8 --items 128 \\
+      --arg u64=1024 --arg f32=2.5 --arg 'f32[1024]=iota' --arg 'out:f32[1024]=one'
+  longshore run sum.ptx -k sum -g 16,16 -i 8,8 -a 'f32[]=@in.bin' -a 'out:f32[256]' \\
+      --save 1=sums.bin --repeat 100";
+
+/// Run a kernel of a device image
+#[derive(Args)]
+#[command(after_help = ARGUMENT_HELP)]
+pub(crate) struct Run {
+    /// The device image: a shared object, PTX, cubin, code object, SPIR-V, ...
+    image: PathBuf,
+    /// The kernel's name
+    #[arg(long, short, value_name = "NAME", required_unless_present = "list")]
+    kernel: Option<String>,
+    /// One argument of the kernel, see below; repeat it for each
+    #[arg(long = "arg", short, value_name = "ARGUMENT", value_parser = argument::parse)]
+    arguments: Vec<ArgumentSpec>,
+    /// Work-groups: X, X,Y or X,Y,Z
+    #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
+    groups: [u32; 3],
+    /// Work-items per group: X, X,Y or X,Y,Z
+    #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
+    items: [u32; 3],
+    /// Dynamic shared memory per group, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    shared: u64,
+    /// Run all groups at once, so that they can wait for each other
+    #[arg(long)]
+    cooperative: bool,
+    /// The device, such as "cuda:1"; by default the first that `longshore devices` lists
+    #[arg(long, short, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Run it N times and print the times; `out:` buffers are set anew before each run
+    #[arg(long, short, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Write argument INDEX, a buffer, to FILE after the run; arguments count from 0
+    #[arg(long, short, value_name = "INDEX=FILE", value_parser = argument::parse_save)]
+    save: Vec<Save>,
+    /// Print all elements of the `out:` buffers, not only the first
+    #[arg(long)]
+    full: bool,
+    /// Print the results, all elements, as JSON
+    #[arg(long)]
+    json: bool,
+    /// List the image's kernels and globals; run nothing
+    #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full"])]
+    list: bool,
+}
+
+impl Run {
+    pub(crate) fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
+        self.check_saves()?;
+        let image = Image::read(&self.image)?;
+        let device = common.open(self.device.as_deref())?;
+        let start = Instant::now();
+        let program = device.load(image)?;
+        let load = start.elapsed();
+        match &self.kernel {
+            Some(name) => self.run(&device, &program, name, load)?,
+            None => symbols::print(&program, self.json)?,
+        }
+        let unloaded = program.unload()?;
+        if let Some(file) = unloaded.profile_file {
+            log::info!("the profile is in '{}'", file.display());
+        }
+        Ok(())
+    }
+
+    /// Each saved argument must be there and a buffer.
+    fn check_saves(&self) -> Result<(), Failure> {
+        for Save { argument, .. } in &self.save {
+            let problem = match self.arguments.get(*argument) {
+                Some(ArgumentSpec::Buffer(_)) => continue,
+                Some(_) => "is no buffer",
+                None => "is not there",
+            };
+            let message = format!("--save {argument}=...: argument {argument} {problem}");
+            return Err(Failure::new(Exit::Usage, message)
+                .or_hint("arguments count from 0, in the order of the --arg options"));
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        device: &Device,
+        program: &Program,
+        name: &str,
+        load: Duration,
+    ) -> Result<(), Failure> {
+        let kernel = self.find(program, name)?;
+        let queue = device.queue()?;
+        let prepared = Prepared::new(&self.arguments, device, &queue)?;
+        let run = self.launch_all(&kernel, &queue, &prepared)?;
+        for Save { argument, file } in &self.save {
+            prepared.save(*argument, &queue, file)?;
+        }
+        Report {
+            device: device.name(),
+            kernel: name,
+            groups: self.groups,
+            items: self.items,
+            times: Times::new(load, run),
+            outputs: prepared.outputs(&queue)?,
+        }
+        .print(self.json, self.full)
+    }
+
+    fn find(&self, program: &Program, name: &str) -> Result<Kernel, Failure> {
+        program.kernel(name).map_err(|error| {
+            let not_there = error.code() == ErrorCode::NotFound;
+            let failure = Failure::from(error);
+            if !not_there {
+                return failure;
+            }
+            failure.or_hint(self.hint_for_missing(program))
+        })
+    }
+
+    fn hint_for_missing(&self, program: &Program) -> String {
+        let symbols = program.symbols().unwrap_or_default();
+        if symbols.iter().any(|(_, kind)| *kind == SymbolKind::Kernel) {
+            let image = self.image.display();
+            return format!("`longshore run {image} --list` shows the image's kernels");
+        }
+        "the image shows no kernel at all: kernels must be exported, as C functions are by default"
+            .to_owned()
+    }
+
+    /// The time of each run, from the launch until it was done.
+    fn launch_all(
+        &self,
+        kernel: &Kernel,
+        queue: &Queue,
+        prepared: &Prepared<'_>,
+    ) -> Result<Vec<Duration>, Failure> {
+        let grid = grid::of(self.groups, self.items, self.shared, self.cooperative);
+        let mut times = Vec::new();
+        for _ in 0..self.repeat {
+            prepared.reset(queue)?;
+            let start = Instant::now();
+            prepared.launch(kernel, grid, queue)?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    }
+}

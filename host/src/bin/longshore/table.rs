@@ -1,0 +1,25 @@
+//! Tables: framed and as wide as the terminal on a terminal, plain columns elsewhere.
+
+use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
+use comfy_table::{Cell, ContentArrangement, Table};
+
+const GAP: u16 = 2;
+
+/// A table as text, without a newline at its end. An empty cell is shown as "-".
+pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut table = Table::new();
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header.map(Cell::new));
+    for row in rows {
+        table.add_row(row.map(|text| if text.is_empty() { "-".to_owned() } else { text }));
+    }
+    if table.is_tty() {
+        table.load_style(UTF8_FULL_CONDENSED);
+        return table.to_string();
+    }
+    table.load_style(NOTHING);
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, GAP));
+    });
+    table.trim_fmt()
+}

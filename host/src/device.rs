@@ -1,0 +1,510 @@
+//! Open devices.
+
+use crate::discovery::LoadedPlugin;
+use crate::event::{Event, EventCore};
+use crate::gated::Gated;
+use crate::host::HostShared;
+use crate::image::Image;
+use crate::memory::{
+    Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, Element, Released,
+    Request, Use,
+};
+use crate::program::{Kernel, Program, ProgramCore};
+use crate::queue::{Queue, QueueCore};
+use crate::selection::DeviceFacts;
+use longshore_plugin_api::remote::RemoteDevice;
+use longshore_plugin_api::{
+    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, MemoryKind, Platform as _,
+    PoolTracker, Result, Span,
+};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// An open device. Cloning is cheap; it is closed by [`Device::close`] or when the last handle to
+/// it and to anything on it is dropped. LLVM: `ol_device_handle_t`.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<DeviceInner>,
+}
+
+pub(crate) struct DeviceInner {
+    id: u64,
+    facts: DeviceFacts,
+    plugin: Arc<LoadedPlugin>,
+    pub(crate) host: Arc<HostShared>,
+    pub(crate) remote: Gated<Arc<RemoteDevice>, 8>,
+    pub(crate) totals: Mutex<PoolTotals>,
+    /// In the order in which they were loaded.
+    pub(crate) programs: Mutex<Vec<Arc<ProgramCore>>>,
+    memory: DeviceMemory,
+    queues: Mutex<Vec<Arc<QueueCore>>>,
+    events: Mutex<Events>,
+}
+
+/// What closing a device found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Allocations that were still live; they are freed.
+    pub leaks: Vec<Leak>,
+    /// The memory-pool trackers of all images that were unloaded from it, taken together; `None`
+    /// if no image had one.
+    pub tracker: Option<PoolTracker>,
+}
+
+/// An allocation that nobody freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leak {
+    /// First address.
+    pub address: u64,
+    /// Size in bytes, as it was asked for.
+    pub bytes: u64,
+    /// Where it lived.
+    pub kind: MemoryKind,
+    /// Where in the program it was made.
+    pub location: &'static Location<'static>,
+}
+
+impl Device {
+    /// A number that no other open device of this process has or had.
+    pub fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    /// "cuda:0 (NVIDIA H200)".
+    pub fn name(&self) -> String {
+        self.inner.facts.to_string()
+    }
+
+    /// The backend that provides it.
+    pub fn backend(&self) -> &str {
+        &self.inner.facts.backend
+    }
+
+    /// Its index among the backend's devices.
+    pub fn index(&self) -> u32 {
+        self.inner.facts.index
+    }
+
+    /// Answers a query. LLVM: `olGetDeviceInfo`.
+    ///
+    /// # Errors
+    /// `Unimplemented` if the device has no answer.
+    pub fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
+        self.inner.plugin.platform().device_info(self.index(), query)
+    }
+
+    /// Whether [`Device::load`] would try this image; if not, why. LLVM: `olIsValidBinary`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed.
+    pub fn accepts(&self, image: &[u8]) -> Result<Result<(), String>> {
+        Ok(match self.remote()?.accepts(image)? {
+            Acceptance::Accepted => Ok(()),
+            Acceptance::Refused(why) => Err(why),
+        })
+    }
+
+    /// Loads an image and runs its global constructors. A borrowed image is copied, so that its
+    /// memory may go away at once. Blocks. LLVM: `olCreateProgram`.
+    ///
+    /// # Errors
+    /// `InvalidBinary` if it is malformed or not for this device, `LinkFailure` for undefined
+    /// symbols, `Uninitialized` if the device was closed; those of the driver.
+    pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into())
+    }
+
+    /// Makes a queue. LLVM: `olCreateQueue`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the driver.
+    pub fn queue(&self) -> Result<Queue> {
+        let mut queues = self.inner.queues.lock();
+        if let Some(parked) = queues.iter().find(|core| core.unpark()) {
+            return Ok(Queue::new(Arc::clone(parked), self.clone()));
+        }
+        let remote = self.remote()?;
+        let queue = remote.create_queue()?;
+        let core = Arc::new(QueueCore::new(queue, remote, queues.len()));
+        queues.push(Arc::clone(&core));
+        Ok(Queue::new(core, self.clone()))
+    }
+
+    /// Allocates memory, from the cache of freed blocks if it can. LLVM: `olMemAllocAligned`.
+    ///
+    /// # Errors
+    /// `InvalidSize` for 0 bytes, `InvalidArgument` for an alignment that is no power of two,
+    /// `OutOfResources` if there is not enough, `Unsupported` for a kind that the device lacks,
+    /// `Uninitialized` if it was closed.
+    #[track_caller]
+    pub fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<Allocation> {
+        let user = Use { bytes, location: Location::caller() };
+        let request = Request::new(kind, alignment, user)?;
+        let block = match self.inner.memory.reuse(&request) {
+            Some(block) => block,
+            None => self.obtain(&request)?,
+        };
+        Ok(Allocation::new(block, self.clone()))
+    }
+
+    /// A buffer of `len` elements in device memory, of undefined content.
+    ///
+    /// # Errors
+    /// As for [`Device::allocate`].
+    #[track_caller]
+    pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, MemoryKind::Device, len)
+    }
+
+    /// A buffer in device memory with the content of `values`. Blocks until it is copied.
+    ///
+    /// # Errors
+    /// As for [`Device::allocate`], and those of [`Buffer::write`].
+    #[track_caller]
+    pub fn buffer_of<T: Element>(&self, queue: &Queue, values: &[T]) -> Result<Buffer<T>> {
+        let buffer = Buffer::new(self, MemoryKind::Device, values.len())?;
+        buffer.write(queue, values)?;
+        Ok(buffer)
+    }
+
+    /// Bytes of freed memory that are kept for reuse.
+    pub fn cached_bytes(&self) -> u64 {
+        self.inner.memory.cached_bytes()
+    }
+
+    /// Gives the memory that is kept for reuse back to the driver. May block.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed.
+    pub fn trim(&self) -> Result<()> {
+        self.inner.memory.trim(&*self.remote()?);
+        Ok(())
+    }
+
+    /// Page-locks host memory and answers the device's address for it. May block. LLVM:
+    /// `olMemRegister`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if part of it is pinned already, `Unsupported` if the plugin cannot.
+    ///
+    /// # Safety
+    /// The memory stays mapped until [`Device::unpin`].
+    pub unsafe fn pin(&self, address: *mut c_void, bytes: u64) -> Result<DevicePointer> {
+        if bytes == 0 {
+            return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to pin; at least 1 is needed"));
+        }
+        // SAFETY: promised by the caller.
+        let range = unsafe { Span::new(address as u64, bytes) };
+        self.remote()?.pin(range).map(DevicePointer)
+    }
+
+    /// Undoes [`Device::pin`]. May block. LLVM: `olMemUnregister`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if nothing was pinned at this address.
+    pub fn unpin(&self, address: *mut c_void) -> Result<()> {
+        self.remote()?.unpin(address as u64)
+    }
+
+    /// Whether kernels of this device can reach memory of `peer`.
+    ///
+    /// # Errors
+    /// `Unsupported` if the plugin cannot say.
+    pub fn can_access(&self, peer: &Device) -> Result<bool> {
+        if !self.same_platform(peer) {
+            return Ok(false);
+        }
+        self.remote()?.can_access(&*peer.remote()?)
+    }
+
+    /// Lets kernels of this device reach memory of `peer`. May block.
+    ///
+    /// # Errors
+    /// `Unsupported` if they cannot.
+    pub fn enable_access(&self, peer: &Device) -> Result<()> {
+        if !self.same_platform(peer) {
+            let message = format!("{} cannot reach memory of {}", self.name(), peer.name());
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        self.remote()?.enable_access(&*peer.remote()?)
+    }
+
+    /// The group size, in work-items, with which the kernel keeps most of the device busy. LLVM:
+    /// `olCalculateOptimalOccupancy`.
+    ///
+    /// # Errors
+    /// `Unsupported` if the plugin cannot say, `InvalidDevice` for a kernel of another device.
+    pub fn optimal_group_items(&self, kernel: &Kernel, dynamic_shared_bytes: u64) -> Result<u32> {
+        self.check_same(kernel.program().device(), "the kernel")?;
+        self.remote()?.optimal_group_items(kernel.remote(), dynamic_shared_bytes)
+    }
+
+    /// The most groups of `items` work-items with which the kernel can run cooperatively. LLVM:
+    /// `olGetKernelMaxCooperativeGroupCount`.
+    ///
+    /// # Errors
+    /// As for [`Device::optimal_group_items`].
+    pub fn max_cooperative_groups(
+        &self,
+        kernel: &Kernel,
+        items: [u32; 3],
+        dynamic_shared_bytes: u64,
+    ) -> Result<u32> {
+        self.check_same(kernel.program().device(), "the kernel")?;
+        self.remote()?.max_cooperative_groups(kernel.remote(), items, dynamic_shared_bytes)
+    }
+
+    /// Closes it: unloads the programs that are left, newest first, waits for the queues, frees
+    /// what is allocated and reports that as leaked. Handles to anything on it then answer
+    /// `Uninitialized`. All steps are taken whatever fails. Blocks.
+    ///
+    /// # Errors
+    /// The first error of any step; the others are logged. `Uninitialized` if it was closed.
+    pub fn close(self) -> Result<CloseReport> {
+        self.inner.close()
+    }
+}
+
+impl Device {
+    pub(crate) fn open(
+        host: &Arc<HostShared>,
+        plugin: &Arc<LoadedPlugin>,
+        facts: &DeviceFacts,
+    ) -> Result<Device> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let remote = plugin.platform().open(facts.index)?;
+        let memory = DeviceMemory::new(id, Arc::clone(&host.table), host.cache_limit);
+        let inner = Arc::new(DeviceInner {
+            id,
+            facts: facts.clone(),
+            plugin: Arc::clone(plugin),
+            host: Arc::clone(host),
+            remote: Gated::new(Arc::new(remote)),
+            totals: Mutex::default(),
+            programs: Mutex::default(),
+            memory,
+            queues: Mutex::default(),
+            events: Mutex::default(),
+        });
+        host.open_devices.lock().insert(id, Arc::downgrade(&inner));
+        Ok(Device { inner })
+    }
+
+    pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Device {
+        Device { inner }
+    }
+
+    pub(crate) fn inner(&self) -> &DeviceInner {
+        &self.inner
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<DeviceInner> {
+        Arc::downgrade(&self.inner)
+    }
+
+    pub(crate) fn table(&self) -> &AllocationTable {
+        &self.inner.host.table
+    }
+
+    /// The plugin's device.
+    ///
+    /// # Errors
+    /// `Uninitialized` if it was closed.
+    pub(crate) fn remote(&self) -> Result<Arc<RemoteDevice>> {
+        self.inner.remote.enter(0).map(|remote| Arc::clone(&remote)).ok_or_else(|| self.closed())
+    }
+
+    /// The open device with this id.
+    ///
+    /// # Errors
+    /// `InvalidDevice` if it was closed meanwhile.
+    pub(crate) fn other(&self, id: u64) -> Result<Device> {
+        self.inner.host.open_device(id)
+    }
+
+    /// The error for a device that is not open any more.
+    #[cold]
+    pub(crate) fn closed(&self) -> Error {
+        Error::new(ErrorCode::Uninitialized, format!("device {} was closed", self.name()))
+    }
+
+    /// # Errors
+    /// `InvalidDevice` if they are not the same.
+    #[inline]
+    pub(crate) fn check_same(&self, other: &Device, what: &str) -> Result<()> {
+        if self.id() == other.id() {
+            return Ok(());
+        }
+        let message = format!("{what} belongs to {}, the call is to {}", other.name(), self.name());
+        Err(Error::new(ErrorCode::InvalidDevice, message))
+    }
+
+    pub(crate) fn same_platform(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.inner.plugin, &other.inner.plugin)
+    }
+
+    pub(crate) fn create_event(&self, timing: bool) -> Result<Event> {
+        let core = Arc::new(Gated::new(self.remote()?.create_event(timing)?));
+        self.inner.events.lock().add(&core);
+        Ok(Event::new(core, self.clone()))
+    }
+
+    /// Ends the use of a block; false if it was not live.
+    pub(crate) fn release(&self, block: Arc<Block>) -> bool {
+        let block = match self.inner.memory.release(block) {
+            Released::Done => return true,
+            Released::NotLive => return false,
+            Released::GiveBack(block) => block,
+        };
+        if let Some(remote) = self.inner.remote.enter(0) {
+            self.inner.memory.give_back(&block, &remote);
+        }
+        true
+    }
+
+    #[cold]
+    fn obtain(&self, request: &Request) -> Result<Arc<Block>> {
+        let remote = self.inner.remote.enter(0).ok_or_else(|| self.closed())?;
+        self.inner.memory.obtain(request, &remote)
+    }
+}
+
+impl DeviceInner {
+    /// Waits until no queue uses a program any more, which nobody launches any more.
+    ///
+    /// # Errors
+    /// The first error of the queues' work; all are waited for.
+    pub(crate) fn wait_for_users(&self, program: u64) -> Result<()> {
+        let queues = self.queues.lock().clone();
+        let results: Vec<_> =
+            queues.iter().map(|queue| queue.wait_for_program(program)).collect();
+        results.into_iter().collect()
+    }
+
+    fn close(&self) -> Result<CloseReport> {
+        if self.remote.is_closed() {
+            let message = format!("device {} was closed before", self.facts);
+            return Err(Error::new(ErrorCode::Uninitialized, message));
+        }
+        let mut first = Ok(());
+        let mut note = |result: Result<()>| {
+            if let Err(error) = result {
+                log::error!("closing {}: {error}", self.facts);
+                first = std::mem::replace(&mut first, Ok(())).and(Err(error));
+            }
+        };
+        while let Some(newest) = self.programs.lock().last().cloned() {
+            note(self.unload(&newest).map(drop));
+            self.programs.lock().retain(|program| program.id != newest.id);
+        }
+        // No call is inside the device from here on but those of queues that are under way.
+        let remote = self.remote.take();
+        for queue in std::mem::take(&mut *self.queues.lock()) {
+            note(queue.close());
+        }
+        self.events.lock().close();
+        let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().tracker };
+        if let Some(remote) = remote {
+            let leaks = self.memory.close(&remote);
+            report.leaks = leaks.iter().map(|block| Leak::of(block)).collect();
+            // Who still holds the device closes it when done.
+            note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
+        }
+        self.host.open_devices.lock().remove(&self.id);
+        self.print(&report);
+        first.map(|()| report)
+    }
+
+    fn print(&self, report: &CloseReport) {
+        for leak in &report.leaks {
+            log::warn!("{}: leaked {leak}", self.facts);
+        }
+        if let Some(tracker) = report.tracker.filter(|_| self.host.track) {
+            eprintln!(
+                "{}: device memory pool: {} allocations, {} bytes in all, {} to {} bytes each",
+                self.facts,
+                tracker.allocations,
+                tracker.total_bytes,
+                tracker.min_bytes,
+                tracker.max_bytes
+            );
+        }
+    }
+}
+
+impl Drop for DeviceInner {
+    fn drop(&mut self) {
+        if self.remote.is_closed() {
+            return;
+        }
+        // `close` has logged what failed, and has no one else to tell.
+        let _ = self.close();
+    }
+}
+
+impl Leak {
+    fn of(block: &Block) -> Leak {
+        let user = block.current_use();
+        Leak {
+            address: block.address,
+            bytes: user.bytes,
+            kind: block.kind,
+            location: user.location,
+        }
+    }
+}
+
+impl std::fmt::Display for Leak {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Leak { address, bytes, kind, location } = self;
+        write!(f, "{bytes} bytes of {kind:?} memory at {address:#x}, allocated at {location}")
+    }
+}
+
+/// The trackers of all unloaded images, taken together.
+#[derive(Default)]
+pub(crate) struct PoolTotals {
+    tracker: Option<PoolTracker>,
+}
+
+impl PoolTotals {
+    pub(crate) fn merge(&mut self, read: Option<PoolTracker>) {
+        let Some(read) = read else { return };
+        let Some(total) = &mut self.tracker else {
+            self.tracker = Some(read);
+            return;
+        };
+        total.allocations += read.allocations;
+        total.total_bytes += read.total_bytes;
+        total.min_bytes = total.min_bytes.min(read.min_bytes);
+        total.max_bytes = total.max_bytes.max(read.max_bytes);
+    }
+}
+
+/// The events of a device that may be alive.
+#[derive(Default)]
+struct Events {
+    cores: Vec<Weak<EventCore>>,
+    prune_at: usize,
+}
+
+impl Events {
+    fn add(&mut self, core: &Arc<EventCore>) {
+        if self.cores.len() >= self.prune_at {
+            self.cores.retain(|core| core.strong_count() > 0);
+            self.prune_at = (2 * self.cores.len()).max(64);
+        }
+        self.cores.push(Arc::downgrade(core));
+    }
+
+    fn close(&mut self) {
+        for core in self.cores.drain(..).filter_map(|core| core.upgrade()) {
+            drop(core.take());
+        }
+    }
+}

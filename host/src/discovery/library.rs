@@ -1,0 +1,127 @@
+//! Opening a plugin's library and connecting its platform.
+
+use super::report::Outcome;
+use crate::environment::Environment;
+use crate::services::services_for;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use longshore_plugin_api::abi::{ENTRY_SYMBOL, Entry};
+use longshore_plugin_api::remote::{Incompatible, RemoteDescription, RemotePlatform, RemotePlugin};
+use longshore_plugin_api::{Connected, Error, ErrorCode};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A plugin whose platform is connected. Dropping it destroys the platform and then closes the
+/// library, if its description says that it may be closed; else the library stays until the
+/// process ends. All devices of the platform must be closed before.
+pub(crate) struct LoadedPlugin {
+    // The order of the fields matters: the platform goes before the library.
+    platform: RemotePlatform,
+    _library: Resident,
+    description: RemoteDescription,
+    path: PathBuf,
+}
+
+impl LoadedPlugin {
+    /// The backend that it provides: "cuda".
+    pub(crate) fn backend(&self) -> &str {
+        &self.description.backend
+    }
+
+    /// What the plugin says of itself.
+    pub(crate) fn description(&self) -> &RemoteDescription {
+        &self.description
+    }
+
+    /// The connected platform.
+    pub(crate) fn platform(&self) -> &RemotePlatform {
+        &self.platform
+    }
+
+    /// The file that it was loaded from.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
+    /// looks for its driver. `Err` holds what became of the file instead.
+    pub(super) fn open(
+        path: &Path,
+        backend: &str,
+        environment: &Environment,
+    ) -> Result<LoadedPlugin, Outcome> {
+        // SAFETY: the library's constructors run, as with any library that a program links; that
+        // the file comes from someone trusted was checked before.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|error| failed(path, &error))?;
+        let mut library = Resident { library: Some(library), closable: false };
+        let entry = library.entry()?;
+        // SAFETY: the plugin's own entry; `library` outlives all that comes from it.
+        let plugin = unsafe { RemotePlugin::new(entry) }.map_err(incompatible)?;
+        let description = plugin.description().clone();
+        library.closable = description.unloadable;
+        if description.backend != backend {
+            return Err(Outcome::Misnamed { says: description.backend });
+        }
+        // SAFETY: these services stay valid for the life of the process.
+        match unsafe { plugin.connect(services_for(backend, environment)) } {
+            Ok(Connected::Platform(platform)) => {
+                let path = path.to_owned();
+                Ok(LoadedPlugin { platform, _library: library, description, path })
+            }
+            Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),
+            Ok(Connected::NoDevice(reason)) => Err(Outcome::NoDevice(reason)),
+            Err(error) => {
+                Err(Outcome::Failed(error.context(format_args!("connecting '{backend}'"))))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LoadedPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedPlugin").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// An open library, which is closed on drop only when it has said that it may be: threads and
+/// thread-local destructors that it left behind would run code that is gone.
+struct Resident {
+    library: Option<Library>,
+    closable: bool,
+}
+
+impl Resident {
+    fn entry(&self) -> Result<*const Entry, Outcome> {
+        let library = self.library.as_ref().expect("taken only on drop");
+        // SAFETY: the symbol is data; only its address is taken.
+        let symbol = unsafe { library.get::<*const Entry>(ENTRY_SYMBOL) };
+        let address = symbol.map(|symbol| symbol.into_raw().cast_const().cast::<Entry>());
+        match address {
+            Ok(address) if !address.is_null() => Ok(address),
+            _ => Err(Outcome::NotAPlugin("it does not export 'longshore_plugin'".to_owned())),
+        }
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        let library = self.library.take();
+        if !self.closable {
+            std::mem::forget(library);
+        }
+    }
+}
+
+fn failed(path: &Path, error: &libloading::Error) -> Outcome {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let message = format!("opening '{}': {error}{}", path.display(), cause.unwrap_or_default());
+    Outcome::Failed(Error::new(ErrorCode::BackendFailure, message))
+}
+
+fn incompatible(why: Incompatible) -> Outcome {
+    match why {
+        Incompatible::Interface { plugin, host } => Outcome::WrongInterface { plugin, host },
+        Incompatible::NoEntry => Outcome::NotAPlugin(why.to_string()),
+        _ => Outcome::WrongLayout(why.to_string()),
+    }
+}

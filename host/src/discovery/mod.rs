@@ -1,0 +1,249 @@
+//! Finding plugins: search, judgement, and what became of each candidate.
+//!
+//! [`discover`] finds the candidates ([`search`]), judges each without opening it (is it the first
+//! of its name, did the user select it, is it to be trusted, what does its note say), opens and
+//! connects those that are left, and hands back both the connected plugins and a [`Candidate`]
+//! with an [`Outcome`] for every file. [`list`] stops before the opening.
+//!
+//! The first file of a backend's name wins, also if it turns out to be unusable: a broken plugin
+//! is to be mended, not to be replaced silently by an older one elsewhere.
+
+mod library;
+mod note;
+mod probe;
+mod report;
+mod search;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+pub(crate) use library::LoadedPlugin;
+pub use probe::{Probe, probe_main};
+pub use report::{Candidate, Outcome};
+
+use crate::environment::Environment;
+use crate::selection::BackendSelection;
+use longshore_plugin_api::{Note, Result, abi};
+use note::NoNote;
+use search::Found;
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trust::Trust;
+
+/// What to search, and for what.
+#[derive(Clone, Debug)]
+pub(crate) struct DiscoveryConfig {
+    /// The user's variables.
+    pub(crate) environment: Environment,
+    /// Files and folders that are searched first.
+    pub(crate) extra: Vec<PathBuf>,
+    /// The backends that the program wants. Those of the user's variable hold as well: a backend
+    /// must be named by both, and the user's order of preference goes before the program's.
+    pub(crate) backends: Option<BackendSelection>,
+    /// Try each plugin in a process of its own first; also if the environment asks for it.
+    pub(crate) probe: Option<Probe>,
+    /// Search the folders of the executable and of the system, after all others.
+    pub(crate) standard_folders: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Discovery {
+    /// Every candidate, in the order of the search.
+    pub(crate) candidates: Vec<Candidate>,
+    /// The connected plugins, in order of preference.
+    pub(crate) plugins: Vec<Arc<LoadedPlugin>>,
+    /// Whether that order is someone's choice; else it is the order of the search.
+    pub(crate) backends_ordered: bool,
+}
+
+impl DiscoveryConfig {
+    /// What the environment says, in the standard folders.
+    pub(crate) fn new(environment: Environment) -> DiscoveryConfig {
+        DiscoveryConfig {
+            environment,
+            extra: Vec::new(),
+            backends: None,
+            probe: None,
+            standard_folders: true,
+        }
+    }
+}
+
+/// Finds, opens and connects plugins. A plugin that cannot be used is no error but an outcome of
+/// its candidate. Blocks while the plugins look for their drivers.
+///
+/// # Errors
+/// `InvalidValue` if `LONGSHORE_BACKEND` cannot be parsed, `NotFound` if a selected backend has no
+/// candidate at all; no plugin was opened then.
+pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
+    let rules = Rules::new(config)?;
+    let mut candidates = judge_all(config, &rules)?;
+    let from_environment = || config.environment.probe().then(Probe::beside_executable);
+    let probe = config.probe.clone().or_else(from_environment);
+    let mut plugins = Vec::new();
+    for candidate in &mut candidates {
+        if candidate.outcome == Outcome::NotOpened {
+            match open(candidate, probe.as_ref(), &config.environment) {
+                Ok(plugin) => {
+                    candidate.outcome = Outcome::Loaded;
+                    plugins.push(Arc::new(plugin));
+                }
+                Err(outcome) => candidate.outcome = outcome,
+            }
+        }
+        let level = if candidate.outcome.is_fault() { log::Level::Warn } else { log::Level::Debug };
+        log::log!(level, "{candidate}");
+    }
+    plugins.sort_by_key(|plugin| rules.rank(plugin.backend()).ok());
+    Ok(Discovery { candidates, plugins, backends_ordered: rules.order() })
+}
+
+/// Finds and judges the candidates as [`discover`] does, but opens none: those that it would open
+/// are [`Outcome::NotOpened`].
+///
+/// # Errors
+/// As for [`discover`].
+pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
+    judge_all(config, &Rules::new(config)?)
+}
+
+fn open(
+    candidate: &Candidate,
+    probe: Option<&Probe>,
+    environment: &Environment,
+) -> Result<LoadedPlugin, Outcome> {
+    if let Some(probe) = probe {
+        match probe.run(&candidate.path, environment) {
+            Outcome::Loaded => {}
+            other => return Err(other),
+        }
+    }
+    LoadedPlugin::open(&candidate.path, &candidate.backend, environment)
+}
+
+fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Candidate>> {
+    let mut named = config.extra.clone();
+    named.extend(config.environment.plugin_path());
+    let standard = if config.standard_folders { search::standard_folders() } else { Vec::new() };
+    let mut judge = Judge::new(rules);
+    let found = search::find(&named, &standard).into_iter();
+    let candidates: Vec<Candidate> = found.filter_map(|found| judge.judge(found)).collect();
+    rules.check(&candidates)?;
+    Ok(candidates)
+}
+
+/// The user's selection and the program's.
+struct Rules(Vec<BackendSelection>);
+
+impl Rules {
+    fn new(config: &DiscoveryConfig) -> Result<Rules> {
+        let user = config.environment.backends().map(|text| {
+            BackendSelection::parse(&text).map_err(|error| error.context("LONGSHORE_BACKEND"))
+        });
+        Ok(Rules(user.transpose()?.into_iter().chain(config.backends.clone()).collect()))
+    }
+
+    /// Where a backend stands, or the selection that rules it out.
+    fn rank(&self, backend: &str) -> Result<Vec<usize>, &BackendSelection> {
+        self.0.iter().map(|selection| selection.rank(backend).ok_or(selection)).collect()
+    }
+
+    fn order(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn check(&self, candidates: &[Candidate]) -> Result<()> {
+        let exists = |candidate: &&Candidate| candidate.outcome != Outcome::Missing;
+        let there = candidates.iter().filter(exists).map(|candidate| candidate.backend.as_str());
+        let there: Vec<&str> = there.collect();
+        self.0.iter().try_for_each(|selection| selection.check(&there))
+    }
+}
+
+/// Judges candidates in the order of the search.
+struct Judge<'a> {
+    rules: &'a Rules,
+    trust: Trust,
+    /// Device and inode of the files so far, and the backends that they were found for.
+    seen: HashSet<(u64, u64, String)>,
+    /// The first file for each backend.
+    first: HashMap<String, PathBuf>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(rules: &'a Rules) -> Judge<'a> {
+        let trust = Trust::of_process();
+        Judge { rules, trust, seen: HashSet::new(), first: HashMap::new() }
+    }
+
+    /// `None` for a file that was found before.
+    fn judge(&mut self, found: Found) -> Option<Candidate> {
+        let Found { path, backend, verdict } = found;
+        if let Some(outcome) = verdict {
+            return Some(Candidate { path, backend, note: None, outcome });
+        }
+        let (file, facts) = match open_to_read(&path) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let outcome = search::missing(&path, &error);
+                return Some(Candidate { path, backend, note: None, outcome });
+            }
+        };
+        if !self.seen.insert((facts.dev(), facts.ino(), backend.clone())) {
+            return None;
+        }
+        let note = note::read_note(&file);
+        let outcome = self.outcome(&path, &backend, &facts, &note);
+        Some(Candidate { path, backend, note: note.ok(), outcome })
+    }
+
+    fn outcome(
+        &mut self,
+        path: &Path,
+        backend: &str,
+        facts: &Metadata,
+        note: &Result<Note, NoNote>,
+    ) -> Outcome {
+        if let Some(first) = self.first.get(backend) {
+            return Outcome::Shadowed { by: first.clone() };
+        }
+        self.first.insert(backend.to_owned(), path.to_owned());
+        if let Err(selection) = self.rules.rank(backend) {
+            return Outcome::RuledOut(selection.to_string());
+        }
+        if let Err(reason) = self.trust.judge(path, facts) {
+            return Outcome::Refused(reason);
+        }
+        match note {
+            Ok(note) => outcome_of_note(note, backend),
+            Err(NoNote::NotALibrary(why)) => Outcome::NotALibrary(why.clone()),
+            Err(NoNote::NotAPlugin(why)) => Outcome::NotAPlugin(why.clone()),
+        }
+    }
+}
+
+fn outcome_of_note(note: &Note, backend: &str) -> Outcome {
+    if note.interface_major != abi::INTERFACE_MAJOR {
+        let plugin = (note.interface_major, note.interface_minor);
+        let host = (abi::INTERFACE_MAJOR, abi::INTERFACE_MINOR);
+        return Outcome::WrongInterface { plugin, host };
+    }
+    if note.backend != backend {
+        return Outcome::Misnamed { says: note.backend.clone() };
+    }
+    Outcome::NotOpened
+}
+
+/// Opens a file to read it, without waiting for anyone if it is a pipe.
+fn open_to_read(path: &Path) -> std::io::Result<(File, Metadata)> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    Ok((file, facts))
+}

@@ -1,0 +1,197 @@
+//! Where candidates are looked for, and in which order. Nothing is opened here.
+
+use super::report::Outcome;
+use crate::environment::is_set_uid;
+use crate::selection::is_backend_name;
+use longshore_plugin_api::{Error, ErrorCode};
+use std::collections::HashSet;
+use std::ffi::{CStr, OsStr};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &[u8] = b"liblongshore_plugin_";
+const SUFFIX: &[u8] = b".so";
+
+/// A file that may be a plugin, or a named place where there is none.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// From the file's name; empty if the name is not a plugin's.
+    pub(super) backend: String,
+    /// What is already decided, without a look into the file.
+    pub(super) verdict: Option<Outcome>,
+}
+
+/// The folders that are searched last, whoever asks: that of the running executable and that of
+/// the shared library that contains this code, each with `../lib/longshore` beside it, and the
+/// system's.
+pub(super) fn standard_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    let executable = std::env::current_exe().ok();
+    for file in [executable, own_library()].into_iter().flatten() {
+        let Some(folder) = file.parent() else { continue };
+        if !folders.iter().any(|known| known == folder) {
+            folders.push(folder.to_owned());
+            folders.extend(folder.parent().map(|above| above.join("lib/longshore")));
+        }
+    }
+    folders.extend(["/usr/local/lib/longshore", "/usr/lib/longshore"].map(PathBuf::from));
+    folders
+}
+
+/// All candidates: those in `named` places (files or folders that the program or the user gave),
+/// then those in the `standard` folders. Within a folder they come in the order of their names.
+/// A named place that does not exist is reported, a standard folder is not.
+pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
+    let mut found = Vec::new();
+    for path in named {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        match std::fs::metadata(&path) {
+            Ok(place) if place.is_dir() => scan(&path, &mut found),
+            Ok(_) => found.push(candidate(path)),
+            Err(error) => found.push(unreachable(path, &error)),
+        }
+    }
+    for folder in standard {
+        if folder.is_dir() {
+            scan(folder, &mut found);
+        }
+    }
+    let mut seen = HashSet::new();
+    found.retain(|found| seen.insert(found.path.clone()));
+    found
+}
+
+fn scan(folder: &Path, into: &mut Vec<Found>) {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return into.push(unreachable(folder.to_owned(), &error)),
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> = names.filter(|name| backend_part(name).is_some()).collect();
+    names.sort();
+    into.extend(names.into_iter().map(|name| candidate(folder.join(name))));
+}
+
+fn candidate(path: PathBuf) -> Found {
+    let backend = backend_of(&path);
+    if !backend.is_empty() {
+        return Found { backend, path, verdict: None };
+    }
+    let verdict = Outcome::NotAPlugin(
+        "its file name is not 'liblongshore_plugin_<backend>.so' with a backend in lower case \
+         letters, digits, '-' and '_'"
+            .to_owned(),
+    );
+    Found { path, backend: String::new(), verdict: Some(verdict) }
+}
+
+fn unreachable(path: PathBuf, error: &std::io::Error) -> Found {
+    Found { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
+}
+
+/// What became of a file or folder that cannot be read.
+pub(super) fn missing(path: &Path, error: &std::io::Error) -> Outcome {
+    if error.kind() == ErrorKind::NotFound {
+        return Outcome::Missing;
+    }
+    let message = format!("reading '{}': {error}", path.display());
+    Outcome::Failed(Error::new(ErrorCode::HostIo, message))
+}
+
+/// The backend that a file's name says; empty if the name is not a plugin's.
+pub(super) fn backend_of(path: &Path) -> String {
+    let part = path.file_name().and_then(backend_part).unwrap_or_default();
+    let part = std::str::from_utf8(part).ok().filter(|name| is_backend_name(name));
+    part.unwrap_or_default().to_owned()
+}
+
+/// What stands for the backend in a plugin's file name.
+fn backend_part(name: &OsStr) -> Option<&[u8]> {
+    name.as_bytes().strip_prefix(PREFIX)?.strip_suffix(SUFFIX)
+}
+
+/// The file that this code was loaded from, if the loader knows it by an absolute path. None in a
+/// set-uid process: of code in the executable the loader tells `argv[0]`, which is the caller's.
+fn own_library() -> Option<PathBuf> {
+    if is_set_uid() {
+        return None;
+    }
+    // SAFETY: a structure of pointers and integers, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here = own_library as *const libc::c_void;
+    // SAFETY: any address may be asked for; the answer goes to a place of ours.
+    if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and a string of the loader's that lives as long as this code.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    path.is_absolute().then(|| path.canonicalize().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir, write};
+
+    fn describe(found: &[Found]) -> Vec<(String, String)> {
+        let name = |found: &Found| found.path.file_name().unwrap().to_string_lossy().into_owned();
+        found.iter().map(|found| (name(found), found.backend.clone())).collect()
+    }
+
+    fn pair(name: &str, backend: &str) -> (String, String) {
+        (name.to_owned(), backend.to_owned())
+    }
+
+    #[test]
+    fn candidates_come_in_the_order_of_places_and_within_a_folder_of_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("1"), folder.path().join("2"));
+        create_dir(&first).unwrap();
+        create_dir(&second).unwrap();
+        for name in ["zed", "abc"] {
+            write(first.join(format!("liblongshore_plugin_{name}.so")), "").unwrap();
+        }
+        write(first.join("libother.so"), "").unwrap();
+        let single = second.join("liblongshore_plugin_abc.so");
+        write(&single, "").unwrap();
+        let found = find(&[single], std::slice::from_ref(&first));
+        let abc = pair("liblongshore_plugin_abc.so", "abc");
+        assert_eq!(describe(&found), [abc.clone(), abc, pair("liblongshore_plugin_zed.so", "zed")]);
+        assert!(found.iter().all(|found| found.path.is_absolute() && found.verdict.is_none()));
+    }
+
+    #[test]
+    fn a_named_place_that_is_missing_is_reported_and_a_standard_folder_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("liblongshore_plugin_gone.so");
+        let found = find(std::slice::from_ref(&missing), &[folder.path().join("none")]);
+        assert_eq!(describe(&found), [pair("liblongshore_plugin_gone.so", "gone")]);
+        assert!(matches!(found[0].verdict, Some(Outcome::Missing)));
+    }
+
+    #[test]
+    fn a_file_whose_name_is_no_plugins_is_no_plugin() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["liblongshore_plugin_.so", "liblongshore_plugin_Cuda.so"] {
+            write(folder.path().join(name), "").unwrap();
+        }
+        let named = folder.path().join("my.so");
+        write(&named, "").unwrap();
+        let found = find(&[named, folder.path().to_owned()], &[]);
+        assert_eq!(found.len(), 3);
+        for found in &found {
+            assert!(matches!(found.verdict, Some(Outcome::NotAPlugin(_))), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_executables_folder_is_searched_before_the_systems() {
+        let folders = standard_folders();
+        let executable = std::env::current_exe().unwrap();
+        assert_eq!(folders[0], executable.parent().unwrap());
+        assert_eq!(folders.last().unwrap(), Path::new("/usr/lib/longshore"));
+    }
+}

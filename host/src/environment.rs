@@ -1,0 +1,174 @@
+//! The user's environment variables. Nothing else in Longshore reads the environment: plugins ask
+//! for their settings through the host's services.
+//!
+//! | variable | what it says |
+//! | --- | --- |
+//! | `LONGSHORE_PLUGIN_PATH` | folders or files, separated by `:`, searched for plugins |
+//! | `LONGSHORE_BACKEND` | the backends to use, see [`BackendSelection`] |
+//! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
+//! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
+//! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h` |
+//! | `LONGSHORE_TRACK` | not empty and not `0`: print the memory-pool trackers of devices |
+//! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
+//!
+//! [`BackendSelection`]: crate::BackendSelection
+//! [`DeviceSelection`]: crate::DeviceSelection
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+
+const PREFIX: &str = "LONGSHORE_";
+
+/// A snapshot of the variables that concern Longshore. An empty variable counts as not set.
+///
+/// Made from the process, or by hand so that a program or a test says what holds:
+///
+/// ```ignore
+/// let environment = Environment::empty().with("LONGSHORE_BACKEND", "host");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// The variables of this process. Empty in a set-uid or set-gid process, whose caller must
+    /// not choose what it runs.
+    pub fn of_process() -> Environment {
+        if is_set_uid() {
+            return Environment::empty();
+        }
+        let variables = std::env::vars_os().filter(|(name, _)| is_ours(name)).collect();
+        Environment { variables }
+    }
+
+    /// No variable is set.
+    pub fn empty() -> Environment {
+        Environment::default()
+    }
+
+    /// The same with one variable set, named in full: `LONGSHORE_BACKEND`.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Environment {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets a variable, named in full: `LONGSHORE_BACKEND`.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+
+    /// The folders and files of `LONGSHORE_PLUGIN_PATH`, in order. Empty parts are left out: they
+    /// do not mean the current folder.
+    pub fn plugin_path(&self) -> Vec<PathBuf> {
+        let paths = self.get("LONGSHORE_PLUGIN_PATH").map(std::env::split_paths);
+        paths.into_iter().flatten().filter(|path| !path.as_os_str().is_empty()).collect()
+    }
+
+    /// `LONGSHORE_BACKEND`, if it is set.
+    pub fn backends(&self) -> Option<String> {
+        self.text("LONGSHORE_BACKEND")
+    }
+
+    /// `LONGSHORE_DEVICES`, if it is set.
+    pub fn devices(&self) -> Option<String> {
+        self.text("LONGSHORE_DEVICES")
+    }
+
+    /// Whether `LONGSHORE_PROBE` asks for plugins to be tried in a process of their own first.
+    pub fn probe(&self) -> bool {
+        self.text("LONGSHORE_PROBE").is_some_and(|value| value != "0")
+    }
+
+    /// `LONGSHORE_PROFILE_FILE`, if it is set: the pattern of names for profiles.
+    pub fn profile_file(&self) -> Option<String> {
+        self.text("LONGSHORE_PROFILE_FILE")
+    }
+
+    /// Whether `LONGSHORE_TRACK` asks for the memory-pool trackers to be printed.
+    pub fn track(&self) -> bool {
+        self.text("LONGSHORE_TRACK").is_some_and(|value| value != "0")
+    }
+
+    /// The setting `LONGSHORE_<BACKEND>_<NAME>`, if there is one. Both parts are turned to upper
+    /// case, and `-` to `_`. What is not UTF-8 in the value becomes replacement characters.
+    pub fn setting(&self, backend: &str, name: &str) -> Option<String> {
+        let spelled = format!("{PREFIX}{backend}_{name}").to_uppercase().replace('-', "_");
+        self.text(&spelled)
+    }
+
+    /// Makes a process see these variables and no other of ours.
+    pub(crate) fn apply_to(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+            command.env_remove(name);
+        }
+        command.envs(&self.variables);
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        let value = self.variables.get(OsStr::new(name))?;
+        (!value.is_empty()).then_some(value.as_os_str())
+    }
+}
+
+/// Whether the process has more rights than who started it: set-uid, set-gid or capabilities.
+pub(crate) fn is_set_uid() -> bool {
+    // SAFETY: reads a word of the auxiliary vector; an unknown entry reads as 0.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_variable_counts_as_not_set() {
+        let environment = Environment::empty().with("LONGSHORE_BACKEND", "");
+        assert_eq!(environment.backends(), None);
+        assert_eq!(Environment::empty().with("LONGSHORE_DEVICES", "x:*").devices().unwrap(), "x:*");
+    }
+
+    #[test]
+    fn empty_parts_of_the_plugin_path_do_not_mean_the_current_folder() {
+        let environment = Environment::empty().with("LONGSHORE_PLUGIN_PATH", ":/a::/b/c.so:");
+        assert_eq!(environment.plugin_path(), [PathBuf::from("/a"), PathBuf::from("/b/c.so")]);
+    }
+
+    #[test]
+    fn probing_is_off_when_not_set_empty_or_zero() {
+        let probe = |value: &str| Environment::empty().with("LONGSHORE_PROBE", value).probe();
+        assert!(!Environment::empty().probe());
+        assert!(!probe("") && !probe("0"));
+        assert!(probe("1") && probe("yes"));
+    }
+
+    #[test]
+    fn a_setting_is_found_by_backend_and_name_in_any_case() {
+        let environment = Environment::empty().with("LONGSHORE_MY_GPU_STACK_SIZE", "4096");
+        assert_eq!(environment.setting("my-gpu", "stack_size").as_deref(), Some("4096"));
+        assert_eq!(environment.setting("my-gpu", "stack"), None);
+        assert_eq!(environment.setting("other", "stack_size"), None);
+    }
+
+    #[test]
+    fn a_child_sees_these_variables_alone() {
+        let mut command = Command::new("env");
+        let environment = Environment::empty().with("LONGSHORE_TOY_X", "1");
+        environment.apply_to(&mut command);
+        let printed = command.output().unwrap().stdout;
+        let printed = String::from_utf8_lossy(&printed);
+        let ours = printed.lines().filter(|line| line.starts_with(PREFIX));
+        assert_eq!(ours.collect::<Vec<_>>(), ["LONGSHORE_TOY_X=1"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! [`Gated`]: something that many threads use until one takes it away.
+
+use parking_lot::{Condvar, Mutex};
+use std::cell::UnsafeCell;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A value that is used through [`Gated::enter`] and taken away once by [`Gated::take`], which
+/// waits for those who are inside. Afterwards nobody enters any more.
+///
+/// Entering and leaving are one atomic operation each, on one of `SHARDS` counters, so that
+/// threads that pass different shards do not share a cache line.
+pub(crate) struct Gated<T, const SHARDS: usize = 1> {
+    inside: [Shard; SHARDS],
+    closed: AtomicBool,
+    left: Mutex<()>,
+    wake: Condvar,
+    value: UnsafeCell<Option<T>>,
+}
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Shard(AtomicUsize);
+
+// SAFETY: the value is shared by reference among threads (`Sync`) and taken out on one of them
+// (`Send`).
+unsafe impl<T: Send + Sync, const SHARDS: usize> Sync for Gated<T, SHARDS> {}
+
+impl<T, const SHARDS: usize> Gated<T, SHARDS> {
+    pub(crate) fn new(value: T) -> Self {
+        Gated {
+            inside: std::array::from_fn(|_| Shard::default()),
+            closed: AtomicBool::new(false),
+            left: Mutex::new(()),
+            wake: Condvar::new(),
+            value: UnsafeCell::new(Some(value)),
+        }
+    }
+
+    /// Enters by the shard `hint % SHARDS`, or `None` if the value was taken.
+    #[inline]
+    pub(crate) fn enter(&self, hint: usize) -> Option<Pass<'_, T, SHARDS>> {
+        let shard = &self.inside[hint % SHARDS].0;
+        // Sequentially consistent with `take`: either it sees us inside, or we see it closed.
+        shard.fetch_add(1, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) {
+            self.leave(shard);
+            return None;
+        }
+        // SAFETY: `take` waits for this shard to be empty before it touches the value.
+        let value = unsafe { (*self.value.get()).as_ref() }?;
+        Some(Pass { gated: self, shard, value })
+    }
+
+    /// Closes the gate, waits until nobody is inside, and takes the value; `None` if somebody
+    /// else did before. Must not be called from inside.
+    pub(crate) fn take(&self) -> Option<T> {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        let mut left = self.left.lock();
+        for shard in &self.inside {
+            while shard.0.load(Ordering::SeqCst) != 0 {
+                self.wake.wait(&mut left);
+            }
+        }
+        // SAFETY: closed and empty; who enters from now on leaves before looking at the value.
+        unsafe { (*self.value.get()).take() }
+    }
+
+    /// Whether the value was taken, or is being taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn leave(&self, shard: &AtomicUsize) {
+        let last = shard.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.closed.load(Ordering::SeqCst) {
+            self.wake_taker();
+        }
+    }
+
+    #[cold]
+    fn wake_taker(&self) {
+        // The lock orders this after the taker's check and before its wait, or after its wait.
+        drop(self.left.lock());
+        self.wake.notify_all();
+    }
+}
+
+/// Being inside a [`Gated`].
+pub(crate) struct Pass<'a, T, const SHARDS: usize = 1> {
+    gated: &'a Gated<T, SHARDS>,
+    shard: &'a AtomicUsize,
+    value: &'a T,
+}
+
+impl<T, const SHARDS: usize> Deref for Pass<'_, T, SHARDS> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T, const SHARDS: usize> Drop for Pass<'_, T, SHARDS> {
+    #[inline]
+    fn drop(&mut self) {
+        self.gated.leave(self.shard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_value_is_taken_once_and_entered_no_more() {
+        let gated: Gated<u32> = Gated::new(7);
+        assert_eq!(*gated.enter(0).unwrap(), 7);
+        assert_eq!(gated.take(), Some(7));
+        assert_eq!(gated.take(), None);
+        assert!(gated.enter(0).is_none());
+    }
+
+    #[test]
+    fn taking_waits_for_those_inside() {
+        let gated: Arc<Gated<AtomicUsize, 4>> = Arc::new(Gated::new(AtomicUsize::new(0)));
+        let inside = gated.enter(2).unwrap();
+        let taker = std::thread::spawn({
+            let gated = Arc::clone(&gated);
+            move || gated.take().unwrap().into_inner()
+        });
+        while !gated.is_closed() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        inside.store(1, Ordering::SeqCst);
+        drop(inside);
+        assert_eq!(taker.join().unwrap(), 1);
+    }
+
+    #[test]
+    fn many_threads_enter_until_it_is_taken() {
+        for _ in 0..200 {
+            let gated: Arc<Gated<Box<u32>, 2>> = Arc::new(Gated::new(Box::new(1)));
+            let threads = [0, 1, 2].map(|hint| {
+                let gated = Arc::clone(&gated);
+                std::thread::spawn(move || {
+                    let mut sum = 0;
+                    while let Some(value) = gated.enter(hint) {
+                        sum += **value;
+                    }
+                    sum
+                })
+            });
+            std::thread::yield_now();
+            drop(gated.take());
+            threads.map(|thread| thread.join().unwrap());
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The host: what plugins and devices there are.
+
+use crate::device::{Device, DeviceInner};
+use crate::discovery::{self, Candidate, DiscoveryConfig, LoadedPlugin, Probe};
+use crate::environment::Environment;
+use crate::memory::{AllocationInfo, AllocationTable, DevicePointer};
+use crate::selection::{BackendSelection, DeviceFacts, DeviceSelection};
+use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
+use longshore_plugin_api::{
+    DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform as _, PlatformInfo, Result,
+};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+const DEFAULT_CACHE_LIMIT: u64 = 256 << 20;
+
+/// The plugins that were found and the devices that were selected. LLVM: `olInit` and
+/// `olIterateDevices`.
+///
+/// Several may live in one process. Dropping one does not close devices that are still in use.
+pub struct Host {
+    shared: Arc<HostShared>,
+    candidates: Vec<Candidate>,
+    devices: Vec<DeviceEntry>,
+}
+
+/// What a host and its devices share.
+pub(crate) struct HostShared {
+    pub(crate) table: Arc<AllocationTable>,
+    pub(crate) environment: Environment,
+    pub(crate) cache_limit: u64,
+    pub(crate) track: bool,
+    pub(crate) open_devices: Mutex<HashMap<u64, Weak<DeviceInner>>>,
+}
+
+/// A device that is there, open or not.
+pub struct DeviceEntry {
+    facts: DeviceFacts,
+    plugin: Arc<LoadedPlugin>,
+    host: Arc<HostShared>,
+    opened: Mutex<Weak<DeviceInner>>,
+}
+
+/// How a [`Host`] is made, other than by the environment alone.
+#[derive(Default)]
+pub struct HostBuilder {
+    environment: Option<Environment>,
+    plugins: Vec<PathBuf>,
+    only_given_plugins: bool,
+    backends: Option<String>,
+    devices: Option<String>,
+    probe: Option<Probe>,
+    cache_limit: Option<u64>,
+}
+
+impl Host {
+    /// Finds plugins and devices as the environment says. Blocks while drivers start.
+    ///
+    /// # Errors
+    /// `NotFound` if `LONGSHORE_BACKEND` or `LONGSHORE_DEVICES` name something that is not there;
+    /// the message lists what is. `InvalidValue` if they cannot be parsed. Having no device at all
+    /// is no error.
+    pub fn new() -> Result<Host> {
+        Host::builder().build()
+    }
+
+    /// To say more than the environment does.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// Every file that was considered as a plugin, and what became of it, in search order.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// The selected devices, in order of preference.
+    pub fn devices(&self) -> &[DeviceEntry] {
+        &self.devices
+    }
+
+    /// Opens the first selected device.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, with what became of each plugin; those of the driver.
+    pub fn default_device(&self) -> Result<Device> {
+        match self.devices.first() {
+            Some(entry) => entry.open(),
+            None => Err(self.no_device()),
+        }
+    }
+
+    /// Opens the first selected device that a selection like "cuda:1" or "vulkan:*llvmpipe*"
+    /// names.
+    ///
+    /// # Errors
+    /// `NotFound` if an entry of it names none, `InvalidValue` if it cannot be parsed; those of the driver.
+    pub fn device(&self, selection: &str) -> Result<Device> {
+        let facts: Vec<_> = self.devices.iter().map(|entry| entry.facts.clone()).collect();
+        match DeviceSelection::parse(selection)?.select(&facts)?.first() {
+            Some(index) => self.devices[*index].open(),
+            None => Err(self.no_device()),
+        }
+    }
+
+    /// The live allocation or global that an address lies in, on whichever device. O(log n).
+    /// LLVM: `olGetMemInfo`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn allocation_at(&self, address: DevicePointer) -> Result<AllocationInfo> {
+        self.shared.table.find(address.address()).ok_or_else(|| {
+            let message = format!("{:#x} is in no live allocation", address.address());
+            Error::new(ErrorCode::NotFound, message)
+        })
+    }
+
+    /// Frees an allocation that was given up by
+    /// [`Allocation::into_raw`](crate::Allocation::into_raw). LLVM: `olMemFree`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not the first address of a live allocation.
+    ///
+    /// # Safety
+    /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns it, and nothing uses
+    /// it any more.
+    pub unsafe fn free(&self, address: DevicePointer) -> Result<()> {
+        let table = &self.shared.table;
+        let not_live = || table.not_live(address.address());
+        let block = table.block_at(address.address()).ok_or_else(not_live)?;
+        let device = self.shared.open_device(block.device)?;
+        if device.release(block) { Ok(()) } else { Err(not_live()) }
+    }
+
+    fn no_device(&self) -> Error {
+        let lines: Vec<_> = self.candidates.iter().map(|c| format!("\n  {c}")).collect();
+        let found = match lines.is_empty() {
+            true => "no plugin was found".to_owned(),
+            false => format!("these plugins were found:{}", lines.concat()),
+        };
+        Error::new(ErrorCode::NotFound, format!("there is no device to use; {found}"))
+    }
+}
+
+impl HostShared {
+    /// The open device with this id.
+    ///
+    /// # Errors
+    /// `InvalidDevice` if it is not open any more.
+    pub(crate) fn open_device(&self, id: u64) -> Result<Device> {
+        let inner = self.open_devices.lock().get(&id).and_then(Weak::upgrade);
+        inner.map(Device::from_inner).ok_or_else(|| {
+            Error::new(ErrorCode::InvalidDevice, "the device of this memory was closed")
+        })
+    }
+}
+
+impl DeviceEntry {
+    /// "cuda:0 (NVIDIA H200)".
+    pub fn name(&self) -> String {
+        self.facts.to_string()
+    }
+
+    /// What it is selected by.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// The plugin's file.
+    pub fn plugin_path(&self) -> &Path {
+        self.plugin.path()
+    }
+
+    /// What the plugin says of itself.
+    pub fn plugin(&self) -> &PluginDescription {
+        self.plugin.description()
+    }
+
+    /// Answers a query without opening it. LLVM: `olGetDeviceInfo`.
+    ///
+    /// # Errors
+    /// `Unimplemented` if the device has no answer.
+    pub fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
+        self.plugin.platform().device_info(self.facts.index, query)
+    }
+
+    /// Answers a query about its platform. LLVM: `olGetPlatformInfo`.
+    ///
+    /// # Errors
+    /// `Unimplemented` if the platform has no answer.
+    pub fn platform_info(&self, query: PlatformInfo) -> Result<String> {
+        self.plugin.platform().info(query)
+    }
+
+    /// Opens it; the same device again while it is open. May block.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn open(&self) -> Result<Device> {
+        let mut opened = self.opened.lock();
+        if let Some(inner) = opened.upgrade().filter(|inner| !inner.remote.is_closed()) {
+            return Ok(Device::from_inner(inner));
+        }
+        let device = Device::open(&self.host, &self.plugin, &self.facts)?;
+        *opened = device.downgrade();
+        Ok(device)
+    }
+}
+
+impl HostBuilder {
+    /// Uses these variables instead of the process's own.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// A plugin, or a folder of plugins, that is searched before all others.
+    #[must_use]
+    pub fn plugin(mut self, path: impl Into<PathBuf>) -> Self {
+        self.plugins.push(path.into());
+        self
+    }
+
+    /// Searches no folder that neither the program nor `LONGSHORE_PLUGIN_PATH` named.
+    #[must_use]
+    pub fn only_given_plugins(mut self) -> Self {
+        self.only_given_plugins = true;
+        self
+    }
+
+    /// The backends that the program can use: "cuda,host". The user's `LONGSHORE_BACKEND` holds as
+    /// well: a backend must be named by both.
+    #[must_use]
+    pub fn backends(mut self, selection: impl Into<String>) -> Self {
+        self.backends = Some(selection.into());
+        self
+    }
+
+    /// The devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
+    /// `LONGSHORE_DEVICES` holds as well: a device must be named by both.
+    #[must_use]
+    pub fn devices(mut self, selection: impl Into<String>) -> Self {
+        self.devices = Some(selection.into());
+        self
+    }
+
+    /// Tries each plugin in a process of its own before it is loaded, whatever `LONGSHORE_PROBE`
+    /// says.
+    #[must_use]
+    pub fn probe(mut self, probe: Probe) -> Self {
+        self.probe = Some(probe);
+        self
+    }
+
+    /// How many bytes of freed memory each device keeps for reuse; 256 MiB by default, 0 for none.
+    #[must_use]
+    pub fn cache_limit(mut self, bytes: u64) -> Self {
+        self.cache_limit = Some(bytes);
+        self
+    }
+
+    /// Finds and judges plugin files as [`HostBuilder::build`] does, but opens none.
+    ///
+    /// # Errors
+    /// `InvalidValue` and `NotFound` for backends, as for [`Host::new`].
+    pub fn candidates(self) -> Result<Vec<Candidate>> {
+        discovery::list(&self.discovery_config()?)
+    }
+
+    /// Finds plugins and devices. Blocks while drivers start.
+    ///
+    /// # Errors
+    /// As for [`Host::new`].
+    pub fn build(self) -> Result<Host> {
+        let config = self.discovery_config()?;
+        let environment = config.environment.clone();
+        let users = environment.devices();
+        let selections = [users.as_deref(), self.devices.as_deref()]
+            .into_iter()
+            .flatten()
+            .map(DeviceSelection::parse)
+            .collect::<Result<Vec<_>>>()?;
+        let discovery = discovery::discover(&config)?;
+        let shared = Arc::new(HostShared {
+            table: Arc::default(),
+            track: environment.track(),
+            environment,
+            cache_limit: self.cache_limit.unwrap_or(DEFAULT_CACHE_LIMIT),
+            open_devices: Mutex::default(),
+        });
+        let found = entries(&shared, &discovery.plugins);
+        let devices = choose(found, &selections, discovery.backends_ordered)?;
+        Ok(Host { shared, candidates: discovery.candidates, devices })
+    }
+
+    fn discovery_config(&self) -> Result<DiscoveryConfig> {
+        let environment = self.environment.clone().unwrap_or_else(Environment::of_process);
+        Ok(DiscoveryConfig {
+            extra: self.plugins.clone(),
+            backends: self.backends.as_deref().map(BackendSelection::parse).transpose()?,
+            probe: self.probe.clone(),
+            standard_folders: !self.only_given_plugins,
+            ..DiscoveryConfig::new(environment)
+        })
+    }
+}
+
+/// All devices of the connected plugins.
+fn entries(shared: &Arc<HostShared>, plugins: &[Arc<LoadedPlugin>]) -> Vec<DeviceEntry> {
+    let of_plugin = |plugin: &Arc<LoadedPlugin>| {
+        let plugin = Arc::clone(plugin);
+        let shared = Arc::clone(shared);
+        (0..plugin.platform().device_count()).map(move |index| DeviceEntry {
+            facts: facts(&plugin, index),
+            plugin: Arc::clone(&plugin),
+            host: Arc::clone(&shared),
+            opened: Mutex::default(),
+        })
+    };
+    plugins.iter().flat_map(of_plugin).collect()
+}
+
+fn facts(plugin: &LoadedPlugin, index: u32) -> DeviceFacts {
+    let ask = |query| plugin.platform().device_info(index, query).ok();
+    let name = ask(DeviceInfo::ProductName).or_else(|| ask(DeviceInfo::Name));
+    let kind = ask(DeviceInfo::Type).and_then(|kind| kind.as_u64());
+    DeviceFacts {
+        backend: plugin.backend().to_owned(),
+        index,
+        name: name.and_then(|name| name.as_text().map(str::to_owned)).unwrap_or_default(),
+        uuid: match ask(DeviceInfo::Uuid) {
+            Some(InfoValue::Uuid(uuid)) => Some(uuid),
+            _ => None,
+        },
+        kind: DeviceType::from_raw(kind.unwrap_or(DeviceType::Gpu as u64) as u32),
+    }
+}
+
+/// The devices that every selection names, in the order of the first.
+fn choose(
+    found: Vec<DeviceEntry>,
+    selections: &[DeviceSelection],
+    backends_ordered: bool,
+) -> Result<Vec<DeviceEntry>> {
+    let facts: Vec<_> = found.iter().map(|entry| entry.facts.clone()).collect();
+    let default = [DeviceSelection::default()];
+    let selections = if selections.is_empty() { &default } else { selections };
+    let mut chosen: Option<Vec<usize>> = None;
+    for selection in selections {
+        let named = selection.clone().backends_first(backends_ordered).select(&facts)?;
+        chosen = Some(match chosen {
+            None => named,
+            Some(before) => before.into_iter().filter(|index| named.contains(index)).collect(),
+        });
+    }
+    let mut found: Vec<_> = found.into_iter().map(Some).collect();
+    let chosen = chosen.unwrap_or_default();
+    Ok(chosen.into_iter().filter_map(|index| found[index].take()).collect())
+}

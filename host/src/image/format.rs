@@ -1,0 +1,155 @@
+//! Recognising an image by its bytes.
+
+use std::fmt;
+
+/// What an image is. Plugins name the formats that they take by [`Format::name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// An ELF shared object for a CPU.
+    ElfSharedObject {
+        /// `e_machine`.
+        machine: u16,
+    },
+    /// An ELF relocatable object for a CPU.
+    ElfRelocatable {
+        /// `e_machine`.
+        machine: u16,
+    },
+    /// An ELF executable for a CPU.
+    ElfExecutable {
+        /// `e_machine`.
+        machine: u16,
+    },
+    /// A static archive.
+    Archive,
+    /// NVIDIA's assembly text.
+    Ptx,
+    /// NVIDIA's machine code.
+    Cubin,
+    /// NVIDIA's container.
+    Fatbin,
+    /// AMD's code object.
+    CodeObject,
+    /// SPIR-V words.
+    Spirv,
+    /// LLVM's OffloadBinary container.
+    OffloadBinary,
+    /// clang's offload bundle.
+    OffloadBundle,
+    /// LLVM bitcode.
+    Bitcode,
+    /// None of these; a plugin may know it all the same.
+    Unknown,
+}
+
+const EM_CUDA: u16 = 190;
+const EM_AMDGPU: u16 = 224;
+const ET_REL: u16 = 1;
+const ET_EXEC: u16 = 2;
+const ET_DYN: u16 = 3;
+
+impl Format {
+    /// Recognises an image by its first bytes. Total: reads nothing beyond them.
+    pub fn recognize(bytes: &[u8]) -> Format {
+        match bytes {
+            [0x7f, b'E', b'L', b'F', ..] => elf(bytes),
+            [b'!', b'<', b'a', b'r', b'c', b'h', b'>', b'\n', ..] => Format::Archive,
+            [0x50, 0xed, 0x55, 0xba, ..] => Format::Fatbin,
+            [0x03, 0x02, 0x23, 0x07, ..] | [0x07, 0x23, 0x02, 0x03, ..] => Format::Spirv,
+            [0x10, 0xff, 0x10, 0xad, ..] => Format::OffloadBinary,
+            [b'B', b'C', 0xc0, 0xde, ..] => Format::Bitcode,
+            _ if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") => Format::OffloadBundle,
+            _ if is_ptx(bytes) => Format::Ptx,
+            _ => Format::Unknown,
+        }
+    }
+
+    /// The name that plugins use in their list of formats.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::ElfSharedObject { .. } => "elf-so",
+            Format::ElfRelocatable { .. } => "elf-o",
+            Format::ElfExecutable { .. } => "elf-exec",
+            Format::Archive => "archive",
+            Format::Ptx => "ptx",
+            Format::Cubin => "cubin",
+            Format::Fatbin => "fatbin",
+            Format::CodeObject => "code-object",
+            Format::Spirv => "spirv",
+            Format::OffloadBinary => "offload-binary",
+            Format::OffloadBundle => "offload-bundle",
+            Format::Bitcode => "bitcode",
+            Format::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// `e_type` and `e_machine` lie at the same place in both classes of ELF.
+fn elf(bytes: &[u8]) -> Format {
+    let Some([_, _, _, _, _, data, ..]) = bytes.first_chunk::<16>() else {
+        return Format::Unknown;
+    };
+    let half = |at: usize| {
+        let pair = bytes.get(at..at + 2)?.try_into().ok()?;
+        Some(if *data == 2 { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) })
+    };
+    let (Some(kind), Some(machine)) = (half(16), half(18)) else {
+        return Format::Unknown;
+    };
+    match (machine, kind) {
+        (EM_CUDA, _) => Format::Cubin,
+        (EM_AMDGPU, _) => Format::CodeObject,
+        (_, ET_DYN) => Format::ElfSharedObject { machine },
+        (_, ET_REL) => Format::ElfRelocatable { machine },
+        (_, ET_EXEC) => Format::ElfExecutable { machine },
+        _ => Format::Unknown,
+    }
+}
+
+/// PTX is text in which `.version` is the first directive, after comments.
+fn is_ptx(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(4096)];
+    let lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut directives = lines.filter(|line| !line.is_empty() && !line.starts_with(b"//"));
+    directives.next().is_some_and(|line| line.starts_with(b".version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf_header(kind: u16, machine: u16) -> Vec<u8> {
+        let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+        header.resize(16, 0);
+        header.extend(kind.to_le_bytes());
+        header.extend(machine.to_le_bytes());
+        header
+    }
+
+    #[test]
+    fn formats_are_recognised_by_their_first_bytes() {
+        let cases: [(&[u8], Format); 7] = [
+            (b"!<arch>\nx", Format::Archive),
+            (b"\x10\xff\x10\xad....", Format::OffloadBinary),
+            (b"__CLANG_OFFLOAD_BUNDLE__", Format::OffloadBundle),
+            (b"\x03\x02\x23\x07", Format::Spirv),
+            (b"//\n// Generated\n\n.version 8.0\n", Format::Ptx),
+            (b"", Format::Unknown),
+            (b"\x7fELF\x02\x01", Format::Unknown),
+        ];
+        for (bytes, format) in cases {
+            assert_eq!(Format::recognize(bytes), format, "{bytes:?}");
+        }
+        assert_eq!(Format::recognize(&elf_header(3, 62)), Format::ElfSharedObject { machine: 62 });
+        assert_eq!(Format::recognize(&elf_header(1, 62)), Format::ElfRelocatable { machine: 62 });
+        assert_eq!(Format::recognize(&elf_header(2, 190)), Format::Cubin);
+        assert_eq!(Format::recognize(&elf_header(3, 224)), Format::CodeObject);
+    }
+}

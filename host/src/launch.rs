@@ -1,0 +1,271 @@
+//! What a launch is given: the grid and the arguments.
+
+use crate::memory::{Buffer, DevicePointer, Element};
+use crate::program::Kernel;
+use bytemuck::NoUninit;
+use longshore_plugin_api::{Error, ErrorCode, LaunchShape, Result};
+use std::ffi::c_void;
+
+/// How many work-groups of how many work-items run a kernel. LLVM:
+/// `ol_kernel_launch_size_args_t`.
+///
+/// The default is one group of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    groups: [u32; 3],
+    items: [u32; 3],
+    dynamic_shared_bytes: u64,
+    cooperative: bool,
+}
+
+impl Default for Grid {
+    fn default() -> Grid {
+        Grid::new([1; 3], [1; 3])
+    }
+}
+
+impl Grid {
+    /// Work-groups, and work-items per group, in x, y and z.
+    pub fn new(groups: [u32; 3], items: [u32; 3]) -> Grid {
+        Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false }
+    }
+
+    /// A one-dimensional grid.
+    pub fn linear(groups: u32, items: u32) -> Grid {
+        Grid::new([groups, 1, 1], [items, 1, 1])
+    }
+
+    /// The same with dynamic shared memory, in bytes per group.
+    #[must_use]
+    pub fn with_shared_bytes(mut self, bytes: u64) -> Grid {
+        self.dynamic_shared_bytes = bytes;
+        self
+    }
+
+    /// The same with all groups running at once.
+    #[must_use]
+    pub fn cooperative(mut self) -> Grid {
+        self.cooperative = true;
+        self
+    }
+
+    /// # Errors
+    /// `InvalidArgument` for a dimension of 0, or a group that the kernel does not allow.
+    pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
+        let Grid { groups, items, dynamic_shared_bytes, cooperative } = *self;
+        if groups.contains(&0) || items.contains(&0) {
+            return Err(self.refuse(kernel, "every dimension must be at least 1"));
+        }
+        let attributes = kernel.attributes();
+        if attributes.max_group_items != 0 {
+            let most = u64::from(attributes.max_group_items);
+            let group: u64 = items.iter().map(|n| u64::from(*n)).fold(1, u64::saturating_mul);
+            if group > most {
+                return Err(self.refuse(kernel, &format!("a group has at most {most} items")));
+            }
+        }
+        let required = attributes.required_group;
+        if required.iter().zip(&items).any(|(required, asked)| *required != 0 && required != asked) {
+            return Err(self.refuse(kernel, &format!("the image requires groups of {required:?}")));
+        }
+        Ok(LaunchShape { groups, items, dynamic_shared_bytes, cooperative, wait })
+    }
+
+    #[cold]
+    fn refuse(&self, kernel: &Kernel, why: &str) -> Error {
+        let (groups, items) = (self.groups, self.items);
+        let message = format!("kernel '{}' with {groups:?} groups of {items:?} items: {why}", kernel.name());
+        Error::new(ErrorCode::InvalidArgument, message)
+    }
+}
+
+/// A value that can be an argument of a kernel: numbers and other plain data by value, a
+/// [`Buffer`] or [`DevicePointer`] as an address.
+pub trait Argument {
+    /// What the kernel receives.
+    type Stored: NoUninit;
+
+    /// The value as the kernel receives it.
+    fn stored(&self) -> Self::Stored;
+
+    /// The [`Device::id`](crate::Device::id) of the device that the value belongs to, if it
+    /// belongs to one.
+    fn device(&self) -> Option<u64> {
+        None
+    }
+}
+
+macro_rules! plain_arguments {
+    ($($name:ty),*) => { $(
+        impl Argument for $name {
+            type Stored = $name;
+
+            #[inline]
+            fn stored(&self) -> $name {
+                *self
+            }
+        }
+    )* };
+}
+
+plain_arguments!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+
+impl Argument for DevicePointer {
+    type Stored = u64;
+
+    #[inline]
+    fn stored(&self) -> u64 {
+        self.address()
+    }
+}
+
+impl<T: Element> Argument for &Buffer<T> {
+    type Stored = u64;
+
+    #[inline]
+    fn stored(&self) -> u64 {
+        self.pointer().address()
+    }
+
+    #[inline]
+    fn device(&self) -> Option<u64> {
+        Some(self.allocation().device().id())
+    }
+}
+
+/// Arguments whose number and sizes are known only at run time: pairs of a pointer and a size.
+/// LLVM: `ArgPtrs` and `ArgSizes` of `olLaunchKernel`.
+#[derive(Clone, Copy)]
+pub struct RawArguments<'a> {
+    pointers: &'a [*const c_void],
+    sizes: &'a [usize],
+}
+
+impl<'a> RawArguments<'a> {
+    /// # Errors
+    /// `InvalidArgument` if there are not as many pointers as sizes.
+    ///
+    /// # Safety
+    /// `pointers[i]` is readable for `sizes[i]` bytes during `'a`.
+    pub unsafe fn new(pointers: &'a [*const c_void], sizes: &'a [usize]) -> Result<Self> {
+        if pointers.len() == sizes.len() {
+            return Ok(RawArguments { pointers, sizes });
+        }
+        let message = format!("{} argument pointers and {} sizes", pointers.len(), sizes.len());
+        Err(Error::new(ErrorCode::InvalidArgument, message))
+    }
+}
+
+/// A list of arguments: a tuple of up to 16 [`Argument`]s, or [`RawArguments`].
+pub trait ArgumentList {
+    /// Calls `body` with pointers to the arguments' values and their sizes. Allocates nothing.
+    ///
+    /// # Errors
+    /// `InvalidDevice` if an argument belongs to a device other than `device`; those of `body`.
+    fn with(
+        &self,
+        device: u64,
+        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+    ) -> Result<()>;
+}
+
+impl ArgumentList for RawArguments<'_> {
+    fn with(
+        &self,
+        _device: u64,
+        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+    ) -> Result<()> {
+        body(self.pointers, self.sizes)
+    }
+}
+
+macro_rules! tuple_arguments {
+    ($($name:ident . $index:tt),*) => {
+        impl<$($name: Argument),*> ArgumentList for ($($name,)*) {
+            #[inline]
+            fn with(
+                &self,
+                device: u64,
+                body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+            ) -> Result<()> {
+                $( belongs(self.$index.device(), device, $index)?; )*
+                let stored = ($(self.$index.stored(),)*);
+                let pointers = [$( (&raw const stored.$index).cast::<c_void>() ),*];
+                let sizes = [$( size_of_val(&stored.$index) ),*];
+                body(&pointers, &sizes)
+            }
+        }
+    };
+}
+
+impl ArgumentList for () {
+    #[inline]
+    fn with(
+        &self,
+        _device: u64,
+        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+    ) -> Result<()> {
+        body(&[], &[])
+    }
+}
+
+tuple_arguments!(A.0);
+tuple_arguments!(A.0, B.1);
+tuple_arguments!(A.0, B.1, C.2);
+tuple_arguments!(A.0, B.1, C.2, D.3);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10, L.11);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10, L.11, M.12);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10, L.11, M.12, N.13);
+tuple_arguments!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10, L.11, M.12, N.13, O.14);
+tuple_arguments!(
+    A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7, I.8, J.9, K.10, L.11, M.12, N.13, O.14, P.15
+);
+
+#[inline]
+fn belongs(owner: Option<u64>, device: u64, index: usize) -> Result<()> {
+    match owner {
+        Some(owner) if owner != device => Err(foreign(index)),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn foreign(index: usize) -> Error {
+    let message = format!("argument {index} is memory of another device than the queue's");
+    Error::new(ErrorCode::InvalidDevice, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuple_becomes_pointers_and_sizes() {
+        let arguments = (7u8, 2.5f64, DevicePointer(0x1000));
+        let checked = arguments.with(0, |pointers, sizes| {
+            assert_eq!(sizes, [1, 8, 8]);
+            // SAFETY: the pointers point at the stored values, of these sizes.
+            unsafe {
+                assert_eq!(*pointers[0].cast::<u8>(), 7);
+                assert_eq!(*pointers[1].cast::<f64>(), 2.5);
+                assert_eq!(*pointers[2].cast::<u64>(), 0x1000);
+            }
+            Ok(())
+        });
+        assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn raw_arguments_need_a_size_each() {
+        // SAFETY: the lists are not read, as they do not fit.
+        let error = unsafe { RawArguments::new(&[std::ptr::null()], &[]) }.err().unwrap();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    }
+}

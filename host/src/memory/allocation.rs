@@ -1,0 +1,78 @@
+//! Raw allocations and device pointers.
+
+use super::block::Block;
+use crate::device::Device;
+use longshore_plugin_api::MemoryKind;
+use std::sync::Arc;
+
+/// An address on a device. Copying, comparing and arithmetic are safe; what is done with it is
+/// the caller's promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct DevicePointer(pub u64);
+
+impl DevicePointer {
+    /// The address as a number.
+    pub fn address(self) -> u64 {
+        self.0
+    }
+
+    /// The pointer `bytes` further on; wraps around like the device's own arithmetic.
+    #[must_use]
+    pub fn offset(self, bytes: i64) -> DevicePointer {
+        DevicePointer(self.0.wrapping_add_signed(bytes))
+    }
+}
+
+/// Untyped memory of a device, freed on drop. Freeing does not wait for work that still uses it:
+/// that is the caller's duty. LLVM: `olMemAlloc`, `olMemFree`.
+pub struct Allocation {
+    block: Option<Arc<Block>>,
+    device: Device,
+}
+
+impl Allocation {
+    pub(crate) fn new(block: Arc<Block>, device: Device) -> Allocation {
+        Allocation { block: Some(block), device }
+    }
+
+    /// First address.
+    pub fn pointer(&self) -> DevicePointer {
+        DevicePointer(self.block().address)
+    }
+
+    /// Size in bytes, as it was asked for.
+    pub fn bytes(&self) -> u64 {
+        self.block().current_use().bytes
+    }
+
+    /// Where it lives.
+    pub fn kind(&self) -> MemoryKind {
+        self.block().kind
+    }
+
+    /// The device that it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Gives it up without freeing it: [`Host::free`](crate::Host::free) does that later, by the
+    /// address.
+    pub fn into_raw(mut self) -> DevicePointer {
+        let pointer = self.pointer();
+        self.block = None;
+        pointer
+    }
+
+    fn block(&self) -> &Block {
+        self.block.as_deref().expect("only `into_raw` and `drop` take the block")
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.device.release(block);
+        }
+    }
+}

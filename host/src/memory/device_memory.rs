@@ -1,0 +1,185 @@
+//! The memory of one device: allocation through the cache of freed blocks.
+
+use super::block::{BLOCK_ALIGNMENT, Block, CLASSES, Use, class_of};
+use super::table::AllocationTable;
+use longshore_plugin_api::remote::RemoteDevice;
+use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Keeps freed blocks by size class for reuse: bounded, and given back when the device is short.
+/// LLVM: `MemoryManagerTy`.
+pub(crate) struct DeviceMemory {
+    device: u64,
+    table: Arc<AllocationTable>,
+    limit: u64,
+    cache: Mutex<Cache>,
+}
+
+struct Cache {
+    bins: Vec<Vec<Arc<Block>>>,
+    bytes: u64,
+    closed: bool,
+}
+
+/// What became of a block whose use ended.
+pub(crate) enum Released {
+    /// It is in the cache, or went with its device.
+    Done,
+    /// It must be given back to the plugin.
+    GiveBack(Arc<Block>),
+    /// It was not live.
+    NotLive,
+}
+
+/// A request, checked by [`Request::new`].
+pub(crate) struct Request {
+    kind: MemoryKind,
+    alignment: u64,
+    user: Use,
+}
+
+impl Request {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// `InvalidSize` for 0 bytes, `InvalidArgument` for an alignment that is no power of two,
+    /// `OutOfResources` for more than any device has.
+    pub(crate) fn new(kind: MemoryKind, alignment: u64, user: Use) -> Result<Request> {
+        if user.bytes == 0 {
+            return Err(Error::new(
+                ErrorCode::InvalidSize,
+                "an allocation of 0 bytes; at least 1 is needed",
+            ));
+        }
+        if !alignment.is_power_of_two() {
+            let message = format!("the alignment {alignment} is no power of two");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        if user.bytes > i64::MAX as u64 {
+            let message = format!("{} bytes are more than any device has", user.bytes);
+            return Err(Error::new(ErrorCode::OutOfResources, message));
+        }
+        Ok(Request { kind, alignment, user })
+    }
+
+    fn class(&self) -> Option<(usize, u64)> {
+        (self.alignment <= BLOCK_ALIGNMENT).then(|| class_of(self.user.bytes)).flatten()
+    }
+}
+
+impl DeviceMemory {
+    pub(crate) fn new(device: u64, table: Arc<AllocationTable>, limit: u64) -> DeviceMemory {
+        let bins = std::iter::repeat_with(Vec::new).take(CLASSES * 3).collect();
+        let cache = Mutex::new(Cache { bins, bytes: 0, closed: false });
+        DeviceMemory { device, table, limit, cache }
+    }
+
+    /// A block from the cache, taken into use.
+    pub(crate) fn reuse(&self, request: &Request) -> Option<Arc<Block>> {
+        let (class, _) = request.class()?;
+        let block = {
+            let mut cache = self.cache.lock();
+            let block = cache.bins[bin(request.kind, class)].pop()?;
+            cache.bytes -= block.capacity;
+            block
+        };
+        block.revive(request.user);
+        Some(block)
+    }
+
+    /// A block from the plugin. If the device is short, what is cached is given back and it is
+    /// tried again, at last without rounding up.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub(crate) fn obtain(&self, request: &Request, remote: &RemoteDevice) -> Result<Arc<Block>> {
+        let class = request.class();
+        let capacity = class.map_or(request.user.bytes, |(_, capacity)| capacity);
+        let alignment = request.alignment.max(BLOCK_ALIGNMENT);
+        let ask = |bytes| {
+            let address = remote.allocate(request.kind, bytes, alignment)?;
+            let class = class.filter(|_| bytes == capacity).map(|(class, _)| class);
+            let user = request.user;
+            Ok(Block::new(address, bytes, request.kind, self.device, class, user))
+        };
+        let short = |error: &Error| error.code() == ErrorCode::OutOfResources;
+        let block = ask(capacity).or_else(|error| match error {
+            error if short(&error) => {
+                self.trim(remote);
+                ask(capacity).or_else(|_| ask(request.user.bytes))
+            }
+            error => Err(error),
+        })?;
+        let block = Arc::new(block);
+        self.table.insert(&block);
+        Ok(block)
+    }
+
+    /// Ends the use of a block and puts it into the cache, if it fits.
+    #[must_use = "what is not cached must be given back"]
+    pub(crate) fn release(&self, block: Arc<Block>) -> Released {
+        if !block.retire() {
+            return Released::NotLive;
+        }
+        let mut cache = self.cache.lock();
+        match block.class {
+            _ if cache.closed => Released::Done,
+            Some(class) if cache.bytes + block.capacity <= self.limit => {
+                cache.bytes += block.capacity;
+                cache.bins[bin(block.kind, class)].push(block);
+                Released::Done
+            }
+            _ => Released::GiveBack(block),
+        }
+    }
+
+    /// Gives all cached blocks back to the plugin.
+    pub(crate) fn trim(&self, remote: &RemoteDevice) {
+        for block in self.cache.lock().drain() {
+            self.give_back(&block, remote);
+        }
+    }
+
+    /// Bytes that lie in the cache.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cache.lock().bytes
+    }
+
+    /// Ends the cache, gives everything back and answers what was still live.
+    pub(crate) fn close(&self, remote: &RemoteDevice) -> Vec<Arc<Block>> {
+        let mut cache = self.cache.lock();
+        cache.closed = true;
+        drop(cache.drain());
+        drop(cache);
+        let blocks = self.table.remove_device(self.device);
+        for block in &blocks {
+            free(block, remote);
+        }
+        blocks.into_iter().filter(|block| block.retire()).collect()
+    }
+
+    /// Gives a block that is not live back to the plugin.
+    pub(crate) fn give_back(&self, block: &Block, remote: &RemoteDevice) {
+        // Out of the table first: the plugin may hand the address out again at once.
+        self.table.remove(block.address);
+        free(block, remote);
+    }
+}
+
+impl Cache {
+    fn drain(&mut self) -> Vec<Arc<Block>> {
+        self.bytes = 0;
+        self.bins.iter_mut().flat_map(std::mem::take).collect()
+    }
+}
+
+fn bin(kind: MemoryKind, class: usize) -> usize {
+    kind as usize * CLASSES + class
+}
+
+fn free(block: &Block, remote: &RemoteDevice) {
+    if let Err(error) = remote.free(block.kind, block.address) {
+        log::error!("freeing {} bytes at {:#x}: {error}", block.capacity, block.address);
+    }
+}

@@ -1,0 +1,208 @@
+//! The table of every address that a host's devices have handed out.
+
+use super::block::Block;
+use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Finds the owner of an address in O(log n). Blocks stay in it while they are cached, so taking
+/// one from the cache does not touch it.
+#[derive(Default)]
+pub(crate) struct AllocationTable {
+    ranges: RwLock<BTreeMap<u64, Range>>,
+}
+
+enum Range {
+    Block(Arc<Block>),
+    Global { device: u64, program: u64, bytes: u64 },
+}
+
+/// What an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AllocationInfo {
+    /// First address.
+    pub base: u64,
+    /// Size in bytes, as it was asked for.
+    pub bytes: u64,
+    /// What it is.
+    pub owner: AllocationOwner,
+    /// Identifies the device, see [`Device::id`](crate::Device::id).
+    pub device: u64,
+}
+
+/// Who a range of addresses was handed out to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocationOwner {
+    /// An allocation of the program.
+    Allocation {
+        /// Where it lives.
+        kind: MemoryKind,
+        /// Where in the program it was made.
+        location: &'static Location<'static>,
+    },
+    /// A global variable of a loaded image.
+    Global,
+}
+
+impl AllocationTable {
+    pub(crate) fn insert(&self, block: &Arc<Block>) {
+        self.ranges.write().insert(block.address, Range::Block(Arc::clone(block)));
+    }
+
+    pub(crate) fn remove(&self, address: u64) {
+        self.ranges.write().remove(&address);
+    }
+
+    /// Makes a global known; doing it again is no harm. An address that a block has keeps it.
+    pub(crate) fn insert_global(&self, device: u64, program: u64, address: u64, bytes: u64) {
+        let range = Range::Global { device, program, bytes };
+        self.ranges.write().entry(address).or_insert(range);
+    }
+
+    pub(crate) fn remove_globals_of(&self, program: u64) {
+        let of_program =
+            |range: &Range| matches!(range, Range::Global { program: p, .. } if *p == program);
+        self.ranges.write().retain(|_, range| !of_program(range));
+    }
+
+    /// Takes out all blocks of a device, live and cached.
+    pub(crate) fn remove_device(&self, device: u64) -> Vec<Arc<Block>> {
+        let mut removed = Vec::new();
+        self.ranges.write().retain(|_, range| match range {
+            Range::Block(block) if block.device == device => {
+                removed.push(Arc::clone(block));
+                false
+            }
+            Range::Global { device: owner, .. } => *owner != device,
+            Range::Block(_) => true,
+        });
+        removed
+    }
+
+    /// The live allocation or global that an address lies in.
+    pub(crate) fn find(&self, address: u64) -> Option<AllocationInfo> {
+        let ranges = self.ranges.read();
+        let (base, range) = ranges.range(..=address).next_back()?;
+        let info = range.info(*base)?;
+        (address - info.base < info.bytes).then_some(info)
+    }
+
+    /// The live block that starts at an address.
+    pub(crate) fn block_at(&self, address: u64) -> Option<Arc<Block>> {
+        match self.ranges.read().get(&address) {
+            Some(Range::Block(block)) if block.is_live() => Some(Arc::clone(block)),
+            _ => None,
+        }
+    }
+
+    /// The device that all of a range lies on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is no live allocation, `InvalidSize` if it exceeds it.
+    pub(crate) fn device_of(&self, address: u64, bytes: u64) -> Result<u64> {
+        let Some(info) = self.find(address) else {
+            return Err(self.not_live(address));
+        };
+        let left = info.bytes - (address - info.base);
+        if bytes <= left {
+            return Ok(info.device);
+        }
+        let message = format!(
+            "{bytes} bytes at {address:#x} exceed the allocation of {} bytes at {:#x}",
+            info.bytes, info.base
+        );
+        Err(Error::new(ErrorCode::InvalidSize, message))
+    }
+
+    /// The error for an address that is not live: says whether it was freed.
+    pub(crate) fn not_live(&self, address: u64) -> Error {
+        let ranges = self.ranges.read();
+        let freed = ranges.range(..=address).next_back().is_some_and(|(base, range)| match range {
+            Range::Block(block) => !block.is_live() && address - base < block.capacity,
+            Range::Global { .. } => false,
+        });
+        let why = if freed { "was freed" } else { "is no live allocation of a device" };
+        Error::new(ErrorCode::InvalidArgument, format!("the address {address:#x} {why}"))
+    }
+}
+
+impl Range {
+    fn info(&self, base: u64) -> Option<AllocationInfo> {
+        match self {
+            Range::Global { device, bytes, .. } => Some(AllocationInfo {
+                base,
+                bytes: *bytes,
+                owner: AllocationOwner::Global,
+                device: *device,
+            }),
+            Range::Block(block) if block.is_live() => {
+                let user = block.current_use();
+                Some(AllocationInfo {
+                    base,
+                    bytes: user.bytes,
+                    owner: AllocationOwner::Allocation {
+                        kind: block.kind,
+                        location: user.location,
+                    },
+                    device: block.device,
+                })
+            }
+            Range::Block(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::Use;
+    use super::*;
+
+    fn block(address: u64, bytes: u64) -> Arc<Block> {
+        let user = Use { bytes, location: Location::caller() };
+        Arc::new(Block::new(address, 1024, MemoryKind::Device, 1, Some(3), user))
+    }
+
+    #[test]
+    fn an_interior_address_finds_its_block_and_the_end_does_not() {
+        let table = AllocationTable::default();
+        table.insert(&block(0x1000, 1000));
+        assert_eq!(table.find(0x1000).unwrap().base, 0x1000);
+        assert_eq!(table.find(0x1000 + 999).unwrap().bytes, 1000);
+        assert_eq!(table.find(0x1000 + 1000), None);
+        assert_eq!(table.find(0xfff), None);
+    }
+
+    #[test]
+    fn a_freed_block_is_named_as_freed() {
+        let table = AllocationTable::default();
+        let freed = block(0x1000, 1000);
+        table.insert(&freed);
+        assert!(freed.retire());
+        assert!(!freed.retire());
+        let error = table.device_of(0x1010, 4).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message().contains("was freed"), "{error}");
+    }
+
+    #[test]
+    fn a_range_that_exceeds_its_block_is_an_invalid_size() {
+        let table = AllocationTable::default();
+        table.insert(&block(0x1000, 1000));
+        assert_eq!(table.device_of(0x1000, 1000), Ok(1));
+        let error = table.device_of(0x1004, 1000).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidSize);
+        assert_eq!(table.device_of(0x1004, u64::MAX).unwrap_err().code(), ErrorCode::InvalidSize);
+    }
+
+    #[test]
+    fn globals_leave_with_their_program() {
+        let table = AllocationTable::default();
+        table.insert_global(1, 7, 0x2000, 8);
+        assert_eq!(table.find(0x2004).unwrap().owner, AllocationOwner::Global);
+        table.remove_globals_of(7);
+        assert_eq!(table.find(0x2004), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
+
+use super::unloaded;
+use crate::device::{Device, DeviceInner};
+use crate::gated::Gated;
+use crate::image::Image;
+use crate::profile;
+use longshore_plugin_api::remote::RemoteModule;
+use longshore_plugin_api::{
+    Acceptance, Device as _, Error, ErrorCode, ImageBytes, Module as _, PoolTracker,
+    ProfileSection, Result,
+};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A loaded image, owned by its device and by the handles to it.
+pub(crate) struct ProgramCore {
+    pub(crate) id: u64,
+    /// Entered by everything that uses the module, sharded by queue; taken by unloading.
+    pub(crate) module: Gated<RemoteModule, 8>,
+    /// The managed bytes, until the module was unloaded.
+    image: Mutex<Option<Image>>,
+}
+
+/// What unloading a program found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct UnloadReport {
+    /// The image's memory-pool tracker, if it has one.
+    pub tracker: Option<PoolTracker>,
+    /// The image's profile sections, as its destructors left them.
+    pub profile: Vec<ProfileSection>,
+    /// The file that the profile was written to.
+    pub profile_file: Option<PathBuf>,
+}
+
+impl ProgramCore {
+    /// Recognises, owns, loads, constructs; then the program is visible to its device.
+    ///
+    /// # Errors
+    /// `InvalidBinary` if the device does not take the image; those of the plugin. Nothing is left
+    /// behind then.
+    pub(crate) fn load(device: &Device, image: Image) -> Result<Arc<ProgramCore>> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let inner = device.inner();
+        let remote = inner.remote.enter(0).ok_or_else(|| device.closed())?;
+        recognize(device, &image, &remote.accepts(image.bytes())?)?;
+        // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
+        // bytes lie on the heap or in a map, where moving `image` leaves them.
+        let module = remote.load(unsafe { ImageBytes::new(image.bytes()) })?;
+        if let Err(error) = module.run_constructors() {
+            note("unloading after failed constructors", module.unload());
+            return Err(error.context("running the image's constructors"));
+        }
+        let core = Arc::new(ProgramCore {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            module: Gated::new(module),
+            image: Mutex::new(Some(image)),
+        });
+        inner.programs.lock().push(Arc::clone(&core));
+        Ok(core)
+    }
+}
+
+impl DeviceInner {
+    /// Takes every step of unloading, whatever fails.
+    ///
+    /// # Errors
+    /// The first error; `Uninitialized` if the program was unloaded before.
+    pub(crate) fn unload(&self, program: &ProgramCore) -> Result<UnloadReport> {
+        let module = program.module.take().ok_or_else(unloaded)?;
+        let mut errors = Errors::default();
+        let mut report = UnloadReport::default();
+
+        errors.add("waiting for its queues", self.wait_for_users(program.id));
+        errors.add("running its destructors", module.run_destructors());
+        if let Some(tracker) = errors.add("reading its memory-pool tracker", module.pool_tracker())
+        {
+            self.totals.lock().merge(tracker);
+            report.tracker = tracker;
+        }
+        if let Some(sections) = errors.add("reading its profile", module.profile()) {
+            let written = profile::write(&self.host.environment, program.hash(), &sections);
+            report.profile_file = errors.add("writing its profile", written).flatten();
+            report.profile = sections;
+        }
+        self.programs.lock().retain(|core| core.id != program.id);
+        self.host.table.remove_globals_of(program.id);
+        errors.add("unloading it", module.unload());
+        drop(program.image.lock().take());
+
+        errors.first.map_or(Ok(report), Err)
+    }
+}
+
+impl ProgramCore {
+    /// A stable hash of the image, for the name of its profile.
+    fn hash(&self) -> u64 {
+        self.image.lock().as_ref().map_or(0, |image| profile::hash(image.bytes()))
+    }
+}
+
+/// The first of several errors; the later ones are logged.
+#[derive(Default)]
+struct Errors {
+    first: Option<Error>,
+}
+
+impl Errors {
+    fn add<T>(&mut self, step: &str, result: Result<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error.context(format_args!("unloading a program, {step}")),
+        };
+        match &self.first {
+            Some(_) => log::error!("{error}"),
+            None => self.first = Some(error),
+        }
+        None
+    }
+}
+
+fn recognize(device: &Device, image: &Image, answer: &Acceptance) -> Result<()> {
+    let Acceptance::Refused(why) = answer else {
+        return Ok(());
+    };
+    let bytes = image.bytes().len();
+    let message = match bytes {
+        0 => format!("device {} cannot load an empty image", device.name()),
+        _ => format!(
+            "device {} does not take this image ({bytes} bytes, format {}): {why}",
+            device.name(),
+            image.format()
+        ),
+    };
+    Err(Error::new(ErrorCode::InvalidBinary, message))
+}
+
+fn note(step: &str, result: Result<()>) {
+    if let Err(error) = result {
+        log::error!("{step}: {error}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Programs: images loaded on a device, their kernels and globals.
+
+mod life;
+mod symbols;
+
+pub use life::UnloadReport;
+pub use symbols::{Global, Kernel};
+
+pub(crate) use life::ProgramCore;
+
+use crate::device::Device;
+use crate::image::Image;
+use longshore_plugin_api::{Error, ErrorCode, Module as _, Result, SymbolKind};
+use std::sync::Arc;
+
+/// An image loaded on a device. Cloning is cheap; the image is unloaded by [`Program::unload`],
+/// when the last handle to it, its kernels and its globals is dropped, or when the device is
+/// closed. LLVM: `ol_program_handle_t`.
+#[derive(Clone)]
+pub struct Program {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    core: Arc<ProgramCore>,
+    device: Device,
+}
+
+impl Program {
+    pub(crate) fn load(device: &Device, image: Image) -> Result<Program> {
+        let core = ProgramCore::load(device, image)?;
+        Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
+    }
+
+    /// The device that it is loaded on.
+    pub fn device(&self) -> &Device {
+        &self.shared.device
+    }
+
+    /// Finds a kernel. LLVM: `olGetSymbol`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name (the message names those that there are),
+    /// `SymbolKind` if it is a global, `Uninitialized` if the program was unloaded.
+    pub fn kernel(&self, name: &str) -> Result<Kernel> {
+        Kernel::find(self, name).map_err(|error| self.name_others(error, SymbolKind::Kernel))
+    }
+
+    /// Finds a global variable. LLVM: `olGetSymbol`.
+    ///
+    /// # Errors
+    /// As for [`Program::kernel`], with the kinds exchanged.
+    pub fn global(&self, name: &str) -> Result<Global> {
+        Global::find(self, name).map_err(|error| self.name_others(error, SymbolKind::Global))
+    }
+
+    /// Names and kinds of all kernels and globals, sorted.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the program was unloaded; those of the driver.
+    pub fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
+        let module = self.core().module.enter(0).ok_or_else(unloaded)?;
+        let mut symbols = module.symbols()?;
+        symbols.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(symbols)
+    }
+
+    /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
+    /// memory-pool tracker and profile, and gives everything back. All steps are taken whatever
+    /// fails. Blocks. Must not be called from a host function of a queue that uses the program.
+    /// LLVM: `olDestroyProgram`.
+    ///
+    /// # Errors
+    /// The first error of any step; the others are logged. `Uninitialized` if it was unloaded
+    /// before.
+    pub fn unload(self) -> Result<UnloadReport> {
+        self.device().inner().unload(self.core())
+    }
+
+    pub(crate) fn core(&self) -> &ProgramCore {
+        &self.shared.core
+    }
+
+    /// Adds to a `NotFound` what names there are.
+    fn name_others(&self, error: Error, kind: SymbolKind) -> Error {
+        const SHOWN: usize = 8;
+        if error.code() != ErrorCode::NotFound {
+            return error;
+        }
+        let symbols = self.symbols().unwrap_or_default();
+        let names: Vec<_> =
+            symbols.iter().filter(|(_, k)| *k == kind).map(|(name, _)| name.as_str()).collect();
+        let listed = match names.len() {
+            0 => "none".to_owned(),
+            count if count <= SHOWN => names.join(", "),
+            count => format!("{}, and {} more", names[..SHOWN].join(", "), count - SHOWN),
+        };
+        Error::new(ErrorCode::NotFound, format!("{} (there are: {listed})", error.message()))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.core.module.is_closed() {
+            return;
+        }
+        if let Err(error) = self.device.inner().unload(&self.core) {
+            log::error!("unloading a dropped program: {error}");
+        }
+    }
+}
+
+/// The error for a program that is not loaded any more.
+#[cold]
+pub(crate) fn unloaded() -> Error {
+    Error::new(ErrorCode::Uninitialized, "the program was unloaded")
+}

@@ -1,0 +1,502 @@
+//! Queues.
+
+use crate::device::Device;
+use crate::event::Event;
+use crate::gated::{Gated, Pass};
+use crate::launch::{ArgumentList, Grid};
+use crate::memory::{Allocation, DevicePointer};
+use crate::program::{Kernel, unloaded};
+use longshore_plugin_api::remote::{RemoteDevice, RemoteQueue};
+use longshore_plugin_api::{
+    Arguments, CopyRequest, Error, ErrorCode, HostFunction, Place, PrefetchTarget, Queue as _,
+    Result, Span, abi,
+};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An in-order queue of a device. Work that is queued runs asynchronously unless a method says
+/// that it blocks; an error that shows only then is returned by the next
+/// [`Queue::synchronize`]. Dropping it does not wait: what was queued still runs. Any thread may
+/// use it. LLVM: `ol_queue_handle_t`.
+pub struct Queue {
+    core: Arc<QueueCore>,
+    device: Device,
+}
+
+/// A queue of the plugin and what the host knows of it. It outlives the [`Queue`]: a dropped one
+/// is parked on its device and used again.
+pub(crate) struct QueueCore {
+    shard: usize,
+    remote: Gated<Open>,
+    parked: AtomicBool,
+    last_program: AtomicU64,
+    programs: Mutex<HashSet<u64>>,
+}
+
+/// An open queue holds its device open: the device's close takes all queues first.
+struct Open {
+    queue: RemoteQueue,
+    device: Arc<RemoteDevice>,
+}
+
+impl Queue {
+    pub(crate) fn new(core: Arc<QueueCore>, device: Device) -> Queue {
+        Queue { core, device }
+    }
+
+    /// The device that it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Queues a kernel. The arguments' values are captured during the call. Allocates nothing.
+    /// LLVM: `olLaunchKernel`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a grid with a zero or beyond what the kernel allows, or a wrong
+    /// number of arguments; `InvalidSize` for an argument of a wrong size; `InvalidDevice` if the
+    /// kernel or a buffer belongs to another device; `Uninitialized` if the program was unloaded
+    /// or the device closed; those of the driver.
+    ///
+    /// # Safety
+    /// The kernel may be run with these arguments: it takes values of these types, stays within
+    /// the memory that they point at, and that memory stays allocated until the kernel is done.
+    #[inline]
+    pub unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        arguments: impl ArgumentList,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.launch_kernel(kernel, grid, arguments, false) }
+    }
+
+    /// Runs a kernel after all that is queued. Blocks until it is done; on an idle queue that can
+    /// be much cheaper than [`Queue::launch`] and [`Queue::synchronize`].
+    ///
+    /// # Errors
+    /// Those of [`Queue::launch`] and [`Queue::synchronize`].
+    ///
+    /// # Safety
+    /// As for [`Queue::launch`].
+    #[inline]
+    pub unsafe fn launch_and_wait(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        arguments: impl ArgumentList,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.launch_kernel(kernel, grid, arguments, true) }
+    }
+
+    /// Queues a copy from host memory to memory of any device of this queue's platform. LLVM:
+    /// `olMemcpy`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `to` is not live memory of a device, `InvalidSize` if `bytes` exceed
+    /// it, `InvalidQueue` if it belongs to another platform; those of the driver.
+    ///
+    /// # Safety
+    /// `from` stays readable and `to` allocated until the copy is done.
+    pub unsafe fn copy_from_host(
+        &self,
+        to: DevicePointer,
+        from: *const c_void,
+        bytes: u64,
+    ) -> Result<()> {
+        let owner = self.owner(to, bytes)?;
+        self.transfer(Way::ToDevice, to, &owner, from as u64, bytes, false)
+    }
+
+    /// Queues a copy from memory of any device of this queue's platform to host memory. LLVM:
+    /// `olMemcpy`.
+    ///
+    /// # Errors
+    /// As for [`Queue::copy_from_host`].
+    ///
+    /// # Safety
+    /// `to` stays writable, unread by others, and `from` allocated until the copy is done.
+    pub unsafe fn copy_to_host(
+        &self,
+        to: *mut c_void,
+        from: DevicePointer,
+        bytes: u64,
+    ) -> Result<()> {
+        let owner = self.owner(from, bytes)?;
+        self.transfer(Way::ToHost, from, &owner, to as u64, bytes, false)
+    }
+
+    /// Queues a copy between memory of any two devices. Between devices of two platforms it goes
+    /// through the host, after all that is queued, and blocks. LLVM: `olMemcpy`.
+    ///
+    /// # Errors
+    /// As for [`Queue::copy_from_host`].
+    ///
+    /// # Safety
+    /// Both ranges stay allocated until the copy is done.
+    pub unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, bytes: u64) -> Result<()> {
+        let (to_device, from_device) = (self.owner(to, bytes)?, self.owner(from, bytes)?);
+        if !self.reaches(&to_device) || !self.reaches(&from_device) {
+            return self.bounce(to, &to_device, from, &from_device, bytes);
+        }
+        let open = self.open()?;
+        let to_other = open.reach(self, &to_device)?;
+        let from_other = open.reach(self, &from_device)?;
+        // SAFETY: promised by the caller; both ranges are live, as the table says.
+        let (destination, source) =
+            unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
+        open.queue.copy(&CopyRequest {
+            destination,
+            destination_place: Place::Device(to_other.as_ref().unwrap_or(&open.device)),
+            source,
+            source_place: Place::Device(from_other.as_ref().unwrap_or(&open.device)),
+            wait: false,
+        })
+    }
+
+    /// Queues a fill of `bytes` bytes with copies of `pattern`, which is captured during the call.
+    /// LLVM: `olMemFill`.
+    ///
+    /// # Errors
+    /// `InvalidSize` if the pattern is empty or `bytes` no multiple of its length, or if they
+    /// exceed the allocation; `InvalidArgument` if `to` is not live; `InvalidDevice` if it is of
+    /// another device; those of the driver.
+    ///
+    /// # Safety
+    /// The range stays allocated until the fill is done.
+    pub unsafe fn fill(&self, to: DevicePointer, pattern: &[u8], bytes: u64) -> Result<()> {
+        if pattern.is_empty() || bytes % pattern.len() as u64 != 0 {
+            let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
+            return Err(Error::new(ErrorCode::InvalidSize, message));
+        }
+        let owner = self.owner(to, bytes)?;
+        self.device.check_same(&owner, "the memory to fill")?;
+        // SAFETY: promised by the caller; the range is live, as the table says.
+        self.open()?.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern)
+    }
+
+    /// Queues a hint that memory will be used at `target`. Memory that cannot move is no error.
+    /// LLVM: `olMemPrefetch`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`]; `Unsupported` if the
+    /// plugin has no prefetching.
+    pub fn prefetch(&self, range: DevicePointer, bytes: u64, target: PrefetchTarget) -> Result<()> {
+        self.owner(range, bytes)?;
+        // SAFETY: the range is live, and a hint does not touch it.
+        self.open()?.queue.prefetch(unsafe { Span::new(range.address(), bytes) }, target)
+    }
+
+    /// Queues a function of the program; what is queued later waits for its return. It runs on a
+    /// thread of the plugin's, or of a caller that waits for the queue. It must not wait for its
+    /// own queue. A panic in it is logged. LLVM: `olLaunchHostFunction`.
+    ///
+    /// # Errors
+    /// Those of the driver; the function is dropped then.
+    pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
+        type Boxed = Box<dyn FnOnce() + Send>;
+        unsafe extern "C" fn call(context: *mut c_void) {
+            // SAFETY: made below from a box, and called once.
+            let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
+            if catch_unwind(AssertUnwindSafe(function)).is_err() {
+                log::error!("a host function panicked");
+            }
+        }
+        let open = self.open()?;
+        let boxed: Box<Boxed> = Box::new(Box::new(function));
+        let context = Box::into_raw(boxed);
+        // SAFETY: `call` may run once on any thread, as the function is `Send`, and catches panics.
+        let raw = unsafe {
+            HostFunction::from_raw(abi::HostFunction { context: context.cast(), call })
+        };
+        open.queue.host_function(raw).inspect_err(|_| {
+            // SAFETY: a call that fails has not run the function and never will.
+            drop(unsafe { Box::from_raw(context) });
+        })
+    }
+
+    /// Makes what is queued from now on wait for an event, of any device. LLVM: `olWaitEvents`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the event's device was closed; those of the driver.
+    pub fn wait_for(&self, event: &Event) -> Result<()> {
+        if self.reaches(event.device()) {
+            return self.open()?.queue_waits_for(event);
+        }
+        let event = event.clone();
+        self.host_function(move || {
+            if let Err(error) = event.synchronize() {
+                log::error!("waiting for an event of {}: {error}", event.device().name());
+            }
+        })
+    }
+
+    /// Records an event behind all that is queued, without timing. LLVM: `olCreateEvent`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn record(&self) -> Result<Event> {
+        self.record_event(false)
+    }
+
+    /// The same with timing, for [`Event::elapsed_ns`]. LLVM: `OL_EVENT_FLAGS_ENABLE_PROFILING`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn record_timed(&self) -> Result<Event> {
+        self.record_event(true)
+    }
+
+    /// Whether all that was queued is done. LLVM: `olQueryQueue`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.open()?.queue.is_idle()
+    }
+
+    /// Blocks until all that was queued before the call is done. LLVM: `olSyncQueue`.
+    ///
+    /// # Errors
+    /// The first error among that work that nobody was told of.
+    pub fn synchronize(&self) -> Result<()> {
+        self.open()?.queue.synchronize()
+    }
+}
+
+/// A copy's direction.
+#[derive(Clone, Copy)]
+enum Way {
+    ToDevice,
+    ToHost,
+}
+
+impl Queue {
+    /// # Safety
+    /// As for [`Queue::launch`].
+    #[inline]
+    unsafe fn launch_kernel(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        arguments: impl ArgumentList,
+        wait: bool,
+    ) -> Result<()> {
+        let open = self.open()?;
+        let program = kernel.program();
+        self.device.check_same(program.device(), "the kernel")?;
+        let _loaded = program.core().module.enter(self.core.shard).ok_or_else(unloaded)?;
+        self.core.note_program(program.core().id);
+        let shape = grid.shape(kernel, wait)?;
+        arguments.with(self.device.id(), |pointers, sizes| {
+            kernel.check_arguments(sizes)?;
+            // SAFETY: one size for each pointer, which points at a value of that size; running
+            // the kernel with them is the caller's promise.
+            let arguments =
+                unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
+            open.queue.launch(kernel.remote(), &shape, arguments)
+        })
+    }
+
+    /// Copies to an allocation and waits; its size was checked.
+    pub(crate) fn write_and_wait(&self, to: &Allocation, bytes: &[u8]) -> Result<()> {
+        self.write_to(to.pointer(), to.device(), bytes)
+    }
+
+    /// Copies from an allocation and waits; its size was checked.
+    pub(crate) fn read_and_wait(&self, from: &Allocation, bytes: &mut [u8]) -> Result<()> {
+        self.read_from(from.pointer(), from.device(), bytes)
+    }
+
+    /// Copies to live memory of `owner` and waits.
+    pub(crate) fn write_to(&self, to: DevicePointer, owner: &Device, bytes: &[u8]) -> Result<()> {
+        let size = bytes.len() as u64;
+        self.transfer(Way::ToDevice, to, owner, bytes.as_ptr() as u64, size, true)
+    }
+
+    /// Copies from live memory of `owner` and waits.
+    pub(crate) fn read_from(
+        &self,
+        from: DevicePointer,
+        owner: &Device,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let size = bytes.len() as u64;
+        self.transfer(Way::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
+    }
+
+    /// Fills a whole allocation and waits.
+    pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
+        // SAFETY: the allocation is borrowed until the fill is done.
+        unsafe { self.fill(to.pointer(), pattern, to.bytes())? };
+        self.synchronize()
+    }
+
+    /// A copy between host and device memory whose validity the callers see to.
+    #[inline]
+    fn transfer(
+        &self,
+        way: Way,
+        device: DevicePointer,
+        owner: &Device,
+        host: u64,
+        bytes: u64,
+        wait: bool,
+    ) -> Result<()> {
+        let open = self.open()?;
+        let other = open.reach(self, owner)?;
+        // SAFETY: the device range is live; the host range is promised by the callers.
+        let (device, host) =
+            unsafe { (Span::new(device.address(), bytes), Span::new(host, bytes)) };
+        let on_device = Place::Device(&**other.as_ref().unwrap_or(&open.device));
+        open.queue.copy(&match way {
+            Way::ToDevice => CopyRequest {
+                destination: device,
+                destination_place: on_device,
+                source: host,
+                source_place: Place::Host,
+                wait,
+            },
+            Way::ToHost => CopyRequest {
+                destination: host,
+                destination_place: Place::Host,
+                source: device,
+                source_place: on_device,
+                wait,
+            },
+        })
+    }
+
+    /// Copies between devices of two platforms, through the host.
+    fn bounce(
+        &self,
+        to: DevicePointer,
+        to_device: &Device,
+        from: DevicePointer,
+        from_device: &Device,
+        bytes: u64,
+    ) -> Result<()> {
+        self.synchronize()?;
+        let mut staged = vec![0; bytes as usize];
+        from_device.queue()?.read_from(from, from_device, &mut staged)?;
+        to_device.queue()?.write_to(to, to_device, &staged)
+    }
+
+    fn record_event(&self, timing: bool) -> Result<Event> {
+        let event = self.device.create_event(timing)?;
+        event.with(|remote| self.open()?.queue.record_event(remote))?;
+        Ok(event)
+    }
+
+    /// The open device that all of a range lies on.
+    fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
+        let id = self.device.table().device_of(address.address(), bytes)?;
+        if id == self.device.id() {
+            return Ok(self.device.clone());
+        }
+        self.device.other(id)
+    }
+
+    /// Whether this queue's plugin can work on that device.
+    fn reaches(&self, device: &Device) -> bool {
+        self.device.same_platform(device)
+    }
+
+    #[inline]
+    fn open(&self) -> Result<Pass<'_, Open>> {
+        self.core.remote.enter(0).ok_or_else(|| self.device.closed())
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.core.parked.store(true, Ordering::Release);
+    }
+}
+
+impl Open {
+    /// The plugin's device behind `device`; `None` for this queue's own.
+    ///
+    /// # Errors
+    /// `InvalidQueue` if it belongs to another platform than `queue`.
+    #[inline]
+    fn reach(&self, queue: &Queue, device: &Device) -> Result<Option<Arc<RemoteDevice>>> {
+        if device.id() == queue.device.id() {
+            return Ok(None);
+        }
+        if queue.reaches(device) {
+            return device.remote().map(Some);
+        }
+        let message = format!(
+            "memory of {} cannot be reached by a queue of {}",
+            device.name(),
+            queue.device.name()
+        );
+        Err(Error::new(ErrorCode::InvalidQueue, message))
+    }
+
+    fn queue_waits_for(&self, event: &Event) -> Result<()> {
+        event.with(|remote| self.queue.wait_event(remote))
+    }
+}
+
+impl QueueCore {
+    pub(crate) fn new(queue: RemoteQueue, device: Arc<RemoteDevice>, shard: usize) -> QueueCore {
+        QueueCore {
+            shard,
+            remote: Gated::new(Open { queue, device }),
+            parked: AtomicBool::new(false),
+            last_program: AtomicU64::new(0),
+            programs: Mutex::default(),
+        }
+    }
+
+    /// Takes a parked queue into use again, if it is idle.
+    pub(crate) fn unpark(&self) -> bool {
+        if !self.parked.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(open) = self.remote.enter(0) else {
+            return false;
+        };
+        if !open.queue.is_idle().unwrap_or(false) {
+            return false;
+        }
+        if let Err(error) = open.queue.synchronize() {
+            log::error!("work of a dropped queue failed: {error}");
+        }
+        self.parked.store(false, Ordering::Release);
+        true
+    }
+
+    /// Remembers that a program is used, before work of it is queued.
+    #[inline]
+    fn note_program(&self, program: u64) {
+        if self.last_program.load(Ordering::Relaxed) != program {
+            self.programs.lock().insert(program);
+            self.last_program.store(program, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until nothing of a program is queued, which nobody queues any more.
+    pub(crate) fn wait_for_program(&self, program: u64) -> Result<()> {
+        if !self.programs.lock().remove(&program) {
+            return Ok(());
+        }
+        self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize())
+    }
+
+    /// Waits for what is queued, then gives the plugin's queue up.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(open) = self.remote.take() else {
+            return Ok(());
+        };
+        open.queue.synchronize()
+    }
+}

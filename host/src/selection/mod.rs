@@ -1,0 +1,8 @@
+//! Which backends and devices the user wants: parsing and choosing. Nothing here loads or opens.
+
+mod backends;
+mod devices;
+
+pub(crate) use backends::is_backend_name;
+pub use backends::BackendSelection;
+pub use devices::{DeviceFacts, DeviceSelection};

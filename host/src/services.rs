@@ -1,0 +1,177 @@
+//! What the host offers to its plugins: the log, the user's settings, and no further tables yet.
+//!
+//! A plugin may use its services until its library is closed, and most libraries stay until the
+//! process ends. So each backend has one context that lives for ever, made when the backend is
+//! first connected and shared by every host that connects it again. The settings in it are those
+//! of the host that connected it last.
+
+use crate::environment::Environment;
+use log::Record;
+use longshore_plugin_api::{abi, log_level};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::panic::catch_unwind;
+
+/// The services for a backend's plugin, which from now on answer with the settings of
+/// `environment`. They stay valid for the life of the process, from any thread.
+pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static abi::Services {
+    static CONTEXTS: Mutex<BTreeMap<String, &'static Context>> = Mutex::new(BTreeMap::new());
+    let mut contexts = CONTEXTS.lock();
+    let context =
+        *contexts.entry(backend.to_owned()).or_insert_with(|| Context::leaked(backend.to_owned()));
+    *context.environment.write() = environment.clone();
+    &context.services
+}
+
+/// What the functions find behind their context pointer. `services` points back at the whole.
+struct Context {
+    services: abi::Services,
+    backend: String,
+    environment: RwLock<Environment>,
+}
+
+// SAFETY: the pointer in `services` is to this context, of which all else is `Send` and `Sync`.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    fn leaked(backend: String) -> &'static Context {
+        let services = abi::Services {
+            context: std::ptr::null_mut(),
+            interface_major: abi::INTERFACE_MAJOR,
+            interface_minor: abi::INTERFACE_MINOR,
+            log_level: log_level_of_host,
+            log,
+            setting,
+            table,
+        };
+        let environment = RwLock::new(Environment::empty());
+        let context = Box::into_raw(Box::new(Context { services, backend, environment }));
+        // SAFETY: the box is ours alone until it is returned, and is never freed.
+        unsafe {
+            (*context).services.context = context.cast();
+            &*context
+        }
+    }
+
+    /// # Safety
+    /// `raw` is the context of services that `leaked` made.
+    unsafe fn from_raw(raw: *mut c_void) -> &'static Context {
+        // SAFETY: promised by the caller; such a context is never freed.
+        unsafe { &*raw.cast::<Context>() }
+    }
+}
+
+unsafe extern "C" fn log_level_of_host(_: *mut c_void) -> u32 {
+    log::max_level() as u32
+}
+
+unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, message: abi::Text) {
+    let Some(level) = log_level(level).filter(|level| *level <= log::max_level()) else {
+        return;
+    };
+    // SAFETY: the plugin passes its context back, and strings that are readable during the call.
+    let (context, target, message) =
+        unsafe { (Context::from_raw(context), read(target), read(message)) };
+    let mut whole = format!("longshore::plugin::{}", context.backend);
+    if !target.is_empty() {
+        whole = format!("{whole}::{target}");
+    }
+    // A logger that panics must not unwind into the plugin.
+    let _ = catch_unwind(|| {
+        let mut record = Record::builder();
+        record.level(level).target(&whole);
+        log::logger().log(&record.args(format_args!("{message}")).build());
+    });
+}
+
+unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
+    // SAFETY: the plugin passes its context back, and a string that is readable during the call.
+    let (context, name) = unsafe { (Context::from_raw(context), read(name)) };
+    let Some(found) = context.environment.read().setting(&context.backend, &name) else {
+        return 0;
+    };
+    // SAFETY: the sink of this call.
+    unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };
+    1
+}
+
+unsafe extern "C" fn table(_: *mut c_void, _: abi::Text, _: u32) -> abi::TableRef {
+    abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() }
+}
+
+/// Copies a string of a plugin.
+///
+/// # Safety
+/// It is readable during the call.
+unsafe fn read(text: abi::Text) -> String {
+    if text.data.is_null() || text.bytes == 0 {
+        return String::new();
+    }
+    // SAFETY: promised by the caller; not null.
+    let bytes = unsafe { std::slice::from_raw_parts(text.data, text.bytes) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use log::{LevelFilter, Log, Metadata};
+    use longshore_plugin_api::Services;
+
+    fn plugin_side(services: &'static abi::Services) -> Services {
+        // SAFETY: valid for ever.
+        unsafe { Services::from_raw(services) }
+    }
+
+    #[test]
+    fn a_plugin_reads_its_own_settings() {
+        let environment = Environment::empty()
+            .with("LONGSHORE_SERVED_THREADS", "3")
+            .with("LONGSHORE_OTHER_SECRET", "x");
+        let services = plugin_side(services_for("served", &environment));
+        assert_eq!(services.setting("threads").as_deref(), Some("3"));
+        assert_eq!(services.setting("secret"), None);
+    }
+
+    #[test]
+    fn connecting_a_backend_again_keeps_the_services_and_renews_the_settings() {
+        let first = services_for("again", &Environment::empty());
+        let environment = Environment::empty().with("LONGSHORE_AGAIN_X", "1");
+        let second = services_for("again", &environment);
+        assert!(std::ptr::eq(first, second));
+        assert_eq!(plugin_side(first).setting("x").as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn a_plugins_records_reach_the_hosts_log_under_its_backends_target() {
+        static SEEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+        struct Keep;
+        impl Log for Keep {
+            fn enabled(&self, _: &Metadata<'_>) -> bool {
+                true
+            }
+            fn log(&self, record: &Record<'_>) {
+                SEEN.lock().push((record.target().to_owned(), record.args().to_string()));
+            }
+            fn flush(&self) {}
+        }
+        log::set_logger(&Keep).expect("the only test that sets a logger");
+        log::set_max_level(LevelFilter::Info);
+        let raw = services_for("logs", &Environment::empty());
+        let text = |value: &'static str| abi::Text { data: value.as_ptr(), bytes: value.len() };
+        // SAFETY: services of ours and readable strings.
+        unsafe {
+            assert_eq!((raw.log_level)(raw.context), 3);
+            (raw.log)(raw.context, 2, text("queue"), text("slow"));
+            (raw.log)(raw.context, 5, text("queue"), text("too verbose"));
+            (raw.log)(raw.context, 0, text("queue"), text("no level"));
+        }
+        let seen = SEEN.lock();
+        let ours = seen.iter().filter(|(target, _)| target.contains("plugin::logs"));
+        let expected = ("longshore::plugin::logs::queue".to_owned(), "slow".to_owned());
+        assert_eq!(ours.collect::<Vec<_>>(), [&expected]);
+    }
+}
