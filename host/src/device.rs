@@ -381,16 +381,17 @@ impl DeviceInner {
     /// The first error of the queues' work; all are waited for.
     pub(crate) fn wait_for_users(&self, program: u64) -> Result<()> {
         let queues = self.queues.lock().clone();
-        let results: Vec<_> =
-            queues.iter().map(|queue| queue.wait_for_program(program)).collect();
+        let results: Vec<_> = queues.iter().map(|queue| queue.wait_for_program(program)).collect();
         results.into_iter().collect()
     }
 
     fn close(&self) -> Result<CloseReport> {
-        if self.remote.is_closed() {
+        // No call is inside the device from here on but those of queues that are under way: what
+        // is being loaded or unloaded now has ended.
+        let Some(remote) = self.remote.take() else {
             let message = format!("device {} was closed before", self.facts);
             return Err(Error::new(ErrorCode::Uninitialized, message));
-        }
+        };
         let mut first = Ok(());
         let mut note = |result: Result<()>| {
             if let Err(error) = result {
@@ -398,26 +399,24 @@ impl DeviceInner {
                 first = std::mem::replace(&mut first, Ok(())).and(Err(error));
             }
         };
-        while let Some(newest) = self.programs.lock().last().cloned() {
-            note(self.unload(&newest).map(drop));
-            self.programs.lock().retain(|program| program.id != newest.id);
+        while let Some(newest) = self.take_newest_program() {
+            note(self.unload_at_close(&newest));
         }
-        // No call is inside the device from here on but those of queues that are under way.
-        let remote = self.remote.take();
         for queue in std::mem::take(&mut *self.queues.lock()) {
             note(queue.close());
         }
         self.events.lock().close();
         let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().tracker };
-        if let Some(remote) = remote {
-            let leaks = self.memory.close(&remote);
-            report.leaks = leaks.iter().map(|block| Leak::of(block)).collect();
-            // Who still holds the device closes it when done.
-            note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
-        }
+        report.leaks = self.memory.close(&remote).iter().map(|block| Leak::of(block)).collect();
+        // Who still holds the device closes it when done.
+        note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
         self.host.open_devices.lock().remove(&self.id);
         self.print(&report);
         first.map(|()| report)
+    }
+
+    fn take_newest_program(&self) -> Option<Arc<ProgramCore>> {
+        self.programs.lock().pop()
     }
 
     fn print(&self, report: &CloseReport) {

@@ -65,7 +65,8 @@ impl Grid {
             }
         }
         let required = attributes.required_group;
-        if required.iter().zip(&items).any(|(required, asked)| *required != 0 && required != asked) {
+        if required.iter().zip(&items).any(|(required, asked)| *required != 0 && required != asked)
+        {
             return Err(self.refuse(kernel, &format!("the image requires groups of {required:?}")));
         }
         Ok(LaunchShape { groups, items, dynamic_shared_bytes, cooperative, wait })
@@ -74,7 +75,8 @@ impl Grid {
     #[cold]
     fn refuse(&self, kernel: &Kernel, why: &str) -> Error {
         let (groups, items) = (self.groups, self.items);
-        let message = format!("kernel '{}' with {groups:?} groups of {items:?} items: {why}", kernel.name());
+        let message =
+            format!("kernel '{}' with {groups:?} groups of {items:?} items: {why}", kernel.name());
         Error::new(ErrorCode::InvalidArgument, message)
     }
 }

@@ -51,9 +51,7 @@ pub use event::Event;
 pub use host::{DeviceEntry, Host, HostBuilder};
 pub use image::{Format, Image};
 pub use launch::{Argument, ArgumentList, Grid, RawArguments};
-pub use memory::{
-    Allocation, AllocationInfo, AllocationOwner, Buffer, DevicePointer, Element,
-};
+pub use memory::{Allocation, AllocationInfo, AllocationOwner, Buffer, DevicePointer, Element};
 pub use program::{Global, Kernel, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};

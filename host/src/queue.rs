@@ -171,7 +171,7 @@ impl Queue {
     /// # Safety
     /// The range stays allocated until the fill is done.
     pub unsafe fn fill(&self, to: DevicePointer, pattern: &[u8], bytes: u64) -> Result<()> {
-        if pattern.is_empty() || bytes % pattern.len() as u64 != 0 {
+        if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
             let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
             return Err(Error::new(ErrorCode::InvalidSize, message));
         }
@@ -212,9 +212,8 @@ impl Queue {
         let boxed: Box<Boxed> = Box::new(Box::new(function));
         let context = Box::into_raw(boxed);
         // SAFETY: `call` may run once on any thread, as the function is `Send`, and catches panics.
-        let raw = unsafe {
-            HostFunction::from_raw(abi::HostFunction { context: context.cast(), call })
-        };
+        let raw =
+            unsafe { HostFunction::from_raw(abi::HostFunction { context: context.cast(), call }) };
         open.queue.host_function(raw).inspect_err(|_| {
             // SAFETY: a call that fails has not run the function and never will.
             drop(unsafe { Box::from_raw(context) });

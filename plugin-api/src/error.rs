@@ -1,5 +1,6 @@
 //! Errors: a code of LLVM's `ol_errc_t` and a message.
 
+use std::any::Any;
 use std::fmt;
 
 /// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
@@ -154,6 +155,19 @@ impl Error {
     /// An error without a vendor's part.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         Error(Box::new(ErrorFacts { code, message: message.into(), vendor: None }))
+    }
+
+    /// The error that a caught panic becomes: "the launch panicked: ...".
+    pub fn of_panic(place: &str, payload: Box<dyn Any + Send>) -> Error {
+        let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+            (Some(said), _) => said,
+            (_, Some(said)) => said.as_str(),
+            _ => "no message",
+        };
+        let error = Error::new(ErrorCode::BackendFailure, format!("{place} panicked: {said}"));
+        // A payload may panic when it is dropped.
+        std::mem::forget(payload);
+        error
     }
 
     /// The same error with the vendor's name and number kept.

@@ -54,10 +54,15 @@ pub(crate) unsafe fn check_layout<T: StableAbi>(layout: *const c_void) -> Result
         .map_err(|error| differences(&error.to_string()))
 }
 
-/// The differing parts of `abi_stable`'s report, which also prints both layouts whole.
+/// The differing parts of `abi_stable`'s report, without the layouts that it prints whole and the
+/// lines that never differ.
 fn differences(report: &str) -> String {
-    let kept = report.split("error(s)").skip(1).map(str::trim).collect::<Vec<_>>().join("\n");
-    if kept.is_empty() { report.to_owned() } else { kept }
+    let told = report.split_once("error(s)").map_or(report, |(_, told)| told);
+    let lines = told.lines().map(str::trim);
+    let kept: Vec<_> = lines
+        .filter(|line| !line.is_empty() && *line != "." && !line.starts_with("package:"))
+        .collect();
+    kept.join("\n  ")
 }
 
 /// The layouts of everything that crosses the boundary, printed: what the golden file holds. One

@@ -2,7 +2,6 @@
 
 use crate::abi;
 use crate::error::{Error, ErrorCode, Result};
-use std::any::Any;
 use std::ffi::c_void;
 
 /// A `Text` that borrows `value`; valid as long as it.
@@ -68,6 +67,7 @@ struct OwnedError {
 }
 
 /// Sends a result across: null for success.
+#[inline]
 pub(crate) fn to_raw(result: Result<()>) -> *mut abi::ErrorObject {
     match result {
         Ok(()) => std::ptr::null_mut(),
@@ -94,20 +94,6 @@ fn error_to_raw(error: Error) -> *mut abi::ErrorObject {
 unsafe extern "C" fn release(error: *mut abi::ErrorObject) {
     // SAFETY: `error_to_raw` made it from a box, and the receiver releases it once.
     drop(unsafe { Box::from_raw(error.cast::<OwnedError>()) });
-}
-
-/// The error that a panic becomes: "plugin 'x' in queue.launch panicked: ...".
-#[cold]
-pub(crate) fn error_of_panic(place: &str, payload: Box<dyn Any + Send>) -> Error {
-    let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(said), _) => said,
-        (_, Some(said)) => said.as_str(),
-        _ => "no message",
-    };
-    let error = Error::new(ErrorCode::BackendFailure, format!("{place} panicked: {said}"));
-    // A payload may panic when it is dropped.
-    std::mem::forget(payload);
-    error
 }
 
 /// Takes a result that came across: copies the error and releases the object.

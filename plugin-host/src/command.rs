@@ -2,7 +2,6 @@
 
 use crate::event::Record;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
-use std::any::Any;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -129,7 +128,7 @@ impl Batch {
     pub(crate) fn run(&mut self, mut failed: impl FnMut(Error)) {
         while !self.is_empty() {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_commands())) {
-                failed(error_of_panic(payload));
+                failed(Error::of_panic("a queued command", payload));
             }
         }
         self.next = 0;
@@ -270,19 +269,6 @@ fn out_of_memory(blocks: usize) -> Error {
     let bytes = blocks.saturating_mul(BLOCK_BYTES);
     let message = format!("no memory for a queued command that captures {bytes} bytes");
     Error::new(ErrorCode::OutOfResources, message)
-}
-
-#[cold]
-fn error_of_panic(payload: Box<dyn Any + Send>) -> Error {
-    let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(said), _) => said,
-        (_, Some(said)) => said.as_str(),
-        _ => "no message",
-    };
-    let error = Error::new(ErrorCode::BackendFailure, format!("a queued command panicked: {said}"));
-    // A payload may panic when it is dropped.
-    std::mem::forget(payload);
-    error
 }
 
 #[cfg(test)]

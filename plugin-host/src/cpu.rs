@@ -1,9 +1,11 @@
-//! What CPU this is: read once, from the kernel's files and the CPU itself.
+//! What CPU this is: read once, from the kernel's files and the CPU itself, each group of facts
+//! when it is first asked for, so that opening a device waits for none that it does not need.
 
 use crate::physical;
 use longshore_plugin_api::FpCapability;
 use std::fmt::Write;
 use std::fs::read_to_string;
+use std::sync::OnceLock;
 
 /// The facts about the CPU that do not change.
 pub(crate) struct Cpu {
@@ -15,37 +17,53 @@ pub(crate) struct Cpu {
     pub(crate) vendor_id: Option<u32>,
     /// Logical CPUs that this process may run on.
     pub(crate) cores: u32,
-    /// Highest clock in MHz.
-    pub(crate) clock_mhz: u32,
-    /// Memory that this process may use.
-    pub(crate) memory_bytes: u64,
-    /// Vectors and floating point.
-    pub(crate) features: Features,
-    /// `name=value` lines: cores, caches, features.
-    pub(crate) properties: String,
     identity: u128,
+    cpuinfo: CpuInfo,
+    clock_mhz: OnceLock<u32>,
+    memory_bytes: OnceLock<u64>,
+    features: OnceLock<Features>,
+    properties: OnceLock<String>,
 }
 
 impl Cpu {
-    /// Reads them. What the machine does not tell is replaced by something sensible.
+    /// Reads what identifies it. What the machine does not tell is replaced by something sensible.
     pub(crate) fn read() -> Cpu {
         let cpuinfo = CpuInfo(read_to_string("/proc/cpuinfo").unwrap_or_default());
-        let arch = std::env::consts::ARCH;
-        let name = cpuinfo.field("model name").unwrap_or(arch).to_owned();
+        let name = cpuinfo.field("model name").unwrap_or(std::env::consts::ARCH).to_owned();
         let implementer = cpuinfo.field("vendor_id").or(cpuinfo.field("CPU implementer"));
         let vendor = implementer.unwrap_or("unknown").to_owned();
-        let cores = usable_cores();
         Cpu {
             vendor_id: pci_vendor(&vendor),
-            cores,
-            clock_mhz: clock_mhz(&cpuinfo),
-            memory_bytes: physical::total_bytes(),
-            features: Features::detect(),
-            properties: properties(&cpuinfo, cores),
+            cores: usable_cores(),
             identity: identity(&name, &vendor),
             name,
             vendor,
+            cpuinfo,
+            clock_mhz: OnceLock::new(),
+            memory_bytes: OnceLock::new(),
+            features: OnceLock::new(),
+            properties: OnceLock::new(),
         }
+    }
+
+    /// Highest clock in MHz.
+    pub(crate) fn clock_mhz(&self) -> u32 {
+        *self.clock_mhz.get_or_init(|| clock_mhz(&self.cpuinfo))
+    }
+
+    /// Memory that this process may use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        *self.memory_bytes.get_or_init(physical::total_bytes)
+    }
+
+    /// Vectors and floating point.
+    pub(crate) fn features(&self) -> &Features {
+        self.features.get_or_init(Features::detect)
+    }
+
+    /// `name=value` lines: cores, caches, features.
+    pub(crate) fn properties(&self) -> &str {
+        self.properties.get_or_init(|| properties(&self.cpuinfo, self.cores))
     }
 
     /// A UUID (version 8) for device `index`: the same on every run on this machine, another on
@@ -242,8 +260,8 @@ mod tests {
     #[test]
     fn the_properties_are_lines_of_name_and_value() {
         let cpu = Cpu::read();
-        assert!(cpu.properties.lines().all(|line| line.contains('=')));
-        assert!(cpu.properties.contains(&format!("cores={}\n", cpu.cores)));
+        assert!(cpu.properties().lines().all(|line| line.contains('=')));
+        assert!(cpu.properties().contains(&format!("cores={}\n", cpu.cores)));
     }
 
     #[test]

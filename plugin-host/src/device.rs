@@ -31,7 +31,7 @@ impl Device<HostBackend> for HostDevice {
 
     /// All kinds are ordinary memory, at a multiple of at least 64 bytes.
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
-        self.allocations.allocate(kind, bytes, alignment, self.cpu.memory_bytes)
+        self.allocations.allocate(kind, bytes, alignment, self.cpu.memory_bytes())
     }
 
     fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {

@@ -14,6 +14,10 @@
 //! - an exported variable `int __longshore_constructor_status` or `__longshore_destructor_status`
 //!   that is not zero after the step.
 //!
+//! **Kernel descriptions** are optional: an exported array of 32-bit numbers
+//! `__longshore_arguments_<kernel>` holds the size of each argument in bytes. The host holds
+//! launches of that kernel against it.
+//!
 //! Libraries that an image needs are the process's, loaded by their plain names on the system's
 //! search path; their constructors are run by the loader.
 
@@ -38,8 +42,8 @@ pub(crate) type KernelEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 /// Functions that linkers put into every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
-/// How many of an image's names an error lists.
-const NAMES_IN_ERROR: usize = 5;
+/// Before a kernel's name: the variable that describes its arguments.
+const ARGUMENTS_OF: &str = "__longshore_arguments_";
 
 /// A kernel in LLVM's host form. Valid until its module is unloaded.
 pub struct HostKernel {
@@ -97,7 +101,7 @@ impl HostModule {
     /// The exported symbol of this name, if it is of this kind.
     fn symbol_of(&self, kind: SymbolKind, name: &str) -> Result<Symbol> {
         let symbol = self.symbol(name).filter(|symbol| kind_of(name.as_bytes(), symbol).is_some());
-        let symbol = symbol.ok_or_else(|| self.not_found(kind, name))?;
+        let symbol = symbol.ok_or_else(|| not_found(kind, name))?;
         if kind_of(name.as_bytes(), &symbol) == Some(kind) {
             return Ok(symbol);
         }
@@ -111,39 +115,28 @@ impl HostModule {
         ))
     }
 
-    fn not_found(&self, kind: SymbolKind, name: &str) -> Error {
-        let what = match kind {
-            SymbolKind::Kernel => "kernel",
-            SymbolKind::Global => "global variable",
-        };
-        let mut names = self.names(kind);
-        let count = names.len();
-        names.sort_by_key(|known| distance(known, name));
-        names.truncate(NAMES_IN_ERROR);
-        let has = match count {
-            0 => format!("it has no {what}s"),
-            _ if count > names.len() => {
-                format!("of its {count} {what}s the most similar are {}", names.join(", "))
-            }
-            _ => format!("its {what}s are {}", names.join(", ")),
-        };
-        Error::new(ErrorCode::NotFound, format!("the image has no {what} '{name}'; {has}"))
+    /// The sizes of a kernel's arguments, if the image describes them. No arguments have a
+    /// variable of one zero, as there are no empty variables.
+    fn argument_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
+        let symbol = self.variable(&format!("{ARGUMENTS_OF}{kernel}"))?;
+        let sizes: *const u32 = self.library.pointer(symbol.value);
+        // SAFETY: the checked image has the variable's `size` bytes in a segment, which stays
+        // mapped while `self.library` is open; all segments are readable.
+        let sizes = (0..symbol.size as usize / 4).map(|i| unsafe { sizes.add(i).read_unaligned() });
+        let sizes: Vec<u32> = sizes.collect();
+        Some(if sizes == [0] { Vec::new() } else { sizes })
     }
 
-    fn names(&self, wanted: SymbolKind) -> Vec<String> {
-        let exported = self.image.symbols.exported(self.bytes.get());
-        exported
-            .filter(|(name, symbol)| kind_of(name, symbol) == Some(wanted))
-            .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
-            .collect()
+    /// The exported variable of this name.
+    fn variable(&self, name: &str) -> Option<Symbol> {
+        let is_global =
+            |symbol: &Symbol| kind_of(name.as_bytes(), symbol) == Some(SymbolKind::Global);
+        self.symbol(name).filter(is_global)
     }
 
     /// Reads a variable of the image that is made of 64-bit numbers; `None` if it has no such.
     fn read_words<const N: usize>(&self, name: &str) -> Option<[u64; N]> {
-        let symbol = self.symbol(name).filter(|symbol| {
-            kind_of(name.as_bytes(), symbol) == Some(SymbolKind::Global)
-                && symbol.size >= 8 * N as u64
-        })?;
+        let symbol = self.variable(name).filter(|symbol| symbol.size >= 8 * N as u64)?;
         // SAFETY: the checked image has the variable's `size` bytes in a segment, which stays
         // mapped while `self.library` is open; all segments are readable.
         Some(unsafe { self.library.pointer::<[u64; N]>(symbol.value).read_unaligned() })
@@ -162,7 +155,9 @@ impl Module<HostBackend> for HostModule {
         // segment, or its resolver chose it. That it takes LLVM's host form is the image's promise.
         let entry = unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) };
         let code_bytes = if symbol.kind() == STT_FUNC { symbol.size } else { 0 };
-        let attributes = KernelAttributes { address, code_bytes, ..KernelAttributes::default() };
+        let argument_sizes = self.argument_sizes(name);
+        let attributes =
+            KernelAttributes { address, code_bytes, argument_sizes, ..KernelAttributes::default() };
         Ok((Arc::new(HostKernel { entry, name: name.to_owned() }), attributes))
     }
 
@@ -216,17 +211,10 @@ fn kind_of(name: &[u8], symbol: &Symbol) -> Option<SymbolKind> {
     }
 }
 
-/// How many letters must be inserted, removed or changed to get from one name to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
+fn not_found(kind: SymbolKind, name: &str) -> Error {
+    let what = match kind {
+        SymbolKind::Kernel => "kernel",
+        SymbolKind::Global => "global variable",
+    };
+    Error::new(ErrorCode::NotFound, format!("the image has no {what} '{name}'"))
 }

@@ -47,7 +47,7 @@ impl Platform<HostBackend> for HostPlatform {
         self.devices
     }
 
-    /// All but [`DeviceInfo::FreeMemory`] was computed when the platform was connected.
+    /// All but [`DeviceInfo::FreeMemory`] is computed once, when it is first asked for.
     fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let cpu = &*self.cpu;
         let text = |text: &str| InfoValue::Text(text.to_owned());
@@ -60,14 +60,14 @@ impl Platform<HostBackend> for HostPlatform {
             DeviceInfo::VendorId => InfoValue::U32(cpu.vendor_id.ok_or_else(|| none(query))?),
             DeviceInfo::DriverVersion => text(env!("CARGO_PKG_VERSION")),
             DeviceInfo::Architecture => text(std::env::consts::ARCH),
-            DeviceInfo::Properties => text(&cpu.properties),
+            DeviceInfo::Properties => text(cpu.properties()),
             DeviceInfo::NumComputeUnits => InfoValue::U32(cpu.cores),
-            DeviceInfo::MaxClockFrequency => InfoValue::U32(cpu.clock_mhz),
+            DeviceInfo::MaxClockFrequency => InfoValue::U32(cpu.clock_mhz()),
             DeviceInfo::MemoryClockRate => InfoValue::U32(MEMORY_CLOCK_MHZ),
             DeviceInfo::AddressBits => InfoValue::U32(usize::BITS),
             DeviceInfo::CooperativeLaunchSupport => InfoValue::Bool(true),
             DeviceInfo::MaxMemAllocSize | DeviceInfo::GlobalMemSize => {
-                InfoValue::U64(cpu.memory_bytes)
+                InfoValue::U64(cpu.memory_bytes())
             }
             DeviceInfo::FreeMemory => InfoValue::U64(physical::free_bytes()),
             DeviceInfo::WorkGroupLocalMemSize => InfoValue::U64(SHARED_BYTES),
@@ -94,7 +94,7 @@ fn sizes(query: DeviceInfo) -> Option<InfoValue> {
 
 /// Floating point and vectors.
 fn arithmetic(cpu: &Cpu, query: DeviceInfo) -> Option<InfoValue> {
-    let features = &cpu.features;
+    let features = cpu.features();
     let number = match query {
         DeviceInfo::SingleFpConfig => features.float_config,
         DeviceInfo::DoubleFpConfig => features.float_config,

@@ -51,11 +51,23 @@ fn a_kernel_has_a_code_size_and_a_global_its_size() {
 }
 
 #[test]
-fn an_unknown_name_is_told_with_similar_ones() {
+fn an_unknown_name_is_told() {
     let module = load(&build(ADD, &[])).unwrap();
     let error = module.kernel("ad").err().unwrap();
     assert_eq!(error.code(), ErrorCode::NotFound);
-    assert!(error.message().contains("its kernels are add, tls"), "{error}");
+    assert!(error.message().contains("'ad'"), "{error}");
+}
+
+#[test]
+fn a_description_of_arguments_is_read_with_its_kernel() {
+    let source = "void k(void **a) {} void none(void **a) {} void other(void **a) {}
+        unsigned __longshore_arguments_k[] = {8, 4, 8};
+        unsigned __longshore_arguments_none[] = {0};";
+    let module = load(&build(source, &[])).unwrap();
+    let sizes = |name| module.kernel(name).unwrap().1.argument_sizes;
+    assert_eq!(sizes("k"), Some(vec![8, 4, 8]));
+    assert_eq!(sizes("none"), Some(vec![]));
+    assert_eq!(sizes("other"), None);
 }
 
 #[test]

@@ -51,6 +51,8 @@ impl ProgramCore {
         // bytes lie on the heap or in a map, where moving `image` leaves them.
         let module = remote.load(unsafe { ImageBytes::new(image.bytes()) })?;
         if let Err(error) = module.run_constructors() {
+            // Those that did run may have registered what only the destructors undo.
+            note("destructors after failed constructors", module.run_destructors());
             note("unloading after failed constructors", module.unload());
             return Err(error.context("running the image's constructors"));
         }
@@ -70,6 +72,17 @@ impl DeviceInner {
     /// # Errors
     /// The first error; `Uninitialized` if the program was unloaded before.
     pub(crate) fn unload(&self, program: &ProgramCore) -> Result<UnloadReport> {
+        // Closing the device waits for this to end; once it has begun, it does the unloading.
+        let _open = self.remote.enter(program.id as usize).ok_or_else(unloaded)?;
+        self.take_apart(program)
+    }
+
+    /// The same for the device's close, after which nobody else unloads.
+    pub(crate) fn unload_at_close(&self, program: &ProgramCore) -> Result<()> {
+        self.take_apart(program).map(drop)
+    }
+
+    fn take_apart(&self, program: &ProgramCore) -> Result<UnloadReport> {
         let module = program.module.take().ok_or_else(unloaded)?;
         let mut errors = Errors::default();
         let mut report = UnloadReport::default();

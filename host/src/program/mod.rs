@@ -43,7 +43,8 @@ impl Program {
     /// `NotFound` if there is none of this name (the message names those that there are),
     /// `SymbolKind` if it is a global, `Uninitialized` if the program was unloaded.
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        Kernel::find(self, name).map_err(|error| self.name_others(error, SymbolKind::Kernel))
+        let found = Kernel::find(self, name);
+        found.map_err(|error| self.name_others(name, SymbolKind::Kernel, error))
     }
 
     /// Finds a global variable. LLVM: `olGetSymbol`.
@@ -51,7 +52,8 @@ impl Program {
     /// # Errors
     /// As for [`Program::kernel`], with the kinds exchanged.
     pub fn global(&self, name: &str) -> Result<Global> {
-        Global::find(self, name).map_err(|error| self.name_others(error, SymbolKind::Global))
+        let found = Global::find(self, name);
+        found.map_err(|error| self.name_others(name, SymbolKind::Global, error))
     }
 
     /// Names and kinds of all kernels and globals, sorted.
@@ -81,21 +83,23 @@ impl Program {
         &self.shared.core
     }
 
-    /// Adds to a `NotFound` what names there are.
-    fn name_others(&self, error: Error, kind: SymbolKind) -> Error {
+    /// Adds to a `NotFound` what names there are, the most similar ones first.
+    fn name_others(&self, name: &str, kind: SymbolKind, error: Error) -> Error {
         const SHOWN: usize = 8;
         if error.code() != ErrorCode::NotFound {
             return error;
         }
-        let symbols = self.symbols().unwrap_or_default();
-        let names: Vec<_> =
-            symbols.iter().filter(|(_, k)| *k == kind).map(|(name, _)| name.as_str()).collect();
-        let listed = match names.len() {
-            0 => "none".to_owned(),
-            count if count <= SHOWN => names.join(", "),
-            count => format!("{}, and {} more", names[..SHOWN].join(", "), count - SHOWN),
+        let mut names = self.symbols().unwrap_or_default();
+        names.retain(|(_, known)| *known == kind);
+        names.sort_by_key(|(known, _)| distance(known, name));
+        let count = names.len();
+        let shown: Vec<_> = names.into_iter().take(SHOWN).map(|(known, _)| known).collect();
+        let listed = match count {
+            0 => "there is none".to_owned(),
+            _ if count <= SHOWN => format!("there are {}", shown.join(", ")),
+            _ => format!("there are {}, and {} more", shown.join(", "), count - SHOWN),
         };
-        Error::new(ErrorCode::NotFound, format!("{} (there are: {listed})", error.message()))
+        Error::new(ErrorCode::NotFound, format!("{}; {listed}", error.message()))
     }
 }
 
@@ -104,8 +108,11 @@ impl Drop for Shared {
         if self.core.module.is_closed() {
             return;
         }
-        if let Err(error) = self.device.inner().unload(&self.core) {
-            log::error!("unloading a dropped program: {error}");
+        match self.device.inner().unload(&self.core) {
+            // Its device is being closed, which unloads it.
+            Err(error) if error.code() == ErrorCode::Uninitialized => {}
+            Err(error) => log::error!("unloading a dropped program: {error}"),
+            Ok(_) => {}
         }
     }
 }
@@ -114,4 +121,32 @@ impl Drop for Shared {
 #[cold]
 pub(crate) fn unloaded() -> Error {
     Error::new(ErrorCode::Uninitialized, "the program was unloaded")
+}
+
+/// How many letters must be inserted, removed or changed to get from one name to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn the_distance_of_names_counts_changed_letters() {
+        assert_eq!(distance("saxpy", "saxpy"), 0);
+        assert_eq!(distance("saxpi", "saxpy"), 1);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kernel", "colonel"), 4);
+    }
 }

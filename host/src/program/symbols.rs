@@ -4,7 +4,9 @@ use super::{Program, unloaded};
 use crate::memory::{DevicePointer, Element};
 use crate::queue::Queue;
 use longshore_plugin_api::remote::RemoteKernel;
-use longshore_plugin_api::{Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result};
+use longshore_plugin_api::{
+    Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
+};
 use std::sync::Arc;
 
 /// A kernel of a program, which it keeps loaded. Cloning is cheap. LLVM: `ol_symbol_handle_t` of
@@ -70,9 +72,8 @@ impl Kernel {
             let message = format!("kernel '{name}' takes {expected} arguments, {given} were given");
             return Error::new(ErrorCode::InvalidArgument, message);
         }
-        let message = format!(
-            "kernel '{name}' takes arguments of {described:?} bytes, {sizes:?} were given"
-        );
+        let message =
+            format!("kernel '{name}' takes arguments of {described:?} bytes, {sizes:?} were given");
         Error::new(ErrorCode::InvalidSize, message)
     }
 }

@@ -3,6 +3,6 @@
 mod backends;
 mod devices;
 
-pub(crate) use backends::is_backend_name;
 pub use backends::BackendSelection;
+pub(crate) use backends::is_backend_name;
 pub use devices::{DeviceFacts, DeviceSelection};

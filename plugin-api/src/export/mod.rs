@@ -13,7 +13,7 @@ use crate::abi;
 use crate::backend::Plugin;
 use crate::error::{Error, ErrorCode, Result};
 use crate::layout::layout_of;
-use crate::raw::{error_of_panic, read_text, text, to_raw};
+use crate::raw::{read_text, text, to_raw};
 use crate::services::Services;
 use abi_stable::StableAbi;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,7 +106,7 @@ fn guard<P: Plugin>(
         Ok(result) => to_raw(result),
         Err(payload) => {
             let backend = P::DESCRIPTION.backend;
-            to_raw(Err(error_of_panic(&format!("plugin '{backend}' in {call}"), payload)))
+            to_raw(Err(Error::of_panic(&format!("plugin '{backend}' in {call}"), payload)))
         }
     }
 }

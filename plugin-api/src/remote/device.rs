@@ -8,12 +8,11 @@ use crate::backend::{Acceptance, Device, ImageBytes};
 use crate::error::Result;
 use crate::raw::{bytes, collect, from_raw};
 use crate::request::{MemoryKind, Span};
-use std::sync::Arc;
 
 /// An open device of a plugin. Dropping it closes it.
 pub struct RemoteDevice {
     handle: *mut DeviceHandle,
-    tables: Arc<Tables>,
+    tables: Tables,
 }
 
 // SAFETY: the interface promises that a device may be used from any thread.
@@ -22,7 +21,7 @@ unsafe impl Send for RemoteDevice {}
 unsafe impl Sync for RemoteDevice {}
 
 impl RemoteDevice {
-    pub(super) fn new(handle: *mut DeviceHandle, tables: Arc<Tables>) -> RemoteDevice {
+    pub(super) fn new(handle: *mut DeviceHandle, tables: Tables) -> RemoteDevice {
         RemoteDevice { handle, tables }
     }
 
@@ -78,7 +77,7 @@ impl Device<Remote> for RemoteDevice {
         unsafe {
             from_raw((self.tables.device.load)(self.handle, bytes(image.get()), &mut module))?;
         }
-        Ok(RemoteModule::new(handed_out("module", module)?, Arc::clone(&self.tables)))
+        Ok(RemoteModule::new(handed_out("module", module)?, self.tables))
     }
 
     fn create_queue(&self) -> Result<RemoteQueue> {

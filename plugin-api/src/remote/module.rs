@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A loaded module of a plugin. Dropping it unloads it.
 pub struct RemoteModule {
     handle: *mut ModuleHandle,
-    tables: Arc<Tables>,
+    tables: Tables,
 }
 
 /// A kernel. Valid until its module is unloaded.
@@ -37,7 +37,7 @@ impl RemoteKernel {
 }
 
 impl RemoteModule {
-    pub(super) fn new(handle: *mut ModuleHandle, tables: Arc<Tables>) -> RemoteModule {
+    pub(super) fn new(handle: *mut ModuleHandle, tables: Tables) -> RemoteModule {
         RemoteModule { handle, tables }
     }
 

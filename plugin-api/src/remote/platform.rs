@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::layout::check_layout;
 use crate::raw::{collect, from_raw, read_text};
-use std::sync::Arc;
 
 /// What a plugin says of itself, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub struct RemoteDescription {
 /// A plugin whose entry and tables were checked.
 pub struct RemotePlugin {
     entry: abi::Entry,
-    tables: Arc<Tables>,
+    tables: Tables,
     description: RemoteDescription,
 }
 
@@ -65,7 +64,7 @@ impl RemotePlugin {
             }
             let entry = *entry;
             let description = describe(&entry);
-            let tables = Arc::new(Tables::ask(&entry)?);
+            let tables = Tables::ask(&entry)?;
             Ok(RemotePlugin { entry, tables, description })
         }
     }
@@ -102,7 +101,7 @@ impl RemotePlugin {
         match outcome {
             CONNECTED => {
                 let handle = handed_out("platform", platform)?;
-                let tables = Arc::clone(&self.tables);
+                let tables = self.tables;
                 Ok(Connected::Platform(RemotePlatform { handle, tables }))
             }
             NO_DRIVER => Ok(Connected::NoDriver(reason)),
@@ -145,7 +144,7 @@ fn describe(entry: &abi::Entry) -> RemoteDescription {
 /// A connected platform. Dropping it destroys the plugin's; its devices must be closed before.
 pub struct RemotePlatform {
     handle: *mut abi::PlatformHandle,
-    tables: Arc<Tables>,
+    tables: Tables,
 }
 
 // SAFETY: the interface promises that a platform may be used from any thread.
@@ -186,7 +185,7 @@ impl Platform<Remote> for RemotePlatform {
         let mut device = std::ptr::null_mut();
         // SAFETY: a live platform and a place to write to.
         unsafe { from_raw((self.tables.platform.open)(self.handle, index, &mut device))? };
-        Ok(RemoteDevice::new(handed_out("device", device)?, Arc::clone(&self.tables)))
+        Ok(RemoteDevice::new(handed_out("device", device)?, self.tables))
     }
 }
 

@@ -29,7 +29,8 @@ impl Devices {
         if self.json {
             return Ok(());
         }
-        let header = ["DEVICE", "NAME", "KIND", "ARCHITECTURE", "UNITS", "MEMORY", "DRIVER"];
+        let header =
+            ["DEVICE", "NAME", "KIND", "ARCHITECTURE", "COMPUTE UNITS", "MEMORY", "DRIVER"];
         output::print(&table::render(header, devices.iter().map(row).collect()))
     }
 }

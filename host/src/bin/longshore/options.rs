@@ -46,6 +46,7 @@ pub(crate) enum Subcommand {
 
 /// What every subcommand takes.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Common options")]
 pub(crate) struct CommonOptions {
     /// Use only these backends, in order of preference: "cuda,host"
     #[arg(long, value_name = "NAMES", global = true)]
@@ -99,7 +100,10 @@ impl CommonOptions {
 
     /// The host with these options.
     pub(crate) fn host(&self) -> Result<Host, Failure> {
-        self.builder().build().map_err(of_selection)
+        let host = self.builder().build().map_err(of_selection);
+        host.map_err(|failure| {
+            failure.or_hint("`longshore plugins` lists what was found and what became of it")
+        })
     }
 
     /// The device that `--device` names, or the preferred one.
@@ -126,7 +130,6 @@ pub(crate) fn of_selection(error: longshore::Error) -> Failure {
         _ => return error.into(),
     };
     Failure::new(exit, error.to_string())
-        .or_hint("`longshore plugins` lists the plugins that were found and what became of them")
 }
 
 /// The failure for a host without a device.

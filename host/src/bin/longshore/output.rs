@@ -17,9 +17,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a value as JSON.
+/// Prints a value as JSON, laid out for people.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(Exit::Runtime, format!("making JSON: {error}")))?;
-    print(&text)
+    print(&serde_json::to_string_pretty(value).map_err(unwritable)?)
+}
+
+/// Prints a value as JSON on one line: for what is long and meant for programs.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    print(&serde_json::to_string(value).map_err(unwritable)?)
+}
+
+fn unwritable(error: serde_json::Error) -> Failure {
+    Failure::new(Exit::Runtime, format!("making JSON: {error}"))
 }

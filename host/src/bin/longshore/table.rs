@@ -1,7 +1,7 @@
 //! Tables: framed and as wide as the terminal on a terminal, plain columns elsewhere.
 
 use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
-use comfy_table::{Cell, ContentArrangement, Table};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
 
 const GAP: u16 = 2;
 
@@ -15,6 +15,7 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
     }
     if table.is_tty() {
         table.load_style(UTF8_FULL_CONDENSED);
+        keep_headers_whole(&mut table, header);
         return table.to_string();
     }
     table.load_style(NOTHING);
@@ -22,4 +23,13 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
         column.set_padding((0, GAP));
     });
     table.trim_fmt()
+}
+
+/// On a narrow terminal the cells are broken into lines, the headers are not.
+fn keep_headers_whole<const N: usize>(table: &mut Table, header: [&str; N]) {
+    for (column, name) in table.column_iter_mut().zip(header) {
+        let width = u16::try_from(name.len()).unwrap_or(u16::MAX);
+        let width = width.saturating_add(column.padding_width());
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+    }
 }

@@ -39,7 +39,7 @@ Examples:
   longshore run saxpy.so --kernel saxpy --groups 8 --items 128 \\
       --arg u64=1024 --arg f32=2.5 --arg 'f32[1024]=iota' --arg 'out:f32[1024]=one'
   longshore run sum.ptx -k sum -g 16,16 -i 8,8 -a 'f32[]=@in.bin' -a 'out:f32[256]' \\
-      --save 1=sums.bin --repeat 100";
+      --save 1=sums.bin -n 100";
 
 /// Run a kernel of a device image
 #[derive(Args)]
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     #[arg(long, short, value_name = "DEVICE")]
     device: Option<String>,
     /// Run it N times and print the times; `out:` buffers are set anew before each run
-    #[arg(long, short, value_name = "N", default_value_t = 1,
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Write argument INDEX, a buffer, to FILE after the run; arguments count from 0
@@ -162,8 +162,7 @@ impl Run {
             let image = self.image.display();
             return format!("`longshore run {image} --list` shows the image's kernels");
         }
-        "the image shows no kernel at all: kernels must be exported, as C functions are by default"
-            .to_owned()
+        "the image shows no kernel at all: kernels must be exported from it".to_owned()
     }
 
     /// The time of each run, from the launch until it was done.

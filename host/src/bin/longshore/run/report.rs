@@ -44,7 +44,7 @@ pub(super) struct Times {
 impl Report<'_> {
     pub(super) fn print(&self, json: bool, full: bool) -> Result<(), Failure> {
         if json {
-            return output::print_json(self);
+            return output::print_json_line(self);
         }
         output::print(&self.text(if full { usize::MAX } else { SHOWN_ELEMENTS }))
     }
@@ -52,7 +52,7 @@ impl Report<'_> {
     fn text(&self, shown: usize) -> String {
         let Report { device, kernel, groups, items, times, outputs } = self;
         let mut text = format!(
-            "{kernel} on {device}: {} groups of {} items\n",
+            "{kernel} on {device}, groups {}, items {}\n",
             dimensions(groups),
             dimensions(items)
         );
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_first_elements_and_the_times_are_shown() {
-        let expected = "k on toy:0 (Toy): 4 groups of 8x2 items\n\
+        let expected = "k on toy:0 (Toy), groups 4, items 8x2\n\
                         argument 2: u32[5] = 0, 1, ... (3 more; --full shows them)\n\
                         load 5.00 ms, 3 runs: min 1.00 µs, median 2.00 µs";
         assert_eq!(report(5).text(2), expected);

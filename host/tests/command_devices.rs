@@ -1,0 +1,110 @@
+//! `longshore devices`, and what holds for all subcommands.
+#![cfg(feature = "command")]
+
+mod command_support;
+
+use command_support::{alone, command, longshore, outcome};
+use std::process::Stdio;
+
+#[test]
+fn the_table_is_plain_where_there_is_no_terminal() {
+    let listed = longshore(&["devices"]);
+    listed.assert_succeeds();
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    assert!(lines[0].starts_with("DEVICE"), "{}", listed.stdout);
+    assert!(lines.iter().any(|line| line.starts_with("host:0 ")), "{}", listed.stdout);
+    assert!(listed.stdout.is_ascii(), "{}", listed.stdout);
+}
+
+#[test]
+fn json_holds_every_answer_under_a_name_with_its_unit() {
+    let listed = longshore(&["--backend", "host", "devices", "--json"]);
+    listed.assert_succeeds();
+    let json = listed.json();
+    let [device] = json.as_array().unwrap().as_slice() else { panic!("{json}") };
+    assert_eq!(device["id"], "host:0");
+    assert_eq!(device["type"], "host");
+    assert_eq!(device["architecture"], std::env::consts::ARCH);
+    assert!(device["num_compute_units"].as_u64().unwrap() > 0);
+    assert!(device["global_mem_size_bytes"].as_u64().unwrap() > 1 << 20);
+    assert!(device["platform"]["name"].is_string());
+}
+
+#[test]
+fn a_backend_that_is_not_there_fails_with_those_that_are() {
+    let by_variable = outcome(command().arg("devices").env("LONGSHORE_BACKEND", "nosuch"));
+    let by_option = longshore(&["devices", "--backend", "nosuch"]);
+    for failed in [by_variable, by_option] {
+        failed.assert_fails(3, &["error: ", "'nosuch'", "there are: ", "host", "\nhint: "]);
+        assert_eq!(failed.stdout, "");
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_fails_with_those_that_are() {
+    let failed = longshore(&["devices", "--devices", "host:7"]);
+    failed.assert_fails(3, &["error: no device matches 'host:7'", "host:0 \""]);
+}
+
+#[test]
+fn a_selection_that_cannot_be_read_is_bad_usage() {
+    let failed = longshore(&["devices", "--backend", "cuda;host"]);
+    failed.assert_fails(2, &["error: ", "separated by commas"]);
+    let failed = longshore(&["devices", "--devices", "host"]);
+    failed.assert_fails(2, &["error: ", "\"backend:list\""]);
+    let failed = outcome(command().arg("devices").env("LONGSHORE_DEVICES", "host"));
+    failed.assert_fails(2, &["error: ", "\"backend:list\""]);
+}
+
+#[test]
+fn an_option_replaces_the_variable() {
+    let mut listing = command();
+    listing.args(["devices", "--backend", "host", "--devices", "host:0"]);
+    listing.env("LONGSHORE_BACKEND", "nosuch").env("LONGSHORE_DEVICES", "nosuch:0");
+    outcome(&mut listing).assert_succeeds();
+}
+
+#[test]
+fn no_device_at_all_is_told_with_how_to_get_one() {
+    let (_folder, mut listing) = alone();
+    let failed = outcome(listing.arg("devices"));
+    failed.assert_fails(3, &["error: there is no device", "hint: put a plugin", "--plugin"]);
+    let (_folder, mut listing) = alone();
+    let failed = outcome(listing.args(["devices", "--json"]));
+    failed.assert_fails(3, &["error: there is no device"]);
+    assert_eq!(failed.json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for arguments in [&["devices"][..], &["devices", "--json"], &["plugins"]] {
+        let mut listing = command();
+        listing.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = listing.spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn the_log_says_more_when_asked() {
+    let quiet = longshore(&["devices"]);
+    assert_eq!(quiet.stderr, "");
+    let loud = longshore(&["devices", "-vv"]);
+    assert!(loud.stderr.contains("liblongshore_plugin_host.so: loaded"), "{}", loud.stderr);
+    let loud = outcome(command().arg("devices").env("LONGSHORE_LOG", "debug"));
+    assert!(loud.stderr.contains("liblongshore_plugin_host.so: loaded"), "{}", loud.stderr);
+}
+
+#[test]
+fn the_help_tells_the_exit_codes_and_hides_what_is_internal() {
+    let help = longshore(&["--help"]);
+    help.assert_succeeds();
+    for text in ["Exit codes:", "LONGSHORE_BACKEND", "devices", "plugins", "run", "check"] {
+        assert!(help.stdout.contains(text), "{}", help.stdout);
+    }
+    assert!(!help.stdout.contains("__probe"), "{}", help.stdout);
+    longshore(&["nosuch"]).assert_fails(2, &["unrecognized subcommand 'nosuch'"]);
+}

@@ -1,0 +1,104 @@
+//! `longshore plugins`.
+#![cfg(feature = "command")]
+
+mod command_support;
+
+use command_support::{alone, command, longshore, outcome, toy_plugin};
+
+#[test]
+fn a_plugin_is_listed_with_what_its_note_says() {
+    let listed = longshore(&["plugins"]);
+    listed.assert_succeeds();
+    let host = "liblongshore_plugin_host.so";
+    let row = listed.stdout.lines().find(|line| line.contains(host)).unwrap();
+    assert!(row.starts_with("host"), "{row}");
+    for text in [" loaded ", " 1.", "elf-so"] {
+        assert!(row.contains(text), "no '{text}' in: {row}");
+    }
+}
+
+#[test]
+fn json_holds_the_same() {
+    let listed = longshore(&["plugins", "--json"]);
+    listed.assert_succeeds();
+    let json = listed.json();
+    let all = json.as_array().unwrap();
+    let host = all.iter().find(|plugin| plugin["backend"] == "host").unwrap();
+    assert_eq!(host["outcome"], "loaded");
+    assert_eq!(host["fault"], false);
+    assert!(host["interface"].as_str().unwrap().starts_with("1."));
+    assert!(host["image_formats"].as_array().unwrap().contains(&"elf-so".into()));
+}
+
+#[test]
+fn a_plugin_that_aborts_is_a_row_and_costs_only_the_process_that_tried_it() {
+    let folder = tempfile::tempdir().unwrap();
+    toy_plugin(folder.path(), "bad", "abort();");
+    toy_plugin(folder.path(), "none", "*outcome = 2; SAY(\"no toy plugged in\"); return 0;");
+    let place = folder.path().to_str().unwrap();
+    let listed = longshore(&["plugins", "--plugin", place]);
+    listed.assert_succeeds();
+    let row = |backend: &str| {
+        let found = listed.stdout.lines().find(|line| line.starts_with(backend));
+        found.unwrap_or_else(|| panic!("{}", listed.stdout))
+    };
+    assert!(row("bad").contains("crashed"), "{}", listed.stdout);
+    assert!(row("none").contains("no device"), "{}", listed.stdout);
+    assert!(row("none").contains("no toy plugged in"), "{}", listed.stdout);
+    assert!(row("host").contains("loaded"), "{}", listed.stdout);
+}
+
+#[test]
+fn without_probing_plugins_are_loaded_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let connect = "*outcome = 1; SAY(\"libtoy.so.1 is missing\"); return 0;";
+    let toy = toy_plugin(folder.path(), "toy", connect);
+    let listed = longshore(&["plugins", "--no-probe", "--plugin", toy.to_str().unwrap()]);
+    listed.assert_succeeds();
+    assert!(listed.stdout.contains("libtoy.so.1 is missing"), "{}", listed.stdout);
+}
+
+#[test]
+fn a_plugin_that_was_named_and_is_missing_is_a_row() {
+    let listed = longshore(&["plugins", "--plugin", "/nonexistent/toys"]);
+    listed.assert_succeeds();
+    let mut lines = listed.stdout.lines();
+    let row = lines.find(|line| line.contains("/nonexistent/toys")).unwrap();
+    assert!(row.contains("missing"), "{row}");
+}
+
+#[test]
+fn a_wrong_selection_fails_after_the_list_of_what_there_is() {
+    let wrong = [
+        ("LONGSHORE_BACKEND", "nosuch", 3),
+        ("LONGSHORE_DEVICES", "host:77", 3),
+        ("LONGSHORE_BACKEND", "a;b", 2),
+        ("LONGSHORE_DEVICES", "host", 2),
+    ];
+    for (variable, value, code) in wrong {
+        let failed = outcome(command().arg("plugins").env(variable, value));
+        failed.assert_fails(code, &["error: ", value]);
+        assert!(failed.stdout.contains("liblongshore_plugin_host.so"), "{}", failed.stdout);
+    }
+    let failed = longshore(&["plugins", "--backend", "nosuch", "--devices", "host:77"]);
+    failed.assert_fails(3, &["error: ", "'nosuch'"]);
+    assert!(failed.stdout.contains("liblongshore_plugin_host.so"), "{}", failed.stdout);
+}
+
+#[test]
+fn a_backend_that_is_ruled_out_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    toy_plugin(folder.path(), "bad", "abort();");
+    let place = folder.path().to_str().unwrap();
+    let listed = longshore(&["plugins", "--no-probe", "--plugin", place, "--backend", "host"]);
+    listed.assert_succeeds();
+    assert!(listed.stdout.contains("ruled out"), "{}", listed.stdout);
+}
+
+#[test]
+fn no_plugin_at_all_is_told_with_where_it_was_looked_for() {
+    let (_folder, mut listing) = alone();
+    let failed = outcome(listing.arg("plugins"));
+    failed.assert_fails(3, &["error: there is no plugin in", "lib/longshore", "hint: "]);
+    assert_eq!(failed.stdout, "");
+}

@@ -1,0 +1,204 @@
+//! `longshore run`, on the host's CPU with images that are compiled here.
+#![cfg(feature = "command")]
+
+mod command_support;
+
+use command_support::{Outcome, command, outcome};
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const KERNELS: &str = r#"
+#![no_std]
+
+type Arguments = *const *const u8;
+
+unsafe fn argument<T: Copy>(arguments: Arguments, index: usize) -> T {
+    unsafe { (*arguments.add(index)).cast::<T>().read_unaligned() }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+#[unsafe(export_name = "factor")]
+pub static FACTOR: u64 = 3;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn saxpy(arguments: Arguments) {
+    unsafe {
+        let (n, a) = (argument::<u64>(arguments, 0), argument::<f32>(arguments, 1));
+        let x = argument::<*const f32>(arguments, 2);
+        let y = argument::<*mut f32>(arguments, 3);
+        for i in 0..n as usize {
+            *y.add(i) += a * *x.add(i);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn is_null(arguments: Arguments) {
+    unsafe {
+        let pointer = argument::<*const u8>(arguments, 0);
+        *argument::<*mut u8>(arguments, 1) = pointer.is_null() as u8 + argument::<u8>(arguments, 2);
+    }
+}
+"#;
+
+/// A folder with an image of the kernels above.
+struct World {
+    folder: TempDir,
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kernels.rs"), KERNELS).unwrap();
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "-Cpanic=abort", "-Copt-level=2"]);
+    compiler.args(["-Clink-arg=-nostartfiles", "-o", "kernels.so", "kernels.rs"]);
+    assert!(compiler.current_dir(folder.path()).status().unwrap().success());
+    World { folder }
+}
+
+impl World {
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        let mut run = command();
+        run.current_dir(self.folder.path()).args(["run", "kernels.so", "--backend", "host"]);
+        outcome(run.args(arguments))
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn words(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+const SAXPY: [&str; 6] = ["--kernel", "saxpy", "--arg", "u64=4", "--arg", "f32=2.5"];
+
+fn saxpy<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SAXPY.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn outputs_and_times_are_printed() {
+    let ran = world().run(&saxpy(&["--arg", "f32[4]=iota", "--arg", "out:f32[4]=one"]));
+    ran.assert_succeeds();
+    assert!(ran.stdout.starts_with("saxpy on host:0"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("argument 3: f32[4] = 1, 3.5, 6, 8.5\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("load "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("run "), "{}", ran.stdout);
+}
+
+#[test]
+fn only_the_first_elements_are_printed_unless_all_are_wanted() {
+    let world = world();
+    let arguments = ["-k", "saxpy", "-a", "u64=0", "-a", "f32=0", "-a", "ptr=null", "-a"];
+    let short = world.run(&[&arguments[..], &["out:f32[20]=7"]].concat());
+    assert!(short.stdout.contains("... (4 more; --full shows them)"), "{}", short.stdout);
+    let full = world.run(&[&arguments[..], &["out:f32[20]=7", "--full"]].concat());
+    assert!(full.stdout.contains(&["7"; 20].join(", ")), "{}", full.stdout);
+}
+
+#[test]
+fn json_holds_outputs_and_times() {
+    let arguments = ["--arg", "f32[]=0,1,2,inf", "--arg", "out:f32[4]=one", "--json"];
+    let ran = world().run(&saxpy(&arguments));
+    ran.assert_succeeds();
+    let json = ran.json();
+    assert_eq!(json["kernel"], "saxpy");
+    let output = json!({"argument": 3, "type": "f32", "values": [1.0, 3.5, 6.0, "inf"]});
+    assert_eq!(json["outputs"], json!([output]));
+    assert!(json["load_ns"].as_u64().unwrap() > 0);
+    assert!(json["run_min_ns"].as_u64().unwrap() <= json["run_median_ns"].as_u64().unwrap());
+}
+
+#[test]
+fn outputs_are_set_anew_before_each_of_several_runs() {
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=one", "--repeat", "5"];
+    let ran = world().run(&saxpy(&arguments));
+    ran.assert_succeeds();
+    assert!(ran.stdout.contains("= 1, 3.5, 6, 8.5\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("5 runs: min "), "{}", ran.stdout);
+}
+
+#[test]
+fn buffers_come_from_files_and_go_to_files() {
+    let world = world();
+    std::fs::write(world.path("x.bin"), words(&[1.0, 2.0, 3.0, 4.0])).unwrap();
+    let files = ["-a", "f32[]=@x.bin", "-a", "out:f32[4]", "--save", "3=y.bin", "-s", "2=x2.bin"];
+    world.run(&saxpy(&files)).assert_succeeds();
+    assert_eq!(std::fs::read(world.path("y.bin")).unwrap(), words(&[2.5, 5.0, 7.5, 10.0]));
+    assert_eq!(std::fs::read(world.path("x2.bin")).unwrap(), words(&[1.0, 2.0, 3.0, 4.0]));
+}
+
+#[test]
+fn null_pointers_and_small_scalars_arrive() {
+    let arguments = ["-k", "is_null", "-a", "ptr=null", "-a", "out:u8[1]", "-a", "u8=0x10"];
+    let ran = world().run(&arguments);
+    ran.assert_succeeds();
+    assert!(ran.stdout.contains("argument 1: u8[1] = 17\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn kernels_and_globals_are_listed() {
+    let world = world();
+    let listed = world.run(&["--list"]);
+    listed.assert_succeeds();
+    let rows = |kind: &str, name: &str| {
+        let mut lines = listed.stdout.lines().map(|line| line.split_whitespace());
+        lines.any(|mut line| line.next() == Some(kind) && line.next() == Some(name))
+    };
+    assert!(rows("kernel", "saxpy") && rows("kernel", "is_null"), "{}", listed.stdout);
+    assert!(rows("global", "factor"), "{}", listed.stdout);
+    let json = world.run(&["--list", "--json"]).json();
+    let all = json.as_array().unwrap();
+    let factor = json!({"kind": "global", "name": "factor", "bytes": 8});
+    assert!(all.contains(&factor), "{json}");
+}
+
+#[test]
+fn arguments_that_cannot_be_read_are_bad_usage() {
+    let world = world();
+    let cases: [(&[&str], &[&str]); 9] = [
+        (&[], &["--kernel"]),
+        (&["-k", "saxpy", "-a", "7"], &["invalid value '7'", "expected TYPE=VALUE"]),
+        (&["-k", "saxpy", "-a", "u8=256"], &["256 is out of the range of u8"]),
+        (&["-k", "saxpy", "-a", "f32[4]"], &["f32[4]=CONTENTS"]),
+        (&["-k", "saxpy", "-g", "0"], &["expected X, X,Y or X,Y,Z"]),
+        (&["-k", "saxpy", "-n", "0"], &["invalid value '0'"]),
+        (&["-k", "saxpy", "--save", "x"], &["expected INDEX=FILE"]),
+        (&["-k", "saxpy", "-s", "0=x", "-a", "u8=1"], &["argument 0 is no buffer", "from 0"]),
+        (&["-k", "saxpy", "--list"], &["cannot be used with"]),
+    ];
+    for (arguments, texts) in cases {
+        world.run(arguments).assert_fails(2, &[texts, &["error: "]].concat());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_images_kernels_and_files_is_told_with_a_hint() {
+    let world = world();
+    world.run(&["-k", "saxp"]).assert_fails(1, &["error: ", "'saxp'", "saxpy", "hint: ", "--list"]);
+    world.run(&["-k", "factor"]).assert_fails(1, &["error: ", "factor", "hint: "]);
+    let file = ["-k", "saxpy", "-a", "f32[4]=@nosuch.bin"];
+    world.run(&file).assert_fails(1, &["argument 0: reading 'nosuch.bin'"]);
+    std::fs::write(world.path("short.bin"), [0; 15]).unwrap();
+    let short = ["-k", "saxpy", "-a", "f32[4]=@short.bin"];
+    world.run(&short).assert_fails(1, &["'short.bin' has 15 bytes; f32[4] needs 16"]);
+    world.run(&["-k", "k", "-d", "host:9"]).assert_fails(3, &["'host:9'", "hint: ", "devices"]);
+    world.run(&["-k", "k", "-d", "host"]).assert_fails(2, &["error: ", "\"backend:list\""]);
+    image_fails(&world.path("nosuch.so"), &["cannot read the image"]);
+    std::fs::write(world.path("text.so"), "text").unwrap();
+    image_fails(&world.path("text.so"), &["does not take this image", "hint: "]);
+}
+
+fn image_fails(image: &Path, texts: &[&str]) {
+    let mut run = command();
+    run.args(["run", "--backend", "host", "--list"]).arg(image);
+    outcome(&mut run).assert_fails(1, &[texts, &["error: "]].concat());
+}

@@ -1,0 +1,106 @@
+//! Runs the `longshore` command as its users do.
+
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// The command, as the tests were built with it.
+pub(crate) const EXECUTABLE: &str = env!("CARGO_BIN_EXE_longshore");
+
+/// What became of a run of the command.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    /// What it printed as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in: {}", self.stdout))
+    }
+
+    /// Fails unless the exit code is this and standard error holds all of these texts.
+    pub(crate) fn assert_fails(&self, code: i32, texts: &[&str]) {
+        for text in texts {
+            assert!(self.stderr.contains(text), "no '{text}' in: {}", self.stderr);
+        }
+        assert_eq!(self.code, code, "{}", self.stderr);
+    }
+
+    /// Fails unless it succeeded without a word on standard error.
+    pub(crate) fn assert_succeeds(&self) {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
+    }
+}
+
+/// The command beside the host's plugin, seeing no variable of ours.
+pub(crate) fn command() -> Command {
+    ensure_host_plugin();
+    clean(Path::new(EXECUTABLE))
+}
+
+/// Runs the command with these arguments.
+pub(crate) fn longshore(arguments: &[&str]) -> Outcome {
+    outcome(command().args(arguments))
+}
+
+/// Runs a command to its end.
+pub(crate) fn outcome(command: &mut Command) -> Outcome {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    Outcome {
+        code: status.code().unwrap_or_else(|| panic!("{command:?} ended: {status}")),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+/// The command alone in a folder of its own, where no plugin is beside it.
+pub(crate) fn alone() -> (TempDir, Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let executable = folder.path().join("longshore");
+    std::fs::copy(EXECUTABLE, &executable).unwrap();
+    let command = clean(&executable);
+    (folder, command)
+}
+
+/// Builds a plugin in C that does `connect` when it is connected.
+pub(crate) fn toy_plugin(folder: &Path, backend: &str, connect: &str) -> PathBuf {
+    let path = folder.join(format!("liblongshore_plugin_{backend}.so"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/discovery/toy.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o"]).arg(&path).arg(source);
+    compiler.args([format!("-DBACKEND=\"{backend}\""), format!("-DCONNECT={connect}")]);
+    assert!(compiler.status().unwrap().success());
+    path
+}
+
+fn clean(executable: &Path) -> Command {
+    let mut command = Command::new(executable);
+    let ours = |name: &str| name.starts_with("LONGSHORE_") || name == "RUST_LOG";
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_str().is_some_and(ours)) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A build of the whole workspace leaves the plugin beside the command; a build of this package
+/// alone does not.
+fn ensure_host_plugin() {
+    let folder = Path::new(EXECUTABLE).parent().unwrap();
+    if folder.join("liblongshore_plugin_host.so").exists() {
+        return;
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--package", "longshore-plugin-host", "--target-dir"]);
+    cargo.arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success());
+}

@@ -1,0 +1,127 @@
+//! Runs the conformance suite on the devices of this machine, for authors of plugins.
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use longshore_tests::{DeviceName, Filter, Fixtures, Outcome, Report, Setup, behaviours};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const NO_DEVICE: u8 = 3;
+const FAILED: u8 = 4;
+
+/// Checks that devices behave as Longshore's plugin interface promises.
+///
+/// Exit status: 0 if no behaviour failed, 3 if there is no device to check, 4 if one failed.
+#[derive(Parser)]
+#[command(name = "longshore-check", version)]
+struct Options {
+    /// Which devices, such as "cuda:0" or "vulkan:*llvmpipe*"; by default all
+    #[arg(long, value_name = "SELECTION")]
+    device: Option<String>,
+    /// A plugin that is searched before all others; without --device, only the devices of such
+    /// plugins are checked
+    #[arg(long, value_name = "FILE")]
+    plugin: Vec<PathBuf>,
+    /// Images for your device, each named for what it is: basic.*, clash.*, life.*, failing.*
+    #[arg(long, value_name = "FOLDER")]
+    fixtures: Option<PathBuf>,
+    /// List the behaviours and do nothing
+    #[arg(long)]
+    list: bool,
+    /// Only behaviours in whose "group: name" one of these texts occurs
+    filter: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::new().filter("LONGSHORE_LOG")).init();
+    let options = Options::parse();
+    let filter = Filter::any_of(options.filter.iter().cloned());
+    if options.list {
+        list(&filter);
+        return ExitCode::SUCCESS;
+    }
+    match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
+        Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter),
+        Ok(_) => no_device("there is none; `longshore plugins` tells why"),
+        Err(error) => no_device(&error.to_string()),
+    }
+}
+
+fn list(filter: &Filter) {
+    for behaviour in behaviours().filter(|behaviour| filter.admits(behaviour)) {
+        println!("{behaviour} [{}]", behaviour.requirements.join(" "));
+    }
+}
+
+fn setup(options: &Options) -> longshore::Result<Setup> {
+    let mut setup = Setup::new();
+    if let Some(folder) = &options.fixtures {
+        setup = setup.fixtures(Fixtures::built_in().with_folder(folder)?);
+    }
+    for plugin in &options.plugin {
+        setup = setup.plugin(plugin);
+    }
+    let backends: Vec<_> = options.plugin.iter().filter_map(|path| backend_of(path)).collect();
+    Ok(match &options.device {
+        Some(selection) => setup.select(selection),
+        None if backends.is_empty() => setup,
+        None => setup.backends(backends.join(",")),
+    })
+}
+
+fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter) -> ExitCode {
+    let failed: usize = devices.iter().map(|device| check_device(setup, device, filter)).sum();
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Answers how many behaviours failed.
+fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter) -> usize {
+    let count = behaviours().filter(|behaviour| filter.admits(behaviour)).count();
+    // Draws nothing where standard error is no terminal.
+    let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {wide_msg}");
+    let bar = ProgressBar::new(count as u64)
+        .with_style(style.expect("the template is well-formed"))
+        .with_prefix(device.name.clone());
+    let report = setup.run_all(device, filter, |behaviour, _| {
+        bar.set_message(behaviour.name);
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    print(device, &report);
+    report.failed()
+}
+
+fn print(device: &DeviceName, report: &Report) {
+    println!("{}", device.name);
+    let mut group = "";
+    for (behaviour, outcome) in &report.outcomes {
+        if behaviour.group != group {
+            group = behaviour.group;
+            println!("  {group}");
+        }
+        match outcome {
+            Outcome::Passed => println!("    ✓ {}", behaviour.name),
+            Outcome::Skipped(why) => println!("    - {} (skipped: {why})", behaviour.name),
+            Outcome::Failed(what) => {
+                let requirements = behaviour.requirements.join(", ");
+                println!("    ✗ {} [{requirements}]\n        {what}", behaviour.name);
+            }
+        }
+    }
+    println!(
+        "  {} passed, {} failed, {} skipped\n",
+        report.passed(),
+        report.failed(),
+        report.skipped()
+    );
+}
+
+fn no_device(why: &str) -> ExitCode {
+    eprintln!("no device to check: {why}");
+    ExitCode::from(NO_DEVICE)
+}
+
+/// The backend in a plugin's file name.
+fn backend_of(plugin: &Path) -> Option<&str> {
+    plugin.file_name()?.to_str()?.strip_prefix("liblongshore_plugin_")?.strip_suffix(".so")
+}

@@ -1,0 +1,178 @@
+//! Copies and fills.
+
+use super::context::{Context, Gate, bytes, refused};
+use super::{Check, behaviour_list, ensure};
+use longshore::{Device, ErrorCode, MemoryKind, Queue, Result};
+
+behaviour_list! { "copies":
+    "copies of any size keep every byte, in all directions" ["P-50"] copies_keep_every_byte;
+    "copies need no alignment" ["P-50"] copies_need_no_alignment;
+    "copies go between two devices of a platform" ["P-50"] copies_go_between_devices;
+    "copies beyond an allocation are refused" ["H-5"] copies_beyond_are_refused;
+    "copies on one queue happen in order" ["P-45", "P-50"] copies_are_in_order;
+    "fills repeat patterns of any length" ["P-45"] fills_repeat_patterns;
+    "fills stay within their range" ["P-45"] fills_stay_within;
+    "the pattern of a fill is captured at the call" ["P-46"] patterns_are_captured;
+    "fills that do not fit are refused" ["H-5"] fills_that_do_not_fit_are_refused;
+}
+
+const SIZES: [usize; 7] = [0, 1, 63, 64, 65, 4096, (1 << 20) + 3];
+
+fn copies_keep_every_byte(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    for (seed, size) in SIZES.into_iter().enumerate() {
+        let content = bytes(size, seed as u8);
+        let copied = round_trip(&queue, cx.device(), cx.device(), &content)?;
+        ensure!(copied == content, "{size} bytes came back changed");
+    }
+    Ok(())
+}
+
+fn copies_go_between_devices(cx: &Context) -> Check {
+    let other = cx.other()?;
+    let (ours, theirs) = (cx.queue()?, other.queue()?);
+    for (seed, size) in SIZES.into_iter().enumerate() {
+        let content = bytes(size, seed as u8);
+        for queue in [&ours, &theirs] {
+            let there = round_trip(queue, cx.device(), other, &content)?;
+            ensure!(there == content, "{size} bytes to the other device came back changed");
+            let back = round_trip(queue, other, cx.device(), &content)?;
+            ensure!(back == content, "{size} bytes from the other device came back changed");
+        }
+    }
+    Ok(())
+}
+
+/// Host to `first`, to `second`, to the host.
+fn round_trip(queue: &Queue, first: &Device, second: &Device, content: &[u8]) -> Result<Vec<u8>> {
+    let size = content.len().max(1) as u64;
+    let from = first.allocate(MemoryKind::Device, size, 1)?;
+    let to = second.allocate(MemoryKind::Device, size, 1)?;
+    let mut back = vec![0; content.len()];
+    let size = content.len() as u64;
+    // SAFETY: all four live until the queue was synchronized.
+    unsafe {
+        queue.copy_from_host(from.pointer(), content.as_ptr().cast(), size)?;
+        queue.copy(to.pointer(), from.pointer(), size)?;
+        queue.copy_to_host(back.as_mut_ptr().cast(), to.pointer(), size)?;
+    }
+    queue.synchronize()?;
+    Ok(back)
+}
+
+fn copies_need_no_alignment(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let content = bytes(1024, 5);
+    let (a, b) = (cx.device().buffer::<u8>(1024)?, cx.device().buffer::<u8>(1024)?);
+    for (to, from, size) in [(1, 0, 64), (0, 3, 64), (5, 7, 65), (13, 1, 999), (3, 2, 1)] {
+        a.write(&queue, &content)?;
+        b.write(&queue, &[0; 1024])?;
+        // SAFETY: both buffers live until `to_vec` has waited.
+        unsafe { queue.copy(b.pointer().offset(to), a.pointer().offset(from), size)? };
+        let found = b.to_vec(&queue)?;
+        let (to, from, size) = (to as usize, from as usize, size as usize);
+        let mut expected = vec![0; 1024];
+        expected[to..to + size].copy_from_slice(&content[from..from + size]);
+        ensure!(found == expected, "{size} bytes from offset {from} to {to} are wrong");
+    }
+    Ok(())
+}
+
+fn copies_beyond_are_refused(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let small = cx.device().buffer_of(&queue, &[1u8; 100])?;
+    let large = cx.device().buffer::<u8>(1000)?;
+    let mut host = [0u8; 1000];
+    let wrong = ErrorCode::InvalidSize;
+    // SAFETY: all refused, and the host memory is large enough if one were not.
+    unsafe {
+        let end = small.pointer().offset(99);
+        refused(queue.copy_from_host(end, host.as_ptr().cast(), 2), wrong, "a write beyond")?;
+        refused(queue.copy_to_host(host.as_mut_ptr().cast(), end, 2), wrong, "a read beyond")?;
+        refused(queue.copy(large.pointer(), small.pointer(), 101), wrong, "a copy from beyond")?;
+        refused(queue.copy(small.pointer(), large.pointer(), 101), wrong, "a copy to beyond")?;
+        let unknown = queue.copy(longshore::DevicePointer(0x10), small.pointer(), 1);
+        refused(unknown, ErrorCode::InvalidArgument, "a copy to an unknown address")?;
+    }
+    ensure!(small.to_vec(&queue)? == [1; 100], "a refused copy changed memory");
+    Ok(())
+}
+
+fn copies_are_in_order(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffers: Vec<_> = (0..20).map(|_| cx.device().buffer::<u8>(5000)).collect::<Result<_>>()?;
+    let content = bytes(5000, 9);
+    // SAFETY: the buffers and the content live until `to_vec` has waited.
+    unsafe {
+        queue.fill(buffers[0].pointer(), &[0xee], 5000)?;
+        queue.copy_from_host(buffers[0].pointer(), content.as_ptr().cast(), 5000)?;
+        for pair in buffers.windows(2) {
+            queue.copy(pair[1].pointer(), pair[0].pointer(), 5000)?;
+        }
+        queue.fill(buffers[0].pointer(), &[0x11], 5000)?;
+    }
+    ensure!(buffers[19].to_vec(&queue)? == content, "the last of 19 copies is wrong");
+    ensure!(buffers[0].to_vec(&queue)? == [0x11; 5000], "the fill at the end is missing");
+    Ok(())
+}
+
+fn fills_repeat_patterns(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    for length in [1usize, 2, 3, 4, 7, 8, 16, 48] {
+        for repeats in [1usize, 2, 100, 3000] {
+            let pattern = bytes(length, 0x5a);
+            let buffer = cx.device().buffer::<u8>(length * repeats)?;
+            // SAFETY: the buffer lives until `to_vec` has waited.
+            unsafe { queue.fill(buffer.pointer(), &pattern, (length * repeats) as u64)? };
+            let found = buffer.to_vec(&queue)?;
+            ensure!(found == pattern.repeat(repeats), "{repeats} times {length} bytes are wrong");
+        }
+    }
+    Ok(())
+}
+
+fn fills_stay_within(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffer = cx.device().buffer_of(&queue, &[0u8; 200])?;
+    for (offset, pattern, size) in
+        [(1, &b"ab"[..], 50), (64, &b"xyz"[..], 3), (101, &b"q"[..], 1), (110, &b"!"[..], 0)]
+    {
+        // SAFETY: the buffer lives until `to_vec` has waited.
+        unsafe { queue.fill(buffer.pointer().offset(offset), pattern, size)? };
+    }
+    let mut expected = [0u8; 200];
+    expected[1..51].copy_from_slice(&b"ab".repeat(25));
+    expected[64..67].copy_from_slice(b"xyz");
+    expected[101] = b'q';
+    ensure!(buffer.to_vec(&queue)? == expected, "bytes outside the ranges were changed");
+    Ok(())
+}
+
+fn patterns_are_captured(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffer = cx.device().buffer_of(&queue, &[0u8; 96])?;
+    let mut pattern = bytes(48, 1);
+    let expected = pattern.repeat(2);
+    let gate = Gate::in_front_of(&queue)?;
+    // SAFETY: the buffer lives until `to_vec` has waited.
+    unsafe { queue.fill(buffer.pointer(), &pattern, 96)? };
+    pattern.fill(0xff);
+    drop(pattern);
+    gate.open();
+    ensure!(buffer.to_vec(&queue)? == expected, "the fill saw a later change of the pattern");
+    Ok(())
+}
+
+fn fills_that_do_not_fit_are_refused(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffer = cx.device().buffer_of(&queue, &[7u8; 100])?;
+    let wrong = ErrorCode::InvalidSize;
+    // SAFETY: all refused.
+    unsafe {
+        refused(queue.fill(buffer.pointer(), &[], 100), wrong, "an empty pattern")?;
+        refused(queue.fill(buffer.pointer(), &[1, 2, 3], 100), wrong, "a fraction of a pattern")?;
+        refused(queue.fill(buffer.pointer(), &[1, 2], 102), wrong, "a fill beyond the end")?;
+    }
+    ensure!(buffer.to_vec(&queue)? == [7; 100], "a refused fill changed memory");
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Queries.
+
+use super::context::{Context, if_supported};
+use super::{Check, behaviour_list, ensure, ensure_eq};
+use longshore::{DeviceInfo, ErrorCode, InfoValue, PlatformInfo};
+use longshore_plugin_api::{InfoType, Result};
+
+behaviour_list! { "info":
+    "every device query has an answer of its type, or none"
+        ["P-20"] every_query_is_answered_in_its_type;
+    "a device says what it is" ["P-20"] a_device_says_what_it_is;
+    "answers are the same before and after opening" ["P-19"] answers_do_not_change_by_opening;
+    "each device has a unique id of its own" ["P-21"] unique_ids_are_unique;
+    "numbers are plausible" ["P-20"] numbers_are_plausible;
+    "a platform says what it is" ["P-20"] a_platform_says_what_it_is;
+    "a device can be asked for its peers" ["P-56"] peers_can_be_asked_for;
+}
+
+fn every_query_is_answered_in_its_type(cx: &Context) -> Check {
+    for query in DeviceInfo::ALL {
+        if let Some(value) = answered(cx.device().info(*query))? {
+            let expected = query.value_type();
+            ensure!(has_type(&value, expected), "{query:?}: {value:?} is no {expected:?}");
+        }
+    }
+    Ok(())
+}
+
+fn a_device_says_what_it_is(cx: &Context) -> Check {
+    for query in [DeviceInfo::Name, DeviceInfo::Vendor, DeviceInfo::DriverVersion] {
+        let value = cx.device().info(query)?;
+        let text = value.as_text().unwrap_or_default();
+        ensure!(!text.is_empty(), "{query:?} is empty");
+        ensure!(!text.contains('\0'), "{query:?} holds a NUL: {text:?}");
+    }
+    let kind = cx.device().info(DeviceInfo::Type)?.as_u64();
+    ensure!(matches!(kind, Some(2..=4 | 0x1000)), "Type is {kind:?}, which is no DeviceType");
+    Ok(())
+}
+
+fn answers_do_not_change_by_opening(cx: &Context) -> Check {
+    let entry = cx.entry()?;
+    for query in DeviceInfo::ALL.iter().filter(|query| **query != DeviceInfo::FreeMemory) {
+        let (before, after) = (entry.info(*query), cx.device().info(*query));
+        ensure_eq!(after.ok(), before.ok(), "{query:?}");
+    }
+    Ok(())
+}
+
+fn unique_ids_are_unique(cx: &Context) -> Check {
+    let mut seen = Vec::new();
+    for entry in cx.host().devices() {
+        if let Some(uid) = answered(entry.info(DeviceInfo::Uid))? {
+            ensure!(!seen.contains(&uid), "{} has the id {uid:?} of another", entry.name());
+            seen.push(uid);
+        }
+    }
+    Ok(())
+}
+
+fn numbers_are_plausible(cx: &Context) -> Check {
+    let number = |query| -> Result<Option<u64>> {
+        Ok(answered(cx.device().info(query))?.and_then(|value| value.as_u64()))
+    };
+    for query in [
+        DeviceInfo::MaxWorkGroupSize,
+        DeviceInfo::MaxWorkSize,
+        DeviceInfo::NumComputeUnits,
+        DeviceInfo::GlobalMemSize,
+        DeviceInfo::MaxMemAllocSize,
+    ] {
+        ensure!(number(query)? != Some(0), "{query:?} is 0");
+    }
+    let bits = number(DeviceInfo::AddressBits)?;
+    ensure!(matches!(bits, None | Some(32..=64)), "AddressBits is {bits:?}");
+    let (free, total) = (number(DeviceInfo::FreeMemory)?, number(DeviceInfo::GlobalMemSize)?);
+    if let (Some(free), Some(total)) = (free, total) {
+        ensure!(free <= total, "{free} bytes are free of {total}");
+    }
+    let per_dimension = answered(cx.device().info(DeviceInfo::MaxWorkGroupSizePerDimension))?;
+    if let Some(InfoValue::Dimensions(most)) = per_dimension {
+        ensure!(!most.contains(&0), "MaxWorkGroupSizePerDimension is {most:?}");
+    }
+    Ok(())
+}
+
+fn a_platform_says_what_it_is(cx: &Context) -> Check {
+    for entry in cx.host().devices() {
+        for query in PlatformInfo::ALL {
+            let text = entry.platform_info(query)?;
+            ensure!(!text.is_empty(), "{query:?} of {}'s platform is empty", entry.name());
+        }
+    }
+    Ok(())
+}
+
+fn peers_can_be_asked_for(cx: &Context) -> Check {
+    let other = cx.other()?;
+    if if_supported(cx.device().can_access(other))? == Some(true) {
+        cx.device().enable_access(other)?;
+        cx.device().enable_access(other)?;
+    }
+    Ok(())
+}
+
+/// Having no answer is none of the failures.
+fn answered(result: Result<InfoValue>) -> Result<Option<InfoValue>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == ErrorCode::Unimplemented => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn has_type(value: &InfoValue, expected: InfoType) -> bool {
+    matches!(
+        (value, expected),
+        (InfoValue::Text(_), InfoType::Text)
+            | (InfoValue::Bool(_), InfoType::Bool)
+            | (InfoValue::U32(_), InfoType::U32)
+            | (InfoValue::U64(_), InfoType::U64)
+            | (InfoValue::Dimensions(_), InfoType::Dimensions)
+            | (InfoValue::Uuid(_), InfoType::Uuid)
+    )
+}

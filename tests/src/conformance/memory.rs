@@ -1,0 +1,274 @@
+//! Allocation: kinds, sizes, alignment, what an address belongs to, freeing, pinning.
+
+use super::context::{Context, bytes, if_supported, or_skip, refused};
+use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
+use longshore::{
+    Allocation, AllocationOwner, DevicePointer, ErrorCode, MemoryKind, PrefetchTarget, Queue,
+};
+use std::ffi::c_void;
+use std::ops::Range;
+
+behaviour_list! { "memory":
+    "allocations of any size are apart and hold what is written"
+        ["P-32", "P-33"] sizes_are_kept_apart;
+    "addresses have the alignment that is asked for" ["P-32"] alignment_is_kept;
+    "sizes of zero and beyond the device are refused" ["P-36"] impossible_sizes_are_refused;
+    "alignments that are no power of two are refused" ["H-5"] odd_alignments_are_refused;
+    "alignments that no memory can hold are refused" ["P-36"] huge_alignments_are_refused;
+    "the host reaches host memory by its address" ["P-34"] host_memory_is_the_hosts;
+    "the host reads managed memory right after synchronizing" ["P-34"] managed_memory_is_readable;
+    "an address is known by its allocation" ["P-33"] an_address_is_known;
+    "only the first address of a live allocation can be freed" ["P-35"] freeing_is_checked;
+    "freed memory can be allocated again, many times" ["P-35"] memory_comes_back;
+    "pinned memory can be unpinned once" ["P-55"] pinning_is_undone_once;
+    "pinned memory is copied like any other" ["P-55"] pinned_memory_is_copied;
+    "prefetching is a hint" ["P-57"] prefetching_is_a_hint;
+}
+
+const SIZES: [u64; 9] = [1, 3, 7, 8, 255, 257, 4097, 65_537, (1 << 20) + 3];
+
+fn sizes_are_kept_apart(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let mut live: Vec<(Allocation, Vec<u8>)> = Vec::new();
+    for (seed, size) in SIZES.into_iter().cycle().take(3 * SIZES.len()).enumerate() {
+        let allocation = cx.device().allocate(MemoryKind::Device, size, 1)?;
+        ensure_eq!(allocation.bytes(), size, "size");
+        let content = bytes(size as usize, seed as u8);
+        write(&queue, &allocation, &content)?;
+        live.push((allocation, content));
+    }
+    let mut ranges: Vec<_> = live.iter().map(|(allocation, _)| range(allocation)).collect();
+    ranges.sort_by_key(|range| range.start);
+    for pair in ranges.windows(2) {
+        ensure!(pair[0].end <= pair[1].start, "{:#x?} and {:#x?} overlap", pair[0], pair[1]);
+    }
+    for (allocation, content) in &live {
+        ensure!(read(&queue, allocation)? == *content, "{} bytes were changed", content.len());
+    }
+    Ok(())
+}
+
+fn alignment_is_kept(cx: &Context) -> Check {
+    for kind in [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed] {
+        for alignment in [1, 2, 16, 64, 256, 512, 4096, 65_536] {
+            for size in [1, 100] {
+                let Some(made) = if_supported(cx.device().allocate(kind, size, alignment))? else {
+                    ensure!(
+                        kind != MemoryKind::Device || alignment > 256,
+                        "device memory aligned to {alignment} is unsupported"
+                    );
+                    continue;
+                };
+                let address = made.pointer().address();
+                ensure!(address % alignment == 0, "{address:#x} is not aligned to {alignment}");
+                ensure_eq!(made.kind(), kind, "kind");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn impossible_sizes_are_refused(cx: &Context) -> Check {
+    for kind in [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed] {
+        let empty = cx.device().allocate(kind, 0, 1);
+        refused(empty, ErrorCode::InvalidSize, "an allocation of 0 bytes")?;
+        if if_supported(cx.device().allocate(kind, 1, 1))?.is_none() {
+            continue;
+        }
+        for size in [u64::MAX, u64::MAX - 255, 1 << 63, i64::MAX as u64, 1 << 60] {
+            let huge = cx.device().allocate(kind, size, 1);
+            refused(huge, ErrorCode::OutOfResources, &format!("{size} bytes of {kind:?} memory"))?;
+        }
+    }
+    let overflowing = cx.device().buffer::<u64>(usize::MAX);
+    refused(overflowing, ErrorCode::InvalidSize, "a buffer whose size overflows")?;
+    // The device works on.
+    cx.device().allocate(MemoryKind::Device, 4096, 16)?;
+    Ok(())
+}
+
+fn odd_alignments_are_refused(cx: &Context) -> Check {
+    for alignment in [0, 3, 24, 4095, u64::MAX] {
+        let made = cx.device().allocate(MemoryKind::Device, 64, alignment);
+        refused(made, ErrorCode::InvalidArgument, &format!("alignment {alignment}"))?;
+    }
+    Ok(())
+}
+
+fn huge_alignments_are_refused(cx: &Context) -> Check {
+    for alignment in [1 << 62, 1 << 63] {
+        for bytes in [1, 1 << 20] {
+            match cx.device().allocate(MemoryKind::Device, bytes, alignment) {
+                Ok(_) => return Err(Stop::Failed(format!("alignment {alignment} was granted"))),
+                Err(error) => ensure!(
+                    matches!(error.code(), ErrorCode::OutOfResources | ErrorCode::Unsupported),
+                    "alignment {alignment}: expected OutOfResources or Unsupported, got {error:?}"
+                ),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn host_memory_is_the_hosts(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let shared = or_skip(cx.device().allocate(MemoryKind::Host, 4096, 64))?;
+    let content = bytes(4096, 1);
+    // SAFETY: host memory of 4096 bytes that no queue uses now.
+    unsafe { host_slice(&shared) }.copy_from_slice(&content);
+    ensure!(read(&queue, &shared)? == content, "a copy does not see what the host wrote");
+    let content = bytes(4096, 2);
+    write(&queue, &shared, &content)?;
+    // SAFETY: as above; the write has ended.
+    let seen = unsafe { host_slice(&shared) };
+    ensure!(seen == &content[..], "the host does not see what a copy wrote");
+    Ok(())
+}
+
+fn managed_memory_is_readable(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let managed = or_skip(cx.device().allocate(MemoryKind::Managed, 4096, 64))?;
+    // SAFETY: the allocation outlives the fill.
+    unsafe { queue.fill(managed.pointer(), &[1, 2, 3, 4], 4096)? };
+    queue.synchronize()?;
+    // SAFETY: managed memory of 4096 bytes; the queue is idle.
+    let seen = unsafe { host_slice(&managed) };
+    ensure!(seen.chunks(4).all(|word| word == [1, 2, 3, 4]), "the fill is not there");
+    seen.fill(9);
+    ensure!(read(&queue, &managed)? == [9; 4096], "a copy does not see what the host wrote");
+    Ok(())
+}
+
+fn an_address_is_known(cx: &Context) -> Check {
+    let made = cx.device().allocate(MemoryKind::Device, 1000, 1)?;
+    let find = |offset| cx.host().allocation_at(made.pointer().offset(offset));
+    for offset in [0, 1, 500, 999] {
+        let info = find(offset)?;
+        ensure_eq!(info.base, made.pointer().address(), "base at offset {offset}");
+        ensure_eq!(info.bytes, 1000, "size at offset {offset}");
+        ensure_eq!(info.device, cx.device().id(), "device at offset {offset}");
+        let AllocationOwner::Allocation { kind, location } = info.owner else {
+            return Err(Stop::Failed("it is said to be a global".to_owned()));
+        };
+        ensure_eq!(kind, MemoryKind::Device, "kind");
+        ensure_eq!(location.file(), file!(), "where it was allocated");
+    }
+    refused(find(1000), ErrorCode::NotFound, "the address behind the end")?;
+    let pointer = made.pointer();
+    drop(made);
+    refused(cx.host().allocation_at(pointer), ErrorCode::NotFound, "a freed address")
+}
+
+fn freeing_is_checked(cx: &Context) -> Check {
+    // SAFETY: addresses that are not live, or given up by `into_raw` and unused.
+    let free = |pointer| unsafe { cx.host().free(pointer) };
+    let wrong = ErrorCode::InvalidArgument;
+    let pointer = cx.device().allocate(MemoryKind::Device, 512, 1)?.into_raw();
+    refused(free(DevicePointer(0)), wrong, "freeing null")?;
+    refused(free(DevicePointer(0x10)), wrong, "freeing an unknown address")?;
+    refused(free(pointer.offset(8)), wrong, "freeing an address inside an allocation")?;
+    free(pointer)?;
+    refused(free(pointer), wrong, "freeing twice")?;
+    let queue = cx.queue()?;
+    // SAFETY: refused, as the address is not live.
+    let filled = unsafe { queue.fill(pointer, &[1], 512) };
+    refused(filled, wrong, "filling freed memory")
+}
+
+fn memory_comes_back(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    for round in 0..100u64 {
+        let made = cx.device().allocate(MemoryKind::Device, 1 + round * 997, 1)?;
+        write(&queue, &made, &bytes(made.bytes() as usize, round as u8))?;
+    }
+    cx.device().trim()?;
+    ensure_eq!(cx.device().cached_bytes(), 0, "cached bytes after trimming");
+    let large = 16 << 20;
+    for _ in 0..64 {
+        cx.device().allocate(MemoryKind::Device, large, 1)?;
+        cx.device().trim()?;
+    }
+    Ok(())
+}
+
+fn pinning_is_undone_once(cx: &Context) -> Check {
+    let mut memory = vec![0u8; 16_384];
+    let start: *mut c_void = memory.as_mut_ptr().cast();
+    // SAFETY: `memory` is unpinned before it is freed.
+    or_skip(unsafe { cx.device().pin(start, 16_384) })?;
+    // SAFETY: as above.
+    let again = unsafe { cx.device().pin(start, 16_384) };
+    refused(again, ErrorCode::InvalidArgument, "pinning what is pinned")?;
+    cx.device().unpin(start)?;
+    refused(cx.device().unpin(start), ErrorCode::InvalidArgument, "unpinning twice")?;
+    // SAFETY: nothing is pinned by a size of 0.
+    let empty = unsafe { cx.device().pin(start, 0) };
+    refused(empty, ErrorCode::InvalidSize, "pinning 0 bytes")?;
+    // SAFETY: as above.
+    unsafe { cx.device().pin(start, 16_384)? };
+    cx.device().unpin(start)?;
+    Ok(())
+}
+
+fn pinned_memory_is_copied(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let mut memory = bytes(8192, 7);
+    let expected = memory.clone();
+    let start: *mut c_void = memory.as_mut_ptr().cast();
+    // SAFETY: `memory` is unpinned before it is freed.
+    or_skip(unsafe { cx.device().pin(start, 8192) })?;
+    let made = cx.device().allocate(MemoryKind::Device, 8192, 1)?;
+    // SAFETY: both live until the queue was synchronized.
+    unsafe { queue.copy_from_host(made.pointer(), start, 8192)? };
+    queue.synchronize()?;
+    cx.device().unpin(start)?;
+    ensure!(read(&queue, &made)? == expected, "the copy from pinned memory is wrong");
+    Ok(())
+}
+
+fn prefetching_is_a_hint(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    for kind in [MemoryKind::Managed, MemoryKind::Device] {
+        let Some(made) = if_supported(cx.device().allocate(kind, 8192, 1))? else {
+            continue;
+        };
+        let content = bytes(8192, 3);
+        write(&queue, &made, &content)?;
+        for target in [PrefetchTarget::Device, PrefetchTarget::Host] {
+            or_skip(queue.prefetch(made.pointer(), 8192, target))?;
+        }
+        ensure!(read(&queue, &made)? == content, "prefetching changed the content");
+        let beyond = queue.prefetch(made.pointer(), 8193, PrefetchTarget::Device);
+        refused(beyond, ErrorCode::InvalidSize, "prefetching beyond the end")?;
+    }
+    Ok(())
+}
+
+fn range(allocation: &Allocation) -> Range<u64> {
+    let start = allocation.pointer().address();
+    start..start + allocation.bytes()
+}
+
+/// # Safety
+/// It is host or managed memory that nothing else uses while the slice lives.
+#[expect(clippy::mut_from_ref, reason = "an allocation does not borrow what lies in it")]
+unsafe fn host_slice(allocation: &Allocation) -> &mut [u8] {
+    let start = allocation.pointer().address() as *mut u8;
+    // SAFETY: the address of live memory of this size, which the host reaches.
+    unsafe { std::slice::from_raw_parts_mut(start, allocation.bytes() as usize) }
+}
+
+fn write(queue: &Queue, to: &Allocation, content: &[u8]) -> longshore::Result<()> {
+    let from: *const c_void = content.as_ptr().cast();
+    // SAFETY: both live until the queue was synchronized.
+    unsafe { queue.copy_from_host(to.pointer(), from, content.len() as u64)? };
+    queue.synchronize()
+}
+
+fn read(queue: &Queue, from: &Allocation) -> longshore::Result<Vec<u8>> {
+    let mut content = vec![0; from.bytes() as usize];
+    // SAFETY: as above.
+    unsafe { queue.copy_to_host(content.as_mut_ptr().cast(), from.pointer(), from.bytes())? };
+    queue.synchronize()?;
+    Ok(content)
+}

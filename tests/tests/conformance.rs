@@ -1,0 +1,124 @@
+//! The suite for every device of this machine, one trial for each device and behaviour: those of
+//! the plugins that lie in the target folder, and of the sample plugin in C where there is a C
+//! compiler.
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use longshore::Environment;
+use longshore_tests::{Behaviour, DeviceName, Outcome, Setup, behaviours};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let plugins = built_plugins().into_iter().chain(sample_plugin());
+    let trials = plugins.flat_map(|plugin| trials_of(&plugin)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A trial for each device of the plugin and each behaviour.
+fn trials_of(plugin: &Path) -> Vec<Trial> {
+    let backend = backend_of(plugin).expect("a plugin's file name");
+    // Two devices, so that there are no gaps where a platform's devices meet.
+    let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
+    let environment = Environment::of_process().with(several, "2");
+    let setup = Setup::new().environment(environment).plugin(plugin).backends(backend);
+    let devices = match setup.devices() {
+        Ok(devices) => devices,
+        Err(error) => return vec![broken(plugin, &error)],
+    };
+    let setup = Arc::new(setup);
+    let trial = |(device, behaviour): (DeviceName, &'static Behaviour)| {
+        let name = format!("{}:{}: {behaviour}", device.backend, device.index);
+        let setup = Arc::clone(&setup);
+        Trial::ignorable_test(name, move || run(&setup, &device, behaviour))
+    };
+    let pairs = |device: DeviceName| behaviours().map(move |b| (device.clone(), b));
+    devices.into_iter().flat_map(pairs).map(trial).collect()
+}
+
+fn run(
+    setup: &Setup,
+    device: &DeviceName,
+    behaviour: &'static Behaviour,
+) -> Result<Completion, Failed> {
+    match setup.run(device, behaviour) {
+        Outcome::Passed => Ok(Completion::Completed),
+        Outcome::Skipped(why) => Ok(Completion::ignored_with(why)),
+        Outcome::Failed(what) => Err(what.into()),
+    }
+}
+
+fn broken(plugin: &Path, error: &longshore::Error) -> Trial {
+    let (name, text) = (plugin.display().to_string(), format!("{error:?}"));
+    Trial::test(name, move || Err(text.into()))
+}
+
+/// The plugins beside this program's folder; the CPU's is built if it is not there.
+fn built_plugins() -> Vec<PathBuf> {
+    let program = std::env::current_exe().expect("the path of this program");
+    let folder = program.ancestors().nth(2).expect("cargo's target/<profile>/deps").to_owned();
+    if !folder.join("liblongshore_plugin_host.so").exists() {
+        build_host_plugin(&folder);
+    }
+    let files = std::fs::read_dir(&folder).expect("the target folder is readable");
+    let paths = files.filter_map(|file| file.ok().map(|file| file.path()));
+    let mut plugins: Vec<_> = paths.filter(|path| backend_of(path).is_some()).collect();
+    plugins.sort();
+    plugins
+}
+
+fn build_host_plugin(folder: &Path) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--package", "longshore-plugin-host", "--manifest-path"]);
+    cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"));
+    cargo.arg("--target-dir").arg(folder.parent().expect("the target folder"));
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().expect("cargo starts");
+    assert!(status.success(), "building the plugin for the CPU failed: {status}");
+}
+
+/// Compiles the sample plugin, unless that was done since its sources changed; `None` without a C
+/// compiler.
+fn sample_plugin() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("liblongshore_plugin_sample.so");
+    let include = root.join("plugin-api/include");
+    let sources = [files(&root.join("samples/plugin-c")), files(&include)].concat();
+    if is_newer(&plugin, &sources) {
+        return Some(plugin);
+    }
+    // Several of these programs may run at once: each makes its own, and puts it into place whole.
+    let made = plugin.with_extension(std::process::id().to_string());
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]);
+    compiler.arg("-pthread").arg("-I").arg(include).arg("-o").arg(&made);
+    compiler.args(sources.iter().filter(|path| path.extension().is_some_and(|name| name == "c")));
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "compiling the sample plugin failed: {status}"),
+        Err(error) => {
+            eprintln!("the sample plugin is left out: no C compiler: {error}");
+            return None;
+        }
+    }
+    std::fs::rename(made, &plugin).expect("both are in one folder");
+    Some(plugin)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("a folder of the sources");
+    files.filter_map(|file| file.ok().map(|file| file.path())).collect()
+}
+
+fn is_newer(made: &Path, sources: &[PathBuf]) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(made) = modified(made) else { return false };
+    sources.iter().all(|source| modified(source).is_some_and(|source| source < made))
+}
+
+/// The backend in a plugin's file name.
+fn backend_of(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_prefix("liblongshore_plugin_")?.strip_suffix(".so")
+}

@@ -1,0 +1,231 @@
+//! What becomes of plugin files: each kind of file that may lie in a plugin folder gets its own
+//! outcome and reason, and never keeps the others from working.
+
+use longshore::{Candidate, ErrorCode, Host, Outcome, Probe};
+use longshore_tests::world::{Tampering, World, command, copy_into, host_plugin, root};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+/// The candidate for a backend's file.
+fn of<'a>(host: &'a Host, backend: &str) -> &'a Candidate {
+    let found = host.candidates().iter().find(|candidate| candidate.backend == backend);
+    found.unwrap_or_else(|| panic!("no candidate for {backend}: {:?}", host.candidates()))
+}
+
+/// Asserts that a candidate failed as expected, and that the CPU's plugin beside it works.
+fn refused_beside_the_host(
+    world: &World,
+    backend: &str,
+    check: impl Fn(&Outcome) -> bool,
+) -> String {
+    copy_into(world, &host_plugin());
+    let host = world.host().build().expect("one bad plugin does not stop the others");
+    assert_eq!(of(&host, "host").outcome, Outcome::Loaded);
+    let candidate = of(&host, backend);
+    assert!(check(&candidate.outcome), "{candidate}");
+    assert!(host.default_device().is_ok());
+    candidate.outcome.reason()
+}
+
+#[test]
+fn a_file_that_is_no_library_says_so() {
+    let world = World::new();
+    world.add_file("junk", b"not an ELF file at all");
+    refused_beside_the_host(&world, "junk", |outcome| matches!(outcome, Outcome::NotALibrary(..)));
+}
+
+#[test]
+fn a_library_that_is_no_plugin_says_so() {
+    let world = World::new();
+    world.add_other_library("other");
+    refused_beside_the_host(&world, "other", |outcome| matches!(outcome, Outcome::NotAPlugin(..)));
+}
+
+#[test]
+fn a_plugin_of_another_interface_is_refused_with_both_versions() {
+    let world = World::new();
+    world.add_sample("future", &["-DINTERFACE_MAJOR=2"]);
+    let reason = refused_beside_the_host(&world, "future", |outcome| {
+        matches!(outcome, Outcome::WrongInterface { .. })
+    });
+    assert!(reason.contains("2.0") && reason.contains("1.0"), "{reason}");
+}
+
+#[test]
+fn a_plugin_that_panics_in_connect_is_an_error_that_says_so() {
+    let world = World::new();
+    world.add_rust("panics", "panic!(\"on purpose\")", None);
+    let reason =
+        refused_beside_the_host(&world, "panics", |outcome| matches!(outcome, Outcome::Failed(..)));
+    assert!(reason.contains("panics") && reason.contains("connect"), "{reason}");
+    assert!(reason.contains("on purpose"), "{reason}");
+}
+
+#[test]
+fn a_plugin_that_aborts_in_connect_costs_only_the_probe() {
+    let world = World::new();
+    world.add_sample("aborts", &["-DABORT_IN_CONNECT"]);
+    copy_into(&world, &host_plugin());
+    let probe = Probe::with(command());
+    let host = world.host().probe(probe).build().unwrap();
+    assert_eq!(of(&host, "host").outcome, Outcome::Loaded);
+    let candidate = of(&host, "aborts");
+    assert!(matches!(candidate.outcome, Outcome::Crashed(..)), "{candidate}");
+    assert!(candidate.outcome.reason().contains("SIGABRT"), "{candidate}");
+}
+
+#[test]
+fn a_plugin_without_its_driver_is_no_fault() {
+    let world = World::new();
+    world.add_sample("lonely", &["-DNO_DRIVER"]);
+    refused_beside_the_host(&world, "lonely", |outcome| {
+        matches!(outcome, Outcome::NoDriver(..)) && !outcome.is_fault()
+    });
+}
+
+#[test]
+fn the_first_plugin_of_a_backend_wins_and_the_second_is_shadowed() {
+    let (first, second) = (World::new(), World::new());
+    let winner = copy_into(&first, &host_plugin());
+    copy_into(&second, &host_plugin());
+    let host = first.host().plugin(second.path()).build().unwrap();
+    let outcomes: Vec<_> = host.candidates().iter().map(|c| &c.outcome).collect();
+    assert_eq!(outcomes[0], &Outcome::Loaded);
+    assert!(matches!(outcomes[1], Outcome::Shadowed { .. }), "{:?}", outcomes[1]);
+    assert!(outcomes[1].reason().contains(&winner.display().to_string()));
+    assert_eq!(host.devices().len(), 1);
+}
+
+#[test]
+fn a_world_writable_plugin_is_refused_with_the_remedy() {
+    let world = World::new();
+    let plugin = world.add_sample("loose", &[]);
+    std::fs::set_permissions(plugin, PermissionsExt::from_mode(0o777)).unwrap();
+    let reason =
+        refused_beside_the_host(&world, "loose", |outcome| matches!(outcome, Outcome::Refused(..)));
+    assert!(reason.contains("chmod"), "{reason}");
+}
+
+#[test]
+fn a_folder_of_another_user_is_refused() {
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    if chown(world.path(), Some(65_534), None).is_err() {
+        println!("only root can give a folder away; nothing was tried");
+        return;
+    }
+    let host = world.host().build().unwrap();
+    assert!(matches!(of(&host, "host").outcome, Outcome::Refused(..)), "{}", of(&host, "host"));
+    chown(world.path(), Some(0), None).unwrap();
+}
+
+#[test]
+fn a_plugin_that_knows_fewer_tables_works_without_them() {
+    let world = World::new();
+    world.add_sample("fewer", &["-DFEWER_TABLES"]);
+    let device = world.host().build().unwrap().default_device().unwrap();
+    let queue = device.queue().unwrap();
+    let buffer = device.buffer_of(&queue, &[1u32, 2, 3]).unwrap();
+    assert_eq!(buffer.to_vec(&queue).unwrap(), [1, 2, 3]);
+    let error = device.can_access(&device).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported);
+    assert!(error.message().contains("longshore.peer"), "{error}");
+}
+
+#[test]
+fn a_plugin_that_knows_more_tables_works() {
+    let world = World::new();
+    world.add_sample("more", &["-DMORE_TABLES"]);
+    let device = world.host().build().unwrap().default_device().unwrap();
+    let queue = device.queue().unwrap();
+    let buffer = device.buffer_of(&queue, &[7u8; 100]).unwrap();
+    assert_eq!(buffer.to_vec(&queue).unwrap(), [7; 100]);
+}
+
+#[test]
+fn a_plugin_built_with_an_earlier_header_of_this_interface_works() {
+    let world = World::new();
+    let versions = std::fs::read_dir(root().join("plugin-api/abi")).unwrap();
+    for version in versions.map(|entry| entry.unwrap().path()) {
+        world.add_sample_with_header("kept", &version, &[]);
+        let device = world.host().build().unwrap().default_device().unwrap();
+        let queue = device.queue().unwrap();
+        let buffer = device.buffer_of(&queue, &[7u8; 100]).unwrap();
+        assert_eq!(buffer.to_vec(&queue).unwrap(), [7; 100], "{}", version.display());
+    }
+}
+
+#[test]
+fn a_table_with_two_functions_exchanged_is_refused_with_the_difference() {
+    let reason = tampered(
+        "bent",
+        &Tampering {
+            file: "src/abi/tables.rs",
+            replacements: &[
+                (
+                    "pub destroy: unsafe extern \"C\" fn(event:",
+                    "pub other: unsafe extern \"C\" fn(event:",
+                ),
+                (
+                    "pub synchronize: unsafe extern \"C\" fn(event:",
+                    "pub destroy: unsafe extern \"C\" fn(event:",
+                ),
+                ("pub other:", "pub synchronize:"),
+            ],
+        },
+    );
+    assert!(reason.contains("longshore.event"), "{reason}");
+    assert!(reason.contains("synchronize") && reason.contains("destroy"), "{reason}");
+}
+
+#[test]
+fn a_value_with_a_field_of_another_size_is_refused_with_the_difference() {
+    let reason = tampered(
+        "warped",
+        &Tampering {
+            file: "src/abi/values.rs",
+            replacements: &[("    pub reserved: u32,", "    pub reserved: u64,")],
+        },
+    );
+    assert!(reason.contains("ErrorObject"), "{reason}");
+    assert!(reason.contains("u32") && reason.contains("u64"), "{reason}");
+}
+
+fn tampered(backend: &str, tampering: &Tampering) -> String {
+    let world = World::new();
+    world.add_rust(backend, "Ok(Connected::Platform(Toy))", Some(tampering));
+    refused_beside_the_host(&world, backend, |outcome| matches!(outcome, Outcome::WrongLayout(..)))
+}
+
+#[test]
+fn a_backend_that_is_not_wanted_is_never_opened() {
+    let world = World::new();
+    world.add_sample("aborts", &["-DABORT_IN_CONNECT"]);
+    copy_into(&world, &host_plugin());
+    let host = world.host().backends("host").build().unwrap();
+    assert!(matches!(of(&host, "aborts").outcome, Outcome::RuledOut(..)));
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_an_error_that_names_what_is() {
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    let error = world.host().backends("nosuch").build().err().unwrap();
+    assert_eq!(error.code(), ErrorCode::NotFound);
+    assert!(error.message().contains("nosuch") && error.message().contains("host"), "{error}");
+}
+
+#[test]
+fn an_unloadable_plugin_leaves_the_process_with_its_host() {
+    let world = World::new();
+    let plugin = world.add_sample("leaving", &[]);
+    let device = world.host().build().unwrap().default_device().unwrap();
+    assert!(is_mapped(&plugin));
+    drop(device);
+    assert!(!is_mapped(&plugin));
+}
+
+fn is_mapped(file: &Path) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.contains(&file.display().to_string())
+}
