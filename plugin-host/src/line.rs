@@ -209,14 +209,22 @@ impl Line {
 
     /// Blocks until there are commands that nobody runs; false if there will be none any more.
     fn await_commands(&self) -> bool {
-        let concerned = || {
+        let has_work = |status: u32| status & (RUNNING | PENDING) == PENDING;
+        let is_over = |status: u32| status & (RUNNING | PENDING | CLOSED) == CLOSED;
+        loop {
+            // Each look decides by itself: a guest may take what is pending at any moment.
             let status = self.status.load(Ordering::Acquire);
-            status & (RUNNING | PENDING) == PENDING || status & (RUNNING | CLOSED) == CLOSED
-        };
-        while !spin_until(PATIENCE, concerned) {
-            self.sleep();
+            if has_work(status) || is_over(status) {
+                return has_work(status);
+            }
+            let concerned = || {
+                let status = self.status.load(Ordering::Acquire);
+                has_work(status) || is_over(status)
+            };
+            if !spin_until(PATIENCE, concerned) {
+                self.sleep();
+            }
         }
-        self.status.load(Ordering::Acquire) & PENDING != 0
     }
 
     /// Sleeps until rung for, unless there is a reason not to.
