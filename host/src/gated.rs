@@ -1,9 +1,8 @@
 //! [`Gated`]: something that many threads use until one takes it away.
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A value that is used through [`Gated::enter`] and taken away once by [`Gated::take`], which
 /// waits for those who are inside. Afterwards nobody enters any more.
@@ -41,9 +40,10 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
     #[inline]
     pub(crate) fn enter(&self, hint: usize) -> Option<Pass<'_, T, SHARDS>> {
         let shard = &self.inside[hint % SHARDS].0;
-        // Sequentially consistent with `take`: either it sees us inside, or we see it closed.
-        shard.fetch_add(1, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) {
+        // `take` closes first and then modifies the shard as well. If its modification comes after
+        // this one, it sees us inside; else this one acquires what it released: that it is closed.
+        shard.fetch_add(1, Ordering::AcqRel);
+        if self.closed.load(Ordering::Acquire) {
             self.leave(shard);
             return None;
         }
@@ -55,12 +55,13 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
     /// Closes the gate, waits until nobody is inside, and takes the value; `None` if somebody
     /// else did before. Must not be called from inside.
     pub(crate) fn take(&self) -> Option<T> {
-        if self.closed.swap(true, Ordering::SeqCst) {
+        if self.closed.swap(true, Ordering::AcqRel) {
             return None;
         }
         let mut left = self.left.lock();
         for shard in &self.inside {
-            while shard.0.load(Ordering::SeqCst) != 0 {
+            // A modification, not a load: see `enter` and `leave`.
+            while shard.0.fetch_add(0, Ordering::AcqRel) != 0 {
                 self.wake.wait(&mut left);
             }
         }
@@ -70,13 +71,14 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
 
     /// Whether the value was taken, or is being taken.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.closed.load(Ordering::Acquire)
     }
 
     #[inline]
     fn leave(&self, shard: &AtomicUsize) {
-        let last = shard.fetch_sub(1, Ordering::SeqCst) == 1;
-        if last && self.closed.load(Ordering::SeqCst) {
+        // A taker that saw us inside has closed before, which this modification acquires.
+        let last = shard.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.closed.load(Ordering::Acquire) {
             self.wake_taker();
         }
     }

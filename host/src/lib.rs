@@ -35,6 +35,7 @@ mod environment;
 mod event;
 mod gated;
 mod host;
+mod host_function;
 mod image;
 mod launch;
 mod memory;
@@ -43,6 +44,7 @@ mod program;
 mod queue;
 mod selection;
 mod services;
+mod sync;
 
 pub use device::{CloseReport, Device, Leak};
 pub use discovery::{Candidate, Outcome, Probe, probe_main};

@@ -1,0 +1,5 @@
+//! The primitives that [`Gated`](crate::gated::Gated) is made of. The model test of the suite puts
+//! those of a model checker in their place.
+
+pub(crate) use parking_lot::{Condvar, Mutex};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
