@@ -1,8 +1,8 @@
 //! # The conformance suite of Longshore
 //!
 //! One list of behaviours that every device must show, run through the public interface of
-//! `longshore` on whatever device there is: a vendor's, the CPU, a plugin that somebody is just
-//! writing. A behaviour that passes for one backend and fails for another is a defect of one of
+//! `longshore`, and for one group through the plugin's own tables, on whatever device there is: a
+//! vendor's, the CPU, a plugin that somebody is just writing. A behaviour that passes for one backend and fails for another is a defect of one of
 //! them, or of the list.
 //!
 //! ```no_run
@@ -31,7 +31,9 @@
 
 mod conformance;
 mod fixtures;
+mod services;
 pub mod world;
 
 pub use conformance::{Behaviour, DeviceName, Filter, Outcome, Report, Setup, behaviours};
 pub use fixtures::Fixtures;
+pub use services::services_for;

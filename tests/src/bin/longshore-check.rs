@@ -3,6 +3,7 @@
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use longshore_tests::{DeviceName, Filter, Fixtures, Outcome, Report, Setup, behaviours};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let filter = Filter::any_of(options.filter.iter().cloned());
     if options.list {
-        list(&filter);
+        unless_unread(list(&filter));
         return ExitCode::SUCCESS;
     }
     match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
@@ -47,10 +48,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn list(filter: &Filter) {
+fn list(filter: &Filter) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     for behaviour in behaviours().filter(|behaviour| filter.admits(behaviour)) {
-        println!("{behaviour} [{}]", behaviour.requirements.join(" "));
+        writeln!(out, "{behaviour} [{}]", behaviour.requirements.join(" "))?;
     }
+    Ok(())
 }
 
 fn setup(options: &Options) -> longshore::Result<Setup> {
@@ -87,33 +90,40 @@ fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter) -> usize {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    print(device, &report);
+    unless_unread(print(device, &report));
     report.failed()
 }
 
-fn print(device: &DeviceName, report: &Report) {
-    println!("{}", device.name);
+fn print(device: &DeviceName, report: &Report) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", device.name)?;
     let mut group = "";
     for (behaviour, outcome) in &report.outcomes {
         if behaviour.group != group {
             group = behaviour.group;
-            println!("  {group}");
+            writeln!(out, "  {group}")?;
         }
         match outcome {
-            Outcome::Passed => println!("    ✓ {}", behaviour.name),
-            Outcome::Skipped(why) => println!("    - {} (skipped: {why})", behaviour.name),
+            Outcome::Passed => writeln!(out, "    ✓ {}", behaviour.name)?,
+            Outcome::Skipped(why) => writeln!(out, "    - {} (skipped: {why})", behaviour.name)?,
             Outcome::Failed(what) => {
                 let requirements = behaviour.requirements.join(", ");
-                println!("    ✗ {} [{requirements}]\n        {what}", behaviour.name);
+                writeln!(out, "    ✗ {} [{requirements}]\n        {what}", behaviour.name)?;
             }
         }
     }
-    println!(
-        "  {} passed, {} failed, {} skipped\n",
-        report.passed(),
-        report.failed(),
-        report.skipped()
-    );
+    let (passed, failed, skipped) = (report.passed(), report.failed(), report.skipped());
+    writeln!(out, "  {passed} passed, {failed} failed, {skipped} skipped\n")
+}
+
+/// Says so if the output was lost, but not if its reader wants no more: `| head`.
+fn unless_unread(written: io::Result<()>) {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("writing to standard output: {error}");
+        }
+        _ => {}
+    }
 }
 
 fn no_device(why: &str) -> ExitCode {

@@ -11,7 +11,7 @@ behaviour_list! { "close":
     "closing finds no leaks where all was freed" ["P-35"] freed_memory_is_no_leak;
     "closing waits for what was queued" ["P-52", "H-8"] closing_waits;
     "what is used after closing is refused" ["H-4"] use_after_close_is_refused;
-    "a closed device can be opened again" ["P-25"] devices_reopen;
+    "a closed device can be opened again" ["P-60"] devices_reopen;
     "an open device is opened once" ["H-4"] open_devices_are_shared;
     "dropping the last handle closes the device" ["H-8"] dropping_closes;
     "closing one device leaves the others alone" ["H-4"] others_stay_open;

@@ -4,8 +4,8 @@ use super::runner::DeviceName;
 use super::{Check, Stop};
 use crate::fixtures::Fixtures;
 use longshore::{
-    Buffer, Device, DeviceEntry, DeviceFacts, Error, ErrorCode, Grid, Host, Kernel, Program, Queue,
-    Result,
+    Buffer, Device, DeviceEntry, DeviceFacts, Environment, Error, ErrorCode, Grid, Host, Kernel,
+    Program, Queue, Result,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -19,6 +19,7 @@ const GATE_LIMIT: Duration = Duration::from_secs(10);
 /// A host and an open device for one behaviour.
 pub(super) struct Context {
     host: Host,
+    environment: Environment,
     device: Device,
     other: OnceLock<Device>,
     fixtures: Fixtures,
@@ -28,6 +29,7 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn open(
         host: Host,
+        environment: Environment,
         name: &DeviceName,
         fixtures: Fixtures,
         profiles: TempDir,
@@ -38,11 +40,16 @@ impl Context {
                 Error::new(ErrorCode::NotFound, format!("{} is not there any more", name.name))
             })?
             .open()?;
-        Ok(Context { host, device, other: OnceLock::new(), fixtures, profiles })
+        Ok(Context { host, environment, device, other: OnceLock::new(), fixtures, profiles })
     }
 
     pub(super) fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// The variables that the host goes by.
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     pub(super) fn device(&self) -> &Device {

@@ -20,6 +20,8 @@ behaviour_list! { "life":
     "the profile is read after the destructors" ["P-44", "H-7"] the_profile_is_read_last;
     "the profile is written to a file" ["P-44"] the_profile_is_written;
     "kernels count in the profile" ["P-44"] kernels_count_in_the_profile;
+    "an image without instrumentation has no tracker and no profile"
+        ["P-59"] plain_images_have_no_instrumentation;
     "a failing constructor is reported, and nothing is loaded"
         ["P-30", "P-39"] failed_loads_leave_nothing;
     "a failing destructor is reported, and everything else still happens"
@@ -138,6 +140,14 @@ fn kernels_count_in_the_profile(cx: &Context) -> Check {
     let (program, queue) = (cx.load("life")?, cx.queue()?);
     mark(&program, &queue)?;
     ensure_eq!(counters(&program.unload()?)?, [COUNTED_MARKED, 2], "counters");
+    Ok(())
+}
+
+fn plain_images_have_no_instrumentation(cx: &Context) -> Check {
+    let report = cx.load("basic")?.unload()?;
+    ensure_eq!(report.tracker, None, "tracker");
+    ensure_eq!(report.profile.len(), 0, "sections of the profile");
+    ensure_eq!(report.profile_file, None, "file of the profile");
     Ok(())
 }
 

@@ -4,8 +4,10 @@ mod bad_input;
 mod close;
 mod context;
 mod copies;
+mod direct;
 mod events;
 mod info;
+mod interface;
 mod launches;
 mod life;
 mod memory;
@@ -46,6 +48,7 @@ pub enum Outcome {
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     let groups = [
         info::BEHAVIOURS,
+        interface::BEHAVIOURS,
         memory::BEHAVIOURS,
         copies::BEHAVIOURS,
         queues::BEHAVIOURS,
@@ -133,7 +136,43 @@ use {behaviour_list, ensure, ensure_eq};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{BTreeSet, HashSet};
+
+    const PAGE: &str = include_str!("../../../docs/plugin-interface.md");
+
+    /// The number and the last column of each promise on the page: "P-6", "host, check".
+    fn promises() -> Vec<(&'static str, &'static str)> {
+        let row = |line: &'static str| {
+            let cells = line.strip_prefix("| ")?.strip_suffix(" |")?;
+            let (number, _) = cells.split_once(" | ")?;
+            let is_promise = number.starts_with("P-") || number.starts_with("H-");
+            is_promise.then(|| (number, cells.rsplit(" | ").next().unwrap_or_default()))
+        };
+        PAGE.lines().filter_map(row).collect()
+    }
+
+    fn named() -> BTreeSet<&'static str> {
+        behaviours().flat_map(|behaviour| behaviour.requirements).copied().collect()
+    }
+
+    #[test]
+    fn every_number_that_a_behaviour_names_is_on_the_page_once() {
+        let mut numbers = BTreeSet::new();
+        for (number, _) in promises() {
+            assert!(numbers.insert(number), "twice on the page: {number}");
+        }
+        let unknown: Vec<_> = named().difference(&numbers).copied().collect();
+        assert!(unknown.is_empty(), "not on the page: {unknown:?}");
+    }
+
+    #[test]
+    fn the_page_says_check_where_a_behaviour_does() {
+        let of_plugins = promises().into_iter().filter(|(number, _)| number.starts_with("P-"));
+        for (number, caught_by) in of_plugins {
+            let checked = caught_by.contains("check");
+            assert_eq!(checked, named().contains(number), "{number} is caught by: {caught_by}");
+        }
+    }
 
     #[test]
     fn every_behaviour_has_a_name_of_its_own() {

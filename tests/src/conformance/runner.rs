@@ -169,7 +169,8 @@ impl Setup {
         let profile = profiles.path().join("profile.profraw");
         let environment = self.environment.clone().with("LONGSHORE_PROFILE_FILE", &profile);
         // All devices: a behaviour may need a second one of the platform.
-        Context::open(self.host(environment, None)?, device, self.fixtures.clone(), profiles)
+        let host = self.host(environment.clone(), None)?;
+        Context::open(host, environment, device, self.fixtures.clone(), profiles)
     }
 
     fn host(&self, environment: Environment, devices: Option<&str>) -> Result<Host> {

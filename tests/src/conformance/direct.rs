@@ -1,0 +1,399 @@
+//! A plugin's own tables with no host between them and a behaviour, for what no host would ask.
+//! Each handle is given up when it is dropped, and borrows what it belongs to.
+
+use super::Stop;
+use crate::services::services_for;
+use libloading::Library;
+use longshore::{Environment, Error, ErrorCode, Result};
+use longshore_plugin_api::abi::{self, ErrorObject};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::path::Path;
+
+/// An open plugin and copies of its tables.
+pub(super) struct Plugin {
+    entry: abi::Entry,
+    platform: abi::PlatformTable,
+    device: abi::DeviceTable,
+    module: abi::ModuleTable,
+    queue: abi::QueueTable,
+    event: abi::EventTable,
+    library: Library,
+}
+
+impl Plugin {
+    /// Opens the library of a plugin that the host has found to fit.
+    pub(super) fn open(path: &Path) -> Result<Plugin, Stop> {
+        let no_plugin = |error| Stop::Failed(format!("opening '{}': {error}", path.display()));
+        // SAFETY: a host opened the same plugin and checked its entry, which is constant.
+        let (library, entry) = unsafe {
+            let library = Library::new(path).map_err(no_plugin)?;
+            let entry = library.get::<*const abi::Entry>(abi::ENTRY_SYMBOL).map_err(no_plugin)?;
+            let entry = **entry;
+            (library, entry)
+        };
+        // SAFETY: the types that belong to these names.
+        unsafe {
+            Ok(Plugin {
+                platform: table_of(&entry, "longshore.platform")?,
+                device: table_of(&entry, "longshore.device")?,
+                module: table_of(&entry, "longshore.module")?,
+                queue: table_of(&entry, "longshore.queue")?,
+                event: table_of(&entry, "longshore.event")?,
+                entry,
+                library,
+            })
+        }
+    }
+
+    /// What the plugin has under this name and version.
+    pub(super) fn table(&self, name: &str, version: u32) -> abi::TableRef {
+        ask(&self.entry, name, version)
+    }
+
+    /// Connects a platform of its own, with the settings of `environment`.
+    pub(super) fn connect(
+        &self,
+        backend: &str,
+        environment: &Environment,
+    ) -> Result<Platform<'_>, Stop> {
+        let services = services_for(backend, environment.clone());
+        let (mut outcome, mut handle, mut why) = (u32::MAX, std::ptr::null_mut(), Vec::new());
+        // SAFETY: services that are never freed, places to write to and the sink of this call.
+        unsafe {
+            let reason = sink(&mut why);
+            taken((self.entry.connect)(services, &mut outcome, &mut handle, reason))?;
+        }
+        if outcome != abi::Connection::Connected as u32 {
+            let why = String::from_utf8_lossy(&why);
+            return Err(Stop::Failed(format!("connecting once more: outcome {outcome}: {why}")));
+        }
+        Ok(Platform { plugin: self, handle })
+    }
+
+    /// Closes the library.
+    pub(super) fn close(self) -> Result<(), Stop> {
+        self.library.close().map_err(|error| Stop::Failed(format!("closing the library: {error}")))
+    }
+}
+
+/// A connected platform.
+pub(super) struct Platform<'a> {
+    plugin: &'a Plugin,
+    handle: *mut abi::PlatformHandle,
+}
+
+// SAFETY: the interface promises that a platform may be used from any thread.
+unsafe impl Sync for Platform<'_> {}
+
+impl Platform<'_> {
+    pub(super) fn device_count(&self) -> u32 {
+        // SAFETY: a live platform.
+        unsafe { (self.plugin.platform.device_count)(self.handle) }
+    }
+
+    /// Answers any query, known or not.
+    pub(super) fn info(&self, query: u32) -> Result<Vec<u8>> {
+        let mut answer = Vec::new();
+        // SAFETY: a live platform and the sink of this call.
+        unsafe {
+            taken((self.plugin.platform.info)(self.handle, query, sink(&mut answer)))?;
+        }
+        Ok(answer)
+    }
+
+    /// Answers any query, known or not, about any device, there or not.
+    pub(super) fn device_info(&self, index: u32, query: u32) -> Result<Vec<u8>> {
+        let mut answer = Vec::new();
+        let ask = self.plugin.platform.device_info;
+        // SAFETY: a live platform and the sink of this call.
+        unsafe { taken(ask(self.handle, index, query, sink(&mut answer)))? };
+        Ok(answer)
+    }
+
+    pub(super) fn open(&self, index: u32) -> Result<Device<'_>> {
+        self.try_open(index).map_err(Raised::take)
+    }
+
+    /// Opens a device; the plugin's own error object if that fails.
+    pub(super) fn try_open(&self, index: u32) -> Result<Device<'_>, Raised> {
+        let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
+        // SAFETY: a live platform and a place to write to.
+        let raised = unsafe { (plugin.platform.open)(self.handle, index, &mut handle) };
+        let made = || Device { plugin, held: Held::new(handle, plugin.device.close) };
+        if raised.is_null() { Ok(made()) } else { Err(Raised(raised)) }
+    }
+}
+
+impl Drop for Platform<'_> {
+    fn drop(&mut self) {
+        // SAFETY: a live platform, whose devices borrow it and so are closed.
+        unsafe { (self.plugin.platform.destroy)(self.handle) }
+    }
+}
+
+/// An error object that was not released yet.
+pub(super) struct Raised(*mut ErrorObject);
+
+// SAFETY: the interface lets another thread read and release an error.
+unsafe impl Send for Raised {}
+
+impl Raised {
+    /// Its message as it is now.
+    pub(super) fn message(&self) -> String {
+        // SAFETY: an error lives until it is released, which consumes this.
+        unsafe { text_of((*self.0).message) }
+    }
+
+    /// Copies and releases it.
+    pub(super) fn take(self) -> Error {
+        // SAFETY: as above; it is released once, here.
+        unsafe {
+            let object = &*self.0;
+            let error = Error::new(ErrorCode::from_raw(object.code), text_of(object.message));
+            if let Some(release) = object.release {
+                release(self.0);
+            }
+            error
+        }
+    }
+}
+
+/// An open device.
+pub(super) struct Device<'a> {
+    plugin: &'a Plugin,
+    held: Held<'a, abi::DeviceHandle>,
+}
+
+impl Device<'_> {
+    /// Allocates memory of any kind, known or not.
+    pub(super) fn allocate(&self, kind: u32, bytes: u64) -> Result<u64> {
+        let mut address = 0;
+        let allocate = self.plugin.device.allocate;
+        // SAFETY: an open device and a place to write to.
+        unsafe { taken(allocate(self.held.handle, kind, bytes, 16, &mut address))? };
+        Ok(address)
+    }
+
+    /// Frees any address.
+    ///
+    /// # Safety
+    /// Nothing uses the memory, if it is some.
+    pub(super) unsafe fn free(&self, kind: u32, address: u64) -> Result<()> {
+        // SAFETY: an open device; the rest is promised by the caller.
+        unsafe { taken((self.plugin.device.free)(self.held.handle, kind, address)) }
+    }
+
+    pub(super) fn queue(&self) -> Result<Queue<'_>> {
+        let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
+        // SAFETY: an open device and a place to write to.
+        unsafe { taken((plugin.device.create_queue)(self.held.handle, &mut handle))? };
+        Ok(Queue { plugin, held: Held::new(handle, plugin.queue.destroy) })
+    }
+
+    /// An event with timing.
+    pub(super) fn event(&self) -> Result<Event<'_>> {
+        let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
+        // SAFETY: an open device and a place to write to.
+        unsafe { taken((plugin.device.create_event)(self.held.handle, 1, &mut handle))? };
+        Ok(Event { plugin, held: Held::new(handle, plugin.event.destroy) })
+    }
+
+    /// Loads an image and runs its constructors.
+    pub(super) fn load<'a>(&'a self, image: &'a [u8]) -> Result<Module<'a>> {
+        let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
+        let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
+        // SAFETY: an open device, an image that the module borrows, and a place to write to.
+        unsafe { taken((plugin.device.load)(self.held.handle, bytes, &mut handle))? };
+        let module = Module { plugin, held: Held::new(handle, plugin.module.unload) };
+        // SAFETY: a module that was just loaded.
+        unsafe { taken((plugin.module.run_constructors)(handle))? };
+        Ok(module)
+    }
+}
+
+/// A loaded image.
+pub(super) struct Module<'a> {
+    plugin: &'a Plugin,
+    held: Held<'a, abi::ModuleHandle>,
+}
+
+impl Module<'_> {
+    /// A kernel, valid as long as the module.
+    pub(super) fn kernel(&self, name: &str) -> Result<*mut abi::KernelHandle> {
+        // SAFETY: all zeros are values of its fields.
+        let mut kernel: abi::KernelInfo = unsafe { std::mem::zeroed() };
+        // SAFETY: a loaded module, a string of this call and a place to write to.
+        unsafe { taken((self.plugin.module.kernel)(self.held.handle, text(name), &mut kernel))? };
+        Ok(kernel.handle)
+    }
+}
+
+impl Drop for Module<'_> {
+    fn drop(&mut self) {
+        // SAFETY: a loaded module, which no queue uses any more.
+        drop(unsafe { taken((self.plugin.module.run_destructors)(self.held.handle)) });
+    }
+}
+
+/// A queue.
+pub(super) struct Queue<'a> {
+    plugin: &'a Plugin,
+    held: Held<'a, abi::QueueHandle>,
+}
+
+impl Queue<'_> {
+    /// Launches a kernel without arguments, in one group of one item, with any flags.
+    ///
+    /// # Safety
+    /// It is one, of a module that stays loaded until the queue was synchronised.
+    pub(super) unsafe fn launch(&self, kernel: *mut abi::KernelHandle, flags: u32) -> Result<()> {
+        let launch = abi::Launch {
+            kernel,
+            groups: [1; 3],
+            items: [1; 3],
+            dynamic_shared_bytes: 0,
+            flags,
+            argument_count: 0,
+            arguments: std::ptr::null(),
+            argument_sizes: std::ptr::null(),
+        };
+        // SAFETY: a live queue; the rest is promised by the caller.
+        unsafe { taken((self.plugin.queue.launch)(self.held.handle, &launch)) }
+    }
+
+    /// Copies a number in host memory, with any flags.
+    ///
+    /// # Safety
+    /// Both stay in place, and are not used, until the queue was synchronised.
+    pub(super) unsafe fn copy(&self, to: *mut u64, from: *const u64, flags: u32) -> Result<()> {
+        let copy = abi::CopyRequest {
+            destination: to as u64,
+            destination_device: std::ptr::null_mut(),
+            source: from as u64,
+            source_device: std::ptr::null_mut(),
+            bytes: 8,
+            flags,
+        };
+        // SAFETY: a live queue; the rest is promised by the caller.
+        unsafe { taken((self.plugin.queue.copy)(self.held.handle, &copy)) }
+    }
+
+    pub(super) fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: a live queue and a live event.
+        unsafe { taken((self.plugin.queue.wait_event)(self.held.handle, event.held.handle)) }
+    }
+
+    pub(super) fn record(&self, event: &Event) -> Result<()> {
+        // SAFETY: a live queue and a live event.
+        unsafe { taken((self.plugin.queue.record_event)(self.held.handle, event.held.handle)) }
+    }
+
+    pub(super) fn synchronize(&self) -> Result<()> {
+        // SAFETY: a live queue.
+        unsafe { taken((self.plugin.queue.synchronize)(self.held.handle)) }
+    }
+}
+
+/// An event.
+pub(super) struct Event<'a> {
+    plugin: &'a Plugin,
+    held: Held<'a, abi::EventHandle>,
+}
+
+impl Event<'_> {
+    pub(super) fn is_complete(&self) -> Result<bool> {
+        let mut complete = 0;
+        // SAFETY: a live event and a place to write to.
+        unsafe { taken((self.plugin.event.is_complete)(self.held.handle, &mut complete))? };
+        Ok(complete != 0)
+    }
+
+    pub(super) fn synchronize(&self) -> Result<()> {
+        // SAFETY: a live event.
+        unsafe { taken((self.plugin.event.synchronize)(self.held.handle)) }
+    }
+
+    pub(super) fn elapsed(&self, end: &Event) -> Result<i64> {
+        let mut nanoseconds = 0;
+        let ask = self.plugin.event.elapsed;
+        // SAFETY: two live events and a place to write to.
+        unsafe { taken(ask(self.held.handle, end.held.handle, &mut nanoseconds))? };
+        Ok(nanoseconds)
+    }
+}
+
+type End<H> = unsafe extern "C" fn(*mut H) -> *mut ErrorObject;
+
+/// A handle and the function that ends it.
+struct Held<'a, H> {
+    handle: *mut H,
+    end: End<H>,
+    owner: PhantomData<&'a ()>,
+}
+
+impl<H> Held<'_, H> {
+    fn new(handle: *mut H, end: End<H>) -> Self {
+        Held { handle, end, owner: PhantomData }
+    }
+}
+
+impl<H> Drop for Held<'_, H> {
+    fn drop(&mut self) {
+        // SAFETY: a live handle; what belongs to it borrows it and so was given up before.
+        let ended = unsafe { taken((self.end)(self.handle)) };
+        // The handle is gone either way, and how a behaviour ends matters more.
+        drop(ended);
+    }
+}
+
+/// # Safety
+/// `T` is the type of the table with this name.
+unsafe fn table_of<T: Copy>(entry: &abi::Entry, name: &str) -> Result<T, Stop> {
+    let table = ask(entry, name, 1).table.cast::<T>();
+    if table.is_null() {
+        return Err(Stop::Failed(format!("the plugin has lost its table \"{name}\"")));
+    }
+    // SAFETY: promised by the caller; the plugin's library is open.
+    Ok(unsafe { *table })
+}
+
+fn ask(entry: &abi::Entry, name: &str, version: u32) -> abi::TableRef {
+    // SAFETY: a string of this call.
+    unsafe { (entry.table)(text(name), version) }
+}
+
+/// # Safety
+/// `error` is null or what a call of the interface just returned.
+unsafe fn taken(error: *mut ErrorObject) -> Result<()> {
+    if error.is_null() { Ok(()) } else { Err(Raised(error).take()) }
+}
+
+fn text(value: &str) -> abi::Text {
+    abi::Text { data: value.as_ptr(), bytes: value.len() }
+}
+
+/// # Safety
+/// `text` is readable.
+unsafe fn text_of(text: abi::Text) -> String {
+    if text.data.is_null() {
+        return String::new();
+    }
+    // SAFETY: promised by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(text.data, text.bytes) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A sink that appends to `answer`, during its borrow only.
+fn sink(answer: &mut Vec<u8>) -> abi::Sink {
+    unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
+        if data.is_null() {
+            return;
+        }
+        // SAFETY: the vector that the sink was made for; the plugin vouches for the bytes.
+        unsafe {
+            (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(data, bytes));
+        }
+    }
+    abi::Sink { context: std::ptr::from_mut(answer).cast(), write }
+}
