@@ -2,8 +2,9 @@
 
 use crate::discovery::LoadedPlugin;
 use crate::event::{Event, EventCore};
-use crate::gated::Gated;
+use crate::gated::{Gated, Pass};
 use crate::host::HostShared;
+use crate::host_function;
 use crate::image::Image;
 use crate::memory::{
     Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, Element, Released,
@@ -19,6 +20,7 @@ use longshore_plugin_api::{
 };
 use parking_lot::Mutex;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,8 +29,11 @@ use std::sync::{Arc, Weak};
 /// it and to anything on it is dropped. LLVM: `ol_device_handle_t`.
 #[derive(Clone)]
 pub struct Device {
-    inner: Arc<DeviceInner>,
+    inner: ManuallyDrop<Arc<DeviceInner>>,
 }
+
+/// Being inside an open device: its close waits.
+pub(crate) type DevicePass<'a> = Pass<'a, Arc<RemoteDevice>, 8>;
 
 pub(crate) struct DeviceInner {
     id: u64,
@@ -129,7 +134,7 @@ impl Device {
         }
         let remote = self.remote()?;
         let queue = remote.create_queue()?;
-        let core = Arc::new(QueueCore::new(queue, remote, queues.len()));
+        let core = Arc::new(QueueCore::new(queue, Arc::clone(&remote), queues.len()));
         queues.push(Arc::clone(&core));
         Ok(Queue::new(core, self.clone()))
     }
@@ -181,7 +186,7 @@ impl Device {
     /// # Errors
     /// `Uninitialized` if the device was closed.
     pub fn trim(&self) -> Result<()> {
-        self.inner.memory.trim(&*self.remote()?);
+        self.inner.memory.trim(&**self.remote()?);
         Ok(())
     }
 
@@ -218,7 +223,7 @@ impl Device {
         if !self.same_platform(peer) {
             return Ok(false);
         }
-        self.remote()?.can_access(&*peer.remote()?)
+        self.remote()?.can_access(&**peer.remote()?)
     }
 
     /// Lets kernels of this device reach memory of `peer`. May block.
@@ -230,16 +235,18 @@ impl Device {
             let message = format!("{} cannot reach memory of {}", self.name(), peer.name());
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
-        self.remote()?.enable_access(&*peer.remote()?)
+        self.remote()?.enable_access(&**peer.remote()?)
     }
 
     /// The group size, in work-items, with which the kernel keeps most of the device busy. LLVM:
     /// `olCalculateOptimalOccupancy`.
     ///
     /// # Errors
-    /// `Unsupported` if the plugin cannot say, `InvalidDevice` for a kernel of another device.
+    /// `Unsupported` if the plugin cannot say, `InvalidDevice` for a kernel of another device,
+    /// `Uninitialized` if its program was unloaded.
     pub fn optimal_group_items(&self, kernel: &Kernel, dynamic_shared_bytes: u64) -> Result<u32> {
         self.check_same(kernel.program().device(), "the kernel")?;
+        let _loaded = kernel.enter()?;
         self.remote()?.optimal_group_items(kernel.remote(), dynamic_shared_bytes)
     }
 
@@ -255,6 +262,7 @@ impl Device {
         dynamic_shared_bytes: u64,
     ) -> Result<u32> {
         self.check_same(kernel.program().device(), "the kernel")?;
+        let _loaded = kernel.enter()?;
         self.remote()?.max_cooperative_groups(kernel.remote(), items, dynamic_shared_bytes)
     }
 
@@ -264,7 +272,9 @@ impl Device {
     ///
     /// # Errors
     /// The first error of any step; the others are logged. `Uninitialized` if it was closed.
+    /// `InvalidQueue` in a host function of one of its queues, where it stays open.
     pub fn close(self) -> Result<CloseReport> {
+        host_function::refuse_inside(self.id(), "closing a device")?;
         self.inner.close()
     }
 }
@@ -292,11 +302,11 @@ impl Device {
             events: Mutex::default(),
         });
         host.open_devices.lock().insert(id, Arc::downgrade(&inner));
-        Ok(Device { inner })
+        Ok(Device::from_inner(inner))
     }
 
     pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Device {
-        Device { inner }
+        Device { inner: ManuallyDrop::new(inner) }
     }
 
     pub(crate) fn inner(&self) -> &DeviceInner {
@@ -311,12 +321,12 @@ impl Device {
         &self.inner.host.table
     }
 
-    /// The plugin's device.
+    /// The plugin's device, which closing leaves alone until the answer is dropped.
     ///
     /// # Errors
     /// `Uninitialized` if it was closed.
-    pub(crate) fn remote(&self) -> Result<Arc<RemoteDevice>> {
-        self.inner.remote.enter(0).map(|remote| Arc::clone(&remote)).ok_or_else(|| self.closed())
+    pub(crate) fn remote(&self) -> Result<DevicePass<'_>> {
+        self.inner.remote.enter(0).ok_or_else(|| self.closed())
     }
 
     /// The open device with this id.
@@ -349,7 +359,8 @@ impl Device {
     }
 
     pub(crate) fn create_event(&self, timing: bool) -> Result<Event> {
-        let core = Arc::new(Gated::new(self.remote()?.create_event(timing)?));
+        let remote = self.remote()?;
+        let core: Arc<EventCore> = Arc::new(Gated::new(remote.create_event(timing)?));
         self.inner.events.lock().add(&core);
         Ok(Event::new(core, self.clone()))
     }
@@ -369,8 +380,20 @@ impl Device {
 
     #[cold]
     fn obtain(&self, request: &Request) -> Result<Arc<Block>> {
-        let remote = self.inner.remote.enter(0).ok_or_else(|| self.closed())?;
-        self.inner.memory.obtain(request, &remote)
+        self.inner.memory.obtain(request, &**self.remote()?)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: taken here once; nobody looks at a dropped handle.
+        let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
+        let Some(last) = Arc::into_inner(inner) else {
+            return;
+        };
+        if !last.remote.is_closed() && host_function::is_inside(last.id) {
+            host_function::do_elsewhere("dropping a device", move || drop(last));
+        }
     }
 }
 
@@ -478,32 +501,53 @@ impl PoolTotals {
             self.tracker = Some(read);
             return;
         };
-        total.allocations += read.allocations;
-        total.total_bytes += read.total_bytes;
+        // Whatever lies in the image's memory is added up.
+        total.allocations = total.allocations.saturating_add(read.allocations);
+        total.total_bytes = total.total_bytes.saturating_add(read.total_bytes);
         total.min_bytes = total.min_bytes.min(read.min_bytes);
         total.max_bytes = total.max_bytes.max(read.max_bytes);
     }
 }
 
-/// The events of a device that may be alive.
+/// The events of a device, and some that were destroyed.
 #[derive(Default)]
 struct Events {
-    cores: Vec<Weak<EventCore>>,
+    cores: Vec<Arc<EventCore>>,
     prune_at: usize,
 }
 
 impl Events {
     fn add(&mut self, core: &Arc<EventCore>) {
         if self.cores.len() >= self.prune_at {
-            self.cores.retain(|core| core.strong_count() > 0);
+            self.cores.retain(|core| !core.is_closed());
             self.prune_at = (2 * self.cores.len()).max(64);
         }
-        self.cores.push(Arc::downgrade(core));
+        self.cores.push(Arc::clone(core));
     }
 
     fn close(&mut self) {
-        for core in self.cores.drain(..).filter_map(|core| core.upgrade()) {
+        for core in self.cores.drain(..) {
             drop(core.take());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trackers_of_any_content_add_up() {
+        let most = PoolTracker {
+            allocations: u64::MAX,
+            total_bytes: u64::MAX,
+            min_bytes: 3,
+            max_bytes: 5,
+        };
+        let mut totals = PoolTotals::default();
+        for read in [None, Some(most), Some(PoolTracker { min_bytes: 1, max_bytes: 9, ..most })] {
+            totals.merge(read);
+        }
+        assert_eq!(totals.tracker, Some(PoolTracker { min_bytes: 1, max_bytes: 9, ..most }));
     }
 }

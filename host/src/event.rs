@@ -10,20 +10,25 @@ use std::sync::Arc;
 /// its queue. Cloning is cheap. LLVM: `ol_event_handle_t`.
 #[derive(Clone)]
 pub struct Event {
-    core: Arc<EventCore>,
-    device: Device,
+    shared: Arc<Shared>,
 }
 
 pub(crate) type EventCore = Gated<RemoteEvent>;
 
+/// Dropping it destroys the plugin's event.
+struct Shared {
+    core: Arc<EventCore>,
+    device: Device,
+}
+
 impl Event {
     pub(crate) fn new(core: Arc<EventCore>, device: Device) -> Event {
-        Event { core, device }
+        Event { shared: Arc::new(Shared { core, device }) }
     }
 
     /// The device that it was made on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.shared.device
     }
 
     /// Whether it was reached. LLVM: `OL_EVENT_INFO_IS_COMPLETE`.
@@ -49,11 +54,11 @@ impl Event {
     /// `InvalidArgument` if one was recorded without timing, `InvalidDevice` if they are of two
     /// devices, `InvalidEvent` if one is not complete.
     pub fn elapsed_ns(&self, end: &Event) -> Result<i64> {
-        if self.device.id() != end.device.id() {
+        if self.device().id() != end.device().id() {
             let message = format!(
                 "the start is of device {}, the end of {}",
-                self.device.name(),
-                end.device.name()
+                self.device().name(),
+                end.device().name()
             );
             return Err(Error::new(ErrorCode::InvalidDevice, message));
         }
@@ -61,7 +66,16 @@ impl Event {
     }
 
     pub(crate) fn with<R>(&self, body: impl FnOnce(&RemoteEvent) -> Result<R>) -> Result<R> {
-        let event = self.core.enter(0).ok_or_else(|| self.device.closed())?;
+        let event = self.shared.core.enter(0).ok_or_else(|| self.device().closed())?;
         body(&event)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Closing the device waits for this; once it has begun, it destroys the event.
+        if let Ok(_open) = self.device.remote() {
+            drop(self.core.take());
+        }
     }
 }

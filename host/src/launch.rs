@@ -159,7 +159,11 @@ impl<'a> RawArguments<'a> {
 }
 
 /// A list of arguments: a tuple of up to 16 [`Argument`]s, or [`RawArguments`].
-pub trait ArgumentList {
+///
+/// # Safety
+/// `with` gives `body` as many pointers as sizes, and each pointer is readable for its size until
+/// `body` returns.
+pub unsafe trait ArgumentList {
     /// Calls `body` with pointers to the arguments' values and their sizes. Allocates nothing.
     ///
     /// # Errors
@@ -171,7 +175,8 @@ pub trait ArgumentList {
     ) -> Result<()>;
 }
 
-impl ArgumentList for RawArguments<'_> {
+// SAFETY: what `RawArguments::new` checked and its caller promised.
+unsafe impl ArgumentList for RawArguments<'_> {
     fn with(
         &self,
         _device: u64,
@@ -183,7 +188,8 @@ impl ArgumentList for RawArguments<'_> {
 
 macro_rules! tuple_arguments {
     ($($name:ident . $index:tt),*) => {
-        impl<$($name: Argument),*> ArgumentList for ($($name,)*) {
+        // SAFETY: both arrays have an entry for each value, which lie in a local of `with`.
+        unsafe impl<$($name: Argument),*> ArgumentList for ($($name,)*) {
             #[inline]
             fn with(
                 &self,
@@ -200,7 +206,8 @@ macro_rules! tuple_arguments {
     };
 }
 
-impl ArgumentList for () {
+// SAFETY: no pointers and no sizes.
+unsafe impl ArgumentList for () {
     #[inline]
     fn with(
         &self,

@@ -1,22 +1,24 @@
 //! Queues.
 
-use crate::device::Device;
+use crate::device::{Device, DevicePass};
 use crate::event::Event;
 use crate::gated::{Gated, Pass};
+use crate::host_function;
 use crate::launch::{ArgumentList, Grid};
 use crate::memory::{Allocation, DevicePointer};
 use crate::program::{Kernel, unloaded};
 use longshore_plugin_api::remote::{RemoteDevice, RemoteQueue};
 use longshore_plugin_api::{
-    Arguments, CopyRequest, Error, ErrorCode, HostFunction, Place, PrefetchTarget, Queue as _,
-    Result, Span, abi,
+    Arguments, CopyRequest, Error, ErrorCode, Place, PrefetchTarget, Queue as _, Result, Span,
 };
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How much of a copy between two platforms lies in host memory at a time.
+const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// An in-order queue of a device. Work that is queued runs asynchronously unless a method says
 /// that it blocks; an error that shows only then is returned by the next
@@ -146,16 +148,16 @@ impl Queue {
             return self.bounce(to, &to_device, from, &from_device, bytes);
         }
         let open = self.open()?;
-        let to_other = open.reach(self, &to_device)?;
-        let from_other = open.reach(self, &from_device)?;
+        let to_other = self.reach(&to_device)?;
+        let from_other = self.reach(&from_device)?;
         // SAFETY: promised by the caller; both ranges are live, as the table says.
         let (destination, source) =
             unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
         open.queue.copy(&CopyRequest {
             destination,
-            destination_place: Place::Device(to_other.as_ref().unwrap_or(&open.device)),
+            destination_place: Place::Device(to_other.as_deref().unwrap_or(&open.device)),
             source,
-            source_place: Place::Device(from_other.as_ref().unwrap_or(&open.device)),
+            source_place: Place::Device(from_other.as_deref().unwrap_or(&open.device)),
             wait: false,
         })
     }
@@ -188,7 +190,9 @@ impl Queue {
     /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`]; `Unsupported` if the
     /// plugin has no prefetching.
     pub fn prefetch(&self, range: DevicePointer, bytes: u64, target: PrefetchTarget) -> Result<()> {
-        self.owner(range, bytes)?;
+        if !self.reaches(&self.owner(range, bytes)?) {
+            return Ok(());
+        }
         // SAFETY: the range is live, and a hint does not touch it.
         self.open()?.queue.prefetch(unsafe { Span::new(range.address(), bytes) }, target)
     }
@@ -200,24 +204,8 @@ impl Queue {
     /// # Errors
     /// Those of the driver; the function is dropped then.
     pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
-        type Boxed = Box<dyn FnOnce() + Send>;
-        unsafe extern "C" fn call(context: *mut c_void) {
-            // SAFETY: made below from a box, and called once.
-            let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
-            if catch_unwind(AssertUnwindSafe(function)).is_err() {
-                log::error!("a host function panicked");
-            }
-        }
         let open = self.open()?;
-        let boxed: Box<Boxed> = Box::new(Box::new(function));
-        let context = Box::into_raw(boxed);
-        // SAFETY: `call` may run once on any thread, as the function is `Send`, and catches panics.
-        let raw =
-            unsafe { HostFunction::from_raw(abi::HostFunction { context: context.cast(), call }) };
-        open.queue.host_function(raw).inspect_err(|_| {
-            // SAFETY: a call that fails has not run the function and never will.
-            drop(unsafe { Box::from_raw(context) });
-        })
+        host_function::queue(self.device.id(), function, |raw| open.queue.host_function(raw))
     }
 
     /// Makes what is queued from now on wait for an event, of any device. LLVM: `olWaitEvents`.
@@ -332,6 +320,8 @@ impl Queue {
 
     /// Fills a whole allocation and waits.
     pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
+        // Where waiting is an error, in a function of this queue, nothing may be queued.
+        self.synchronize()?;
         // SAFETY: the allocation is borrowed until the fill is done.
         unsafe { self.fill(to.pointer(), pattern, to.bytes())? };
         self.synchronize()
@@ -349,11 +339,11 @@ impl Queue {
         wait: bool,
     ) -> Result<()> {
         let open = self.open()?;
-        let other = open.reach(self, owner)?;
+        let other = self.reach(owner)?;
         // SAFETY: the device range is live; the host range is promised by the callers.
         let (device, host) =
             unsafe { (Span::new(device.address(), bytes), Span::new(host, bytes)) };
-        let on_device = Place::Device(&**other.as_ref().unwrap_or(&open.device));
+        let on_device = Place::Device(&**other.as_deref().unwrap_or(&open.device));
         open.queue.copy(&match way {
             Way::ToDevice => CopyRequest {
                 destination: device,
@@ -382,9 +372,16 @@ impl Queue {
         bytes: u64,
     ) -> Result<()> {
         self.synchronize()?;
-        let mut staged = vec![0; bytes as usize];
-        from_device.queue()?.read_from(from, from_device, &mut staged)?;
-        to_device.queue()?.write_to(to, to_device, &staged)
+        let (from_queue, to_queue) = (from_device.queue()?, to_device.queue()?);
+        let mut staged = vec![0; bytes.min(BOUNCED_BYTES) as usize];
+        let mut done = 0;
+        while done < bytes {
+            let part = &mut staged[..(bytes - done).min(BOUNCED_BYTES) as usize];
+            from_queue.read_from(DevicePointer(from.0 + done), from_device, part)?;
+            to_queue.write_to(DevicePointer(to.0 + done), to_device, part)?;
+            done += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn record_event(&self, timing: bool) -> Result<Event> {
@@ -407,6 +404,23 @@ impl Queue {
         self.device.same_platform(device)
     }
 
+    /// The plugin's device behind `device`, kept open; `None` for this queue's own.
+    ///
+    /// # Errors
+    /// `InvalidQueue` if it belongs to another platform, `Uninitialized` if it was closed.
+    #[inline]
+    fn reach<'a>(&self, device: &'a Device) -> Result<Option<DevicePass<'a>>> {
+        if device.id() == self.device.id() {
+            return Ok(None);
+        }
+        if self.reaches(device) {
+            return device.remote().map(Some);
+        }
+        let (device, own) = (device.name(), self.device.name());
+        let message = format!("memory of {device} cannot be reached by a queue of {own}");
+        Err(Error::new(ErrorCode::InvalidQueue, message))
+    }
+
     #[inline]
     fn open(&self) -> Result<Pass<'_, Open>> {
         self.core.remote.enter(0).ok_or_else(|| self.device.closed())
@@ -420,26 +434,6 @@ impl Drop for Queue {
 }
 
 impl Open {
-    /// The plugin's device behind `device`; `None` for this queue's own.
-    ///
-    /// # Errors
-    /// `InvalidQueue` if it belongs to another platform than `queue`.
-    #[inline]
-    fn reach(&self, queue: &Queue, device: &Device) -> Result<Option<Arc<RemoteDevice>>> {
-        if device.id() == queue.device.id() {
-            return Ok(None);
-        }
-        if queue.reaches(device) {
-            return device.remote().map(Some);
-        }
-        let message = format!(
-            "memory of {} cannot be reached by a queue of {}",
-            device.name(),
-            queue.device.name()
-        );
-        Err(Error::new(ErrorCode::InvalidQueue, message))
-    }
-
     fn queue_waits_for(&self, event: &Event) -> Result<()> {
         event.with(|remote| self.queue.wait_event(remote))
     }

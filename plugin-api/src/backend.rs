@@ -271,7 +271,8 @@ pub trait Queue<B: Backend>: Send + Sync + 'static {
         arguments: Arguments<'_>,
     ) -> Result<()>;
 
-    /// Queues a copy. Blocks only if `copy.wait`.
+    /// Queues a copy. Blocks only if `copy.wait`; then neither range is touched any more when it
+    /// returns, not even with an error.
     ///
     /// # Errors
     /// Those of the driver. With `copy.wait` also those of [`Queue::synchronize`].
@@ -308,10 +309,12 @@ pub trait Queue<B: Backend>: Send + Sync + 'static {
     /// Those of the driver.
     fn is_idle(&self) -> Result<bool>;
 
-    /// Blocks until all that was queued before the call is done.
+    /// Blocks until all that was queued before the call is done or failed: none of it runs any
+    /// more when the call returns, also with an error, unless that is `InvalidQueue`.
     ///
     /// # Errors
-    /// The first error among that work that nobody was told of.
+    /// The first error among that work that nobody was told of. `InvalidQueue` in a host function
+    /// of this queue, which would wait for itself.
     fn synchronize(&self) -> Result<()>;
 
     /// Queues a hint that memory will be used at `target`.
@@ -346,8 +349,8 @@ pub trait Event<B: Backend>: Send + Sync + 'static {
 }
 
 /// The bytes of an image in the host's managed storage. They stay in place, unchanged, until
-/// after the module that was made from them was dropped.
-#[derive(Clone, Copy)]
+/// after the module that was made from them was dropped. Whoever implements [`Device::load`] keeps
+/// this value in the module, or drops it.
 pub struct ImageBytes(&'static [u8]);
 
 impl ImageBytes {
@@ -357,8 +360,8 @@ impl ImageBytes {
     /// The bytes must not move, change or go away until the module that is loaded from them was
     /// dropped, or its loading failed.
     pub unsafe fn new(bytes: &[u8]) -> ImageBytes {
-        // SAFETY: the caller promises a life as long as the module's, which `get`'s borrow of
-        // `self` and the module's ownership of `self` keep to.
+        // SAFETY: the caller promises a life as long as the module's, which is as long as `self`
+        // lives and as `get` borrows.
         ImageBytes(unsafe { std::mem::transmute::<&[u8], &'static [u8]>(bytes) })
     }
 

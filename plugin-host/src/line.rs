@@ -116,7 +116,7 @@ impl Line {
         }
         match self.role(RUNNING) {
             Some(role) => role.run_as_guest(),
-            None => self.wait_for_tail()?,
+            None => self.wait_for_tail(),
         }
         self.take_error()
     }
@@ -163,16 +163,21 @@ impl Line {
         None
     }
 
-    fn wait_for_tail(self: &Arc<Line>) -> Result<()> {
+    fn wait_for_tail(self: &Arc<Line>) {
         let spare = self.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
-        self.push(|batch| batch.reach(Arc::clone(&record)))?;
+        if self.push(|batch| batch.reach(Arc::clone(&record))).is_err() {
+            // Whoever waits may free what commands use next, so there is no way but to wait.
+            while !self.is_idle() {
+                thread::sleep(PATIENCE);
+            }
+            return;
+        }
         record.wait();
         if let Some(used) = Arc::get_mut(&mut record) {
             *used = Record::new(false);
             self.lock().spare_record = Some(record);
         }
-        Ok(())
     }
 
     fn keep_error(&self, error: Error) {

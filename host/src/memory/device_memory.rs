@@ -136,7 +136,9 @@ impl DeviceMemory {
 
     /// Gives all cached blocks back to the plugin.
     pub(crate) fn trim(&self, remote: &RemoteDevice) {
-        for block in self.cache.lock().drain() {
+        // Others may use the cache while the driver frees.
+        let blocks = self.cache.lock().drain();
+        for block in blocks {
             self.give_back(&block, remote);
         }
     }

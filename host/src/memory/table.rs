@@ -56,10 +56,18 @@ impl AllocationTable {
         self.ranges.write().remove(&address);
     }
 
-    /// Makes a global known; doing it again is no harm. An address that a block has keeps it.
+    /// Makes a global known; doing it again is no harm. An address that a block has keeps it; of
+    /// several globals at one address the longest counts, and empty ones are left out.
     pub(crate) fn insert_global(&self, device: u64, program: u64, address: u64, bytes: u64) {
-        let range = Range::Global { device, program, bytes };
-        self.ranges.write().entry(address).or_insert(range);
+        let mut ranges = self.ranges.write();
+        let longer = match ranges.get(&address) {
+            None => bytes > 0,
+            Some(Range::Global { bytes: known, .. }) => bytes > *known,
+            Some(Range::Block(_)) => false,
+        };
+        if longer {
+            ranges.insert(address, Range::Global { device, program, bytes });
+        }
     }
 
     pub(crate) fn remove_globals_of(&self, program: u64) {
@@ -195,6 +203,18 @@ mod tests {
         let error = table.device_of(0x1004, 1000).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidSize);
         assert_eq!(table.device_of(0x1004, u64::MAX).unwrap_err().code(), ErrorCode::InvalidSize);
+    }
+
+    #[test]
+    fn of_several_globals_at_one_address_the_longest_counts() {
+        let table = AllocationTable::default();
+        table.insert(&block(0x1000, 1000));
+        table.insert_global(1, 7, 0x1000 + 100, 0);
+        assert_eq!(table.find(0x1000 + 100).unwrap().base, 0x1000);
+        for bytes in [0, 4, 8, 1] {
+            table.insert_global(1, 7, 0x2000, bytes);
+        }
+        assert_eq!(table.find(0x2007).unwrap().bytes, 8);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub use symbols::{Global, Kernel};
 pub(crate) use life::ProgramCore;
 
 use crate::device::Device;
+use crate::host_function;
 use crate::image::Image;
 use longshore_plugin_api::{Error, ErrorCode, Module as _, Result, SymbolKind};
 use std::sync::Arc;
@@ -69,13 +70,14 @@ impl Program {
 
     /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
     /// memory-pool tracker and profile, and gives everything back. All steps are taken whatever
-    /// fails. Blocks. Must not be called from a host function of a queue that uses the program.
-    /// LLVM: `olDestroyProgram`.
+    /// fails. Blocks. LLVM: `olDestroyProgram`.
     ///
     /// # Errors
     /// The first error of any step; the others are logged. `Uninitialized` if it was unloaded
-    /// before.
+    /// before. `InvalidQueue` in a host function of a queue of the device, where nothing is done
+    /// but that dropping the last handle unloads it on another thread.
     pub fn unload(self) -> Result<UnloadReport> {
+        host_function::refuse_inside(self.device().id(), "unloading a program")?;
         self.device().inner().unload(self.core())
     }
 
@@ -108,12 +110,21 @@ impl Drop for Shared {
         if self.core.module.is_closed() {
             return;
         }
-        match self.device.inner().unload(&self.core) {
-            // Its device is being closed, which unloads it.
-            Err(error) if error.code() == ErrorCode::Uninitialized => {}
-            Err(error) => log::error!("unloading a dropped program: {error}"),
-            Ok(_) => {}
+        if !host_function::is_inside(self.device.id()) {
+            return unload_dropped(&self.device, &self.core);
         }
+        // Without a thread it stays loaded until its device is closed.
+        let (device, core) = (self.device.clone(), Arc::clone(&self.core));
+        host_function::do_elsewhere("dropping a program", move || unload_dropped(&device, &core));
+    }
+}
+
+fn unload_dropped(device: &Device, core: &ProgramCore) {
+    match device.inner().unload(core) {
+        // Its device is being closed, which unloads it.
+        Err(error) if error.code() == ErrorCode::Uninitialized => {}
+        Err(error) => log::error!("unloading a dropped program: {error}"),
+        Ok(_) => {}
     }
 }
 

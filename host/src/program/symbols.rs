@@ -1,9 +1,10 @@
 //! Kernels and globals of a program.
 
 use super::{Program, unloaded};
+use crate::gated::Pass;
 use crate::memory::{DevicePointer, Element};
 use crate::queue::Queue;
-use longshore_plugin_api::remote::RemoteKernel;
+use longshore_plugin_api::remote::{RemoteKernel, RemoteModule};
 use longshore_plugin_api::{
     Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
 };
@@ -46,8 +47,17 @@ impl Kernel {
         &self.facts.attributes
     }
 
+    /// The plugin's kernel; valid while the module is entered.
     pub(crate) fn remote(&self) -> &RemoteKernel {
         &self.facts.remote
+    }
+
+    /// Keeps the module from being unloaded until the answer is dropped.
+    ///
+    /// # Errors
+    /// `Uninitialized` if it was unloaded.
+    pub(crate) fn enter(&self) -> Result<Pass<'_, RemoteModule, 8>> {
+        self.program.core().module.enter(0).ok_or_else(unloaded)
     }
 
     /// Holds the arguments' sizes against the image's description, if it has one.

@@ -44,7 +44,9 @@ impl RemotePlugin {
     ///
     /// # Safety
     /// `entry` is the symbol `longshore_plugin` of a library, of at least 16 readable bytes, and
-    /// the library stays loaded as long as anything that comes from it lives.
+    /// the library stays loaded as long as anything that comes from it lives. What comes from it
+    /// is used as the interface demands: a kernel only while its module is loaded; modules,
+    /// queues and events go before their device, devices before their platform.
     pub unsafe fn new(entry: *const abi::Entry) -> Result<RemotePlugin, Incompatible> {
         // SAFETY: magic and versions are the first 16 bytes; the rest is read after they fit.
         unsafe {
