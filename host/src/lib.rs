@@ -60,7 +60,7 @@ pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
 pub use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
 pub use longshore_plugin_api::{
-    DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, KernelAttributes, MemoryKind,
+    Acceptance, DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, KernelAttributes, MemoryKind,
     PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result,
     SymbolKind, VendorError,
 };

@@ -2,7 +2,11 @@
 
 use crate::environment::Environment;
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
-use std::path::PathBuf;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// The raw version whose files are written; LLVM 19 to 22 write and read it.
 const RAW_VERSION: u64 = 10;
@@ -14,7 +18,8 @@ const VALUE_KIND_LAST: u64 = 2;
 
 /// Writes the profile of an image, if it has one, and answers where. The file's name is the
 /// environment's `LONGSHORE_PROFILE_FILE`, in which `%p` is the process, `%m` the image's hash and
-/// `%h` the machine's name; by default `default_%p_%m.profraw` in the current folder.
+/// `%h` the machine's name; by default `default_%p_%m.profraw` in the current folder. What this
+/// process wrote to the same file before stays in it.
 ///
 /// # Errors
 /// `Unsupported` for a raw version other than 10, `InvalidBinary` for sections that do not fit
@@ -30,11 +35,25 @@ pub(crate) fn write(
     let pattern = environment.profile_file();
     let pattern = pattern.as_deref().unwrap_or("default_%p_%m.profraw");
     let path = PathBuf::from(expand(pattern, image_hash));
-    std::fs::write(&path, profile).map_err(|error| {
+    write_file(&path, &profile).map_err(|error| {
         let message = format!("cannot write the profile '{}': {error}", path.display());
         Error::new(ErrorCode::HostIo, message)
     })?;
     Ok(Some(path))
+}
+
+/// Writes a file anew, or behind what this process wrote to it before: a file may hold several raw
+/// profiles, which LLVM's tools add up.
+fn write_file(path: &Path, profile: &[u8]) -> std::io::Result<()> {
+    static WRITTEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let place = std::path::absolute(path)?;
+    let mut written = WRITTEN.lock();
+    let again = written.contains(&place);
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).append(again).truncate(!again);
+    options.open(path)?.write_all(profile)?;
+    written.insert(place);
+    Ok(())
 }
 
 /// A stable 64-bit hash of an image (FNV-1a).

@@ -31,6 +31,9 @@ extern "C" {
 // The copy returns when it is done and all that was queued before it.
 #define LONGSHORE_COPY_WAIT 1
 
+// The fill returns when it is done and all that was queued before it.
+#define LONGSHORE_FILL_WAIT 1
+
 // Major version of the interface. Host and plugin must agree on it.
 #define LONGSHORE_INTERFACE_MAJOR 1
 
@@ -437,9 +440,12 @@ typedef struct longshore_fill {
     uint64_t bytes;
     // The pattern, at least one byte; copied before the call returns.
     struct longshore_bytes pattern;
+    // `FILL_*` bits; an unknown bit is `LONGSHORE_ERROR_UNSUPPORTED`.
+    uint32_t flags;
 } longshore_fill;
 
-// A function of the host program to be run in a queue's order, on a thread of the plugin's.
+// A function of the host program to be run in a queue's order, on a thread of the plugin's or
+// on one that waits for the queue.
 typedef struct longshore_host_function {
     // Passed back to `call`.
     void *context;
@@ -542,7 +548,7 @@ typedef struct longshore_queue_table {
     // only with `LONGSHORE_COPY_WAIT`.
     struct longshore_error_object *(*copy)(struct longshore_queue *queue,
                                            const struct longshore_copy *copy);
-    // Queues a fill.
+    // Queues a fill. Blocks only with `LONGSHORE_FILL_WAIT`.
     struct longshore_error_object *(*fill)(struct longshore_queue *queue,
                                            const struct longshore_fill *fill);
     // Queues a function of the program. What is queued after it waits for its return.

@@ -279,11 +279,12 @@ pub trait Queue<B: Backend>: Send + Sync + 'static {
     fn copy(&self, copy: &CopyRequest<'_, B::Device>) -> Result<()>;
 
     /// Queues a fill of device memory; `destination.bytes()` is a multiple of the pattern's
-    /// length, which is at least 1. The pattern is captured during the call.
+    /// length, which is at least 1. The pattern is captured during the call. Blocks only if `wait`;
+    /// then the range is not touched any more when it returns, not even with an error.
     ///
     /// # Errors
-    /// Those of the driver.
-    fn fill(&self, destination: Span, pattern: &[u8]) -> Result<()>;
+    /// Those of the driver. With `wait` also those of [`Queue::synchronize`].
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()>;
 
     /// Queues a function of the program.
     ///

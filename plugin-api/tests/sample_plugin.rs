@@ -40,7 +40,7 @@ fn runs_a_kernel_on_copied_data(device: &RemoteDevice) {
     let mut values: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
     copy(&queue, (x, Some(device)), (values.as_ptr() as u64, None), 4 * COUNT);
     // SAFETY: `y` has that many bytes.
-    queue.fill(unsafe { Span::new(y, 4 * COUNT as u64) }, &1.0f32.to_le_bytes()).unwrap();
+    queue.fill(unsafe { Span::new(y, 4 * COUNT as u64) }, &1.0f32.to_le_bytes(), false).unwrap();
 
     let (start, end) = (device.create_event(true).unwrap(), device.create_event(true).unwrap());
     assert!(start.is_complete().unwrap());
@@ -195,7 +195,7 @@ fn devices_of_one_plugin_are_told_apart() {
     assert_ne!(from, to);
     let queue = a.create_queue().unwrap();
     // SAFETY: `from` has 8 bytes.
-    queue.fill(unsafe { Span::new(from, 8) }, b"longshor").unwrap();
+    queue.fill(unsafe { Span::new(from, 8) }, b"longshor", true).unwrap();
     copy(&queue, (to, Some(&b)), (from, Some(&a)), 8);
     let mut back = [0u8; 8];
     copy(&queue, (back.as_mut_ptr() as u64, None), (to, Some(&b)), 8);

@@ -93,21 +93,26 @@ impl Queue<HostBackend> for HostQueue {
         if copy.wait { self.line.synchronize() } else { Ok(()) }
     }
 
-    fn fill(&self, destination: Span, pattern: &[u8]) -> Result<()> {
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
         if pattern.is_empty() || !destination.bytes().is_multiple_of(pattern.len() as u64) {
             return Err(uneven_fill(destination, pattern));
         }
         let mut captured = [0; 16];
-        if destination.bytes() <= SMALL_BYTES
+        if (wait || destination.bytes() <= SMALL_BYTES)
             && let Some(captured) = captured.get_mut(..pattern.len())
-            && let Some(_role) = self.line.idle_role()
+            && let Some(role) = self.line.idle_role()
         {
             captured.copy_from_slice(pattern);
             // SAFETY: the span vouches for the range; the pattern is a copy.
             unsafe { fill_bytes(destination, captured) };
-            return Ok(());
+            drop(role);
+            return if wait { self.line.take_error() } else { Ok(()) };
         }
-        self.line.push(|batch| batch.fill(destination, pattern))
+        if wait {
+            self.line.refuse_runner()?;
+        }
+        self.line.push(|batch| batch.fill(destination, pattern))?;
+        if wait { self.line.synchronize() } else { Ok(()) }
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {

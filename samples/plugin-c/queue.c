@@ -277,6 +277,8 @@ static longshore_error_object *run_fill(longshore_queue *queue, task *task) {
 
 static longshore_error_object *queue_fill(longshore_queue *queue, const longshore_fill *fill) {
     const size_t pattern = fill->pattern.bytes;
+    if (fill->flags & ~(uint32_t)LONGSHORE_FILL_WAIT)
+        return fail(LONGSHORE_ERROR_UNSUPPORTED, "fill flags 0x%x are unknown", fill->flags);
     if (pattern == 0 || fill->bytes % pattern)
         return fail(LONGSHORE_ERROR_INVALID_SIZE, "a fill of %llu bytes with a pattern of %zu",
                     (unsigned long long)fill->bytes, pattern);
@@ -287,7 +289,7 @@ static longshore_error_object *queue_fill(longshore_queue *queue, const longshor
     task->as.fill = *fill;
     memcpy(task->pattern, fill->pattern.data, pattern);
     append(queue, task);
-    return NULL;
+    return fill->flags & LONGSHORE_FILL_WAIT ? queue_synchronize(queue) : NULL;
 }
 
 static longshore_error_object *run_function(longshore_queue *queue, task *task) {

@@ -1,6 +1,6 @@
 //! The images that the behaviours load, by name and by what a device accepts.
 
-use longshore::{Device, Error, ErrorCode, Result};
+use longshore::{Acceptance, Device, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Fixtures {
     /// Those of [`Device::accepts`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
         for image in self.images.get(name).into_iter().flatten() {
-            if device.accepts(image)?.is_ok() {
+            if device.accepts(image)? == Acceptance::Accepted {
                 return Ok(Some(Arc::clone(image)));
             }
         }

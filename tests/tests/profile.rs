@@ -16,9 +16,27 @@ __attribute__((destructor)) void at_end(void) { step(1000); }
 
 #[test]
 fn the_profile_has_the_counts_that_the_destructors_left() {
+    // 41 steps of the kernel and one of the destructor; the loop's body ran 41 times.
+    let Some(shown) = profile_of_loads(1) else { return };
+    assert_eq!(counts(&shown, "step"), "Function count: 42");
+    assert_eq!(counts(&shown, "count"), "Function count: 1");
+    assert!(shown.contains("Block counts: [41]"), "{shown}");
+    assert_eq!(counts(&shown, "at_end"), "Function count: 1");
+}
+
+#[test]
+fn the_profiles_of_two_loads_of_an_image_add_up() {
+    let Some(shown) = profile_of_loads(2) else { return };
+    assert_eq!(counts(&shown, "step"), "Function count: 84");
+    assert_eq!(counts(&shown, "at_end"), "Function count: 2");
+}
+
+/// What `llvm-profdata` shows of an image that was loaded, run and unloaded some times; nothing
+/// where that is not installed.
+fn profile_of_loads(loads: usize) -> Option<String> {
     let Some(profdata) = tool("llvm-profdata-19") else {
         println!("llvm-profdata-19 is not installed; nothing was tried");
-        return;
+        return None;
     };
     let world = World::new();
     copy_into(&world, &host_plugin());
@@ -29,24 +47,20 @@ fn the_profile_has_the_counts_that_the_destructors_left() {
         longshore::Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
     let host = world.host().environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
-    let program = device.load(longshore::Image::read(&image).unwrap()).unwrap();
-    let queue = device.queue().unwrap();
-    let count = program.kernel("count").unwrap();
-    // SAFETY: the kernel takes one u64.
-    unsafe { queue.launch(&count, Grid::default(), (41u64,)).unwrap() };
-    drop(count);
-    let report = program.unload().unwrap();
-    assert_eq!(report.profile_file.as_deref(), Some(profile.as_path()));
-
+    for _ in 0..loads {
+        let program = device.load(longshore::Image::read(&image).unwrap()).unwrap();
+        let queue = device.queue().unwrap();
+        let count = program.kernel("count").unwrap();
+        // SAFETY: the kernel takes one u64.
+        unsafe { queue.launch(&count, Grid::default(), (41u64,)).unwrap() };
+        drop(count);
+        let report = program.unload().unwrap();
+        assert_eq!(report.profile_file.as_deref(), Some(profile.as_path()));
+    }
     let merged = world.path().join("counted.profdata");
     output(Command::new(profdata).arg("merge").arg(&profile).arg("-o").arg(&merged));
-    let shown =
-        output(Command::new(profdata).args(["show", "--counts", "--all-functions"]).arg(&merged));
-    // 41 steps of the kernel and one of the destructor; the loop's body ran 41 times.
-    assert_eq!(counts(&shown, "step"), "Function count: 42");
-    assert_eq!(counts(&shown, "count"), "Function count: 1");
-    assert!(shown.contains("Block counts: [41]"), "{shown}");
-    assert_eq!(counts(&shown, "at_end"), "Function count: 1");
+    let show = ["show", "--counts", "--all-functions"];
+    Some(output(Command::new(profdata).args(show).arg(&merged)))
 }
 
 /// The line with a function's count.

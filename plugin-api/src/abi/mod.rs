@@ -20,7 +20,7 @@ pub use tables::{
     PinningTable, PlatformTable, PrefetchTable, QueueTable,
 };
 pub use values::{
-    Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, Fill,
+    Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,
     GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT, Launch,
     ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle, Sink, SymbolVisitor,
     Text,

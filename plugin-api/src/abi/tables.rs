@@ -131,7 +131,7 @@ pub struct QueueTable {
     /// Queues a copy. Host memory stays the caller's and in place until the copy is done. Blocks
     /// only with `COPY_WAIT`.
     pub copy: unsafe extern "C" fn(queue: *mut QueueHandle, copy: *const Copy) -> *mut ErrorObject,
-    /// Queues a fill.
+    /// Queues a fill. Blocks only with `FILL_WAIT`.
     pub fill: unsafe extern "C" fn(queue: *mut QueueHandle, fill: *const Fill) -> *mut ErrorObject,
     /// Queues a function of the program. What is queued after it waits for its return.
     pub host_function:

@@ -201,6 +201,9 @@ pub struct Copy {
     pub flags: u32,
 }
 
+/// The fill returns when it is done and all that was queued before it.
+pub const FILL_WAIT: u32 = 1;
+
 /// A fill of memory of the queue's device with a repeated pattern.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
@@ -211,9 +214,12 @@ pub struct Fill {
     pub bytes: u64,
     /// The pattern, at least one byte; copied before the call returns.
     pub pattern: Bytes,
+    /// `FILL_*` bits; an unknown bit is `UNSUPPORTED`.
+    pub flags: u32,
 }
 
-/// A function of the host program to be run in a queue's order, on a thread of the plugin's.
+/// A function of the host program to be run in a queue's order, on a thread of the plugin's or on
+/// one that waits for the queue.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
 pub struct HostFunction {

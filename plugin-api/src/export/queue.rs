@@ -119,8 +119,10 @@ unsafe extern "C" fn fill<P: Plugin>(
     // SAFETY: a queue of ours, a readable request, and a range that the program vouches for.
     guard::<P>("queue.fill", || unsafe {
         let raw = &*fill;
-        let pattern = read_bytes(raw.pattern);
-        of::<P>(queue).fill(Span::new(raw.destination, raw.bytes), pattern)
+        known_flags("fill", raw.flags, abi::FILL_WAIT)?;
+        let destination = Span::new(raw.destination, raw.bytes);
+        let wait = raw.flags & abi::FILL_WAIT != 0;
+        of::<P>(queue).fill(destination, read_bytes(raw.pattern), wait)
     })
 }
 

@@ -76,11 +76,12 @@ impl Queue<Remote> for RemoteQueue {
         unsafe { from_raw((self.table.copy)(self.handle, &raw)) }
     }
 
-    fn fill(&self, destination: Span, pattern: &[u8]) -> Result<()> {
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
         let raw = abi::Fill {
             destination: destination.address(),
             bytes: destination.bytes(),
             pattern: bytes(pattern),
+            flags: if wait { abi::FILL_WAIT } else { 0 },
         };
         // SAFETY: a live queue and a range that its maker vouches for.
         unsafe { from_raw((self.table.fill)(self.handle, &raw)) }

@@ -130,10 +130,10 @@ fn patterns_are_captured_and_copies_keep_their_place() {
     let (mut a, mut b) = ([0u16; 64], [0u16; 64]);
     let release = block(&queue);
     let mut pattern = [1, 2, 3, 4];
-    queue.fill(span(&mut a), &pattern).unwrap();
+    queue.fill(span(&mut a), &pattern, false).unwrap();
     copy(&queue, span(&mut b), span(&mut a), false).unwrap();
     pattern = [9; 4];
-    queue.fill(span(&mut a), &pattern).unwrap();
+    queue.fill(span(&mut a), &pattern, false).unwrap();
     drop(release);
     queue.synchronize().unwrap();
     assert_eq!(b[..4], [0x0201, 0x0403, 0x0201, 0x0403]);
@@ -372,7 +372,7 @@ fn fills_and_copies_that_do_not_fit_are_refused() {
     let whole = span(&mut memory);
     let part = span(&mut memory[..5]);
     for pattern in [&[][..], &[1, 2, 3]] {
-        assert_eq!(queue.fill(whole, pattern).unwrap_err().code(), ErrorCode::InvalidSize);
+        assert_eq!(queue.fill(whole, pattern, false).unwrap_err().code(), ErrorCode::InvalidSize);
     }
     let result = copy(&queue, whole, part, true);
     assert_eq!(result.unwrap_err().code(), ErrorCode::InvalidSize);

@@ -279,6 +279,17 @@ impl Queue<'_> {
         unsafe { taken((self.plugin.queue.copy)(self.held.handle, &copy)) }
     }
 
+    /// Fills 8 bytes of device memory with zeros, with any flags.
+    ///
+    /// # Safety
+    /// They stay allocated, and are not used, until the queue was synchronised.
+    pub(super) unsafe fn fill(&self, destination: u64, flags: u32) -> Result<()> {
+        let pattern = abi::Bytes { data: [0u8; 8].as_ptr(), bytes: 8 };
+        let fill = abi::Fill { destination, bytes: 8, pattern, flags };
+        // SAFETY: a live queue; the rest is promised by the caller.
+        unsafe { taken((self.plugin.queue.fill)(self.held.handle, &fill)) }
+    }
+
     pub(super) fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: a live queue and a live event.
         unsafe { taken((self.plugin.queue.wait_event)(self.held.handle, event.held.handle)) }

@@ -4,6 +4,7 @@ use super::context::{Context, refused};
 use super::direct::{Device, Platform, Plugin};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use longshore::{ErrorCode, MemoryKind};
+use longshore_plugin_api::abi;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -22,6 +23,7 @@ behaviour_list! { "interface":
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
+    "unknown flags of a fill are refused" ["P-47"] unknown_fill_flags_are_refused;
     "an event that was not recorded is complete" ["P-51"] unrecorded_events_are_complete;
     "an event that was not recorded has no time" ["P-53"] unrecorded_events_have_no_time;
     "platforms of one library are apart" ["P-60"] platforms_are_apart;
@@ -177,6 +179,29 @@ fn unknown_copy_flags_are_refused(cx: &Context) -> Check {
         refused(copied, ErrorCode::Unsupported, &format!("copy flag {:#x}", 1u32 << bit))?;
     }
     ensure_eq!(to, 2, "destination of the refused copies");
+    Ok(())
+}
+
+fn unknown_fill_flags_are_refused(cx: &Context) -> Check {
+    let plugin = plugin(cx)?;
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let queue = device.queue()?;
+    let kind = MemoryKind::Device as u32;
+    let memory = device.allocate(kind, 8)?;
+    // SAFETY: the memory is there until every fill was waited for.
+    let known = unsafe { queue.fill(memory, abi::FILL_WAIT) };
+    let unknown: Vec<_> = (1..32u32)
+        // SAFETY: as above.
+        .map(|bit| (bit, unsafe { queue.fill(memory, 1 << bit) }))
+        .collect();
+    queue.synchronize()?;
+    // SAFETY: nothing is queued any more.
+    unsafe { device.free(kind, memory)? };
+    known?;
+    for (bit, filled) in unknown {
+        refused(filled, ErrorCode::Unsupported, &format!("fill flag {:#x}", 1u32 << bit))?;
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use longshore::{AllocationOwner, ErrorCode, Grid, SymbolKind};
+use longshore::{Acceptance, AllocationOwner, ErrorCode, Grid, SymbolKind};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -42,9 +42,9 @@ fn images_are_owned(cx: &Context) -> Check {
 
 fn images_are_accepted(cx: &Context) -> Check {
     let image = cx.image("basic")?;
-    ensure_eq!(cx.device().accepts(&image)?, Ok(()), "answer for 'basic'");
+    ensure_eq!(cx.device().accepts(&image)?, Acceptance::Accepted, "answer for 'basic'");
     for (what, bytes) in [("no bytes", &b""[..]), ("rubbish", &b"no image at all"[..])] {
-        let Err(why) = cx.device().accepts(bytes)? else {
+        let Acceptance::Refused(why) = cx.device().accepts(bytes)? else {
             return Err(Stop::Failed(format!("{what} was accepted")));
         };
         ensure!(!why.is_empty(), "{what} was refused without a reason");

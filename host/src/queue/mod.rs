@@ -1,21 +1,22 @@
 //! Queues.
 
+mod core;
+
+pub(crate) use core::QueueCore;
+
 use crate::device::{Device, DevicePass};
 use crate::event::Event;
-use crate::gated::{Gated, Pass};
+use crate::gated::Pass;
 use crate::host_function;
 use crate::launch::{ArgumentList, Grid};
 use crate::memory::{Allocation, DevicePointer};
 use crate::program::{Kernel, unloaded};
-use longshore_plugin_api::remote::{RemoteDevice, RemoteQueue};
+use core::Open;
 use longshore_plugin_api::{
     Arguments, CopyRequest, Error, ErrorCode, Place, PrefetchTarget, Queue as _, Result, Span,
 };
-use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How much of a copy between two platforms lies in host memory at a time.
 const BOUNCED_BYTES: u64 = 16 << 20;
@@ -27,22 +28,6 @@ const BOUNCED_BYTES: u64 = 16 << 20;
 pub struct Queue {
     core: Arc<QueueCore>,
     device: Device,
-}
-
-/// A queue of the plugin and what the host knows of it. It outlives the [`Queue`]: a dropped one
-/// is parked on its device and used again.
-pub(crate) struct QueueCore {
-    shard: usize,
-    remote: Gated<Open>,
-    parked: AtomicBool,
-    last_program: AtomicU64,
-    programs: Mutex<HashSet<u64>>,
-}
-
-/// An open queue holds its device open: the device's close takes all queues first.
-struct Open {
-    queue: RemoteQueue,
-    device: Arc<RemoteDevice>,
 }
 
 impl Queue {
@@ -173,14 +158,8 @@ impl Queue {
     /// # Safety
     /// The range stays allocated until the fill is done.
     pub unsafe fn fill(&self, to: DevicePointer, pattern: &[u8], bytes: u64) -> Result<()> {
-        if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
-            let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
-            return Err(Error::new(ErrorCode::InvalidSize, message));
-        }
-        let owner = self.owner(to, bytes)?;
-        self.device.check_same(&owner, "the memory to fill")?;
-        // SAFETY: promised by the caller; the range is live, as the table says.
-        self.open()?.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern)
+        // SAFETY: promised by the caller.
+        unsafe { self.fill_range(to, pattern, bytes, false) }
     }
 
     /// Queues a hint that memory will be used at `target`. Memory that cannot move is no error.
@@ -253,7 +232,8 @@ impl Queue {
     /// # Errors
     /// The first error among that work that nobody was told of.
     pub fn synchronize(&self) -> Result<()> {
-        self.open()?.queue.synchronize()
+        self.open()?.queue.synchronize()?;
+        self.core.take_untold()
     }
 }
 
@@ -278,7 +258,7 @@ impl Queue {
         let open = self.open()?;
         let program = kernel.program();
         self.device.check_same(program.device(), "the kernel")?;
-        let _loaded = program.core().module.enter(self.core.shard).ok_or_else(unloaded)?;
+        let _loaded = program.core().module.enter(self.core.shard()).ok_or_else(unloaded)?;
         self.core.note_program(program.core().id);
         let shape = grid.shape(kernel, wait)?;
         arguments.with(self.device.id(), |pointers, sizes| {
@@ -320,13 +300,28 @@ impl Queue {
 
     /// Fills a whole allocation and waits.
     pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
-        // Where waiting is an error, in a function of this queue, nothing may be queued.
-        self.synchronize()?;
         // SAFETY: the allocation is borrowed until the fill is done.
-        unsafe { self.fill(to.pointer(), pattern, to.bytes())? };
-        self.synchronize()
+        unsafe { self.fill_range(to.pointer(), pattern, to.bytes(), true) }
     }
 
+    /// # Safety
+    /// As for [`Queue::fill`].
+    unsafe fn fill_range(
+        &self,
+        to: DevicePointer,
+        pattern: &[u8],
+        bytes: u64,
+        wait: bool,
+    ) -> Result<()> {
+        if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
+            let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
+            return Err(Error::new(ErrorCode::InvalidSize, message));
+        }
+        let owner = self.owner(to, bytes)?;
+        self.device.check_same(&owner, "the memory to fill")?;
+        // SAFETY: promised by the caller; the range is live, as the table says.
+        self.open()?.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern, wait)
+    }
     /// A copy between host and device memory whose validity the callers see to.
     #[inline]
     fn transfer(
@@ -423,73 +418,18 @@ impl Queue {
 
     #[inline]
     fn open(&self) -> Result<Pass<'_, Open>> {
-        self.core.remote.enter(0).ok_or_else(|| self.device.closed())
+        self.core.open().ok_or_else(|| self.device.closed())
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.core.parked.store(true, Ordering::Release);
+        self.core.park();
     }
 }
 
 impl Open {
     fn queue_waits_for(&self, event: &Event) -> Result<()> {
         event.with(|remote| self.queue.wait_event(remote))
-    }
-}
-
-impl QueueCore {
-    pub(crate) fn new(queue: RemoteQueue, device: Arc<RemoteDevice>, shard: usize) -> QueueCore {
-        QueueCore {
-            shard,
-            remote: Gated::new(Open { queue, device }),
-            parked: AtomicBool::new(false),
-            last_program: AtomicU64::new(0),
-            programs: Mutex::default(),
-        }
-    }
-
-    /// Takes a parked queue into use again, if it is idle.
-    pub(crate) fn unpark(&self) -> bool {
-        if !self.parked.load(Ordering::Acquire) {
-            return false;
-        }
-        let Some(open) = self.remote.enter(0) else {
-            return false;
-        };
-        if !open.queue.is_idle().unwrap_or(false) {
-            return false;
-        }
-        if let Err(error) = open.queue.synchronize() {
-            log::error!("work of a dropped queue failed: {error}");
-        }
-        self.parked.store(false, Ordering::Release);
-        true
-    }
-
-    /// Remembers that a program is used, before work of it is queued.
-    #[inline]
-    fn note_program(&self, program: u64) {
-        if self.last_program.load(Ordering::Relaxed) != program {
-            self.programs.lock().insert(program);
-            self.last_program.store(program, Ordering::Relaxed);
-        }
-    }
-
-    /// Waits until nothing of a program is queued, which nobody queues any more.
-    pub(crate) fn wait_for_program(&self, program: u64) -> Result<()> {
-        if !self.programs.lock().remove(&program) {
-            return Ok(());
-        }
-        self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize())
-    }
-
-    /// Waits for what is queued, then gives the plugin's queue up.
-    pub(crate) fn close(&self) -> Result<()> {
-        let Some(open) = self.remote.take() else {
-            return Ok(());
-        };
-        open.queue.synchronize()
     }
 }

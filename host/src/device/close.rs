@@ -1,0 +1,146 @@
+//! What closing a device does, in which order, and what it finds.
+
+use super::DeviceInner;
+use crate::memory::Block;
+use crate::program::ProgramCore;
+use longshore_plugin_api::remote::RemoteDevice;
+use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What closing a device found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Allocations that were still live; they are freed.
+    pub leaks: Vec<Leak>,
+    /// The memory-pool trackers of all images that were unloaded from it, taken together; `None`
+    /// if no image had one.
+    pub tracker: Option<PoolTracker>,
+}
+
+/// An allocation that nobody freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leak {
+    /// First address.
+    pub address: u64,
+    /// Size in bytes, as it was asked for.
+    pub bytes: u64,
+    /// Where it lived.
+    pub kind: MemoryKind,
+    /// Where in the program it was made.
+    pub location: &'static Location<'static>,
+}
+
+impl DeviceInner {
+    /// Takes every step of closing, whatever fails.
+    pub(super) fn close(&self) -> Result<CloseReport> {
+        // No call is inside the device from here on but those of queues that are under way: what
+        // is being loaded or unloaded now has ended.
+        let Some(remote) = self.remote.take() else {
+            let message = format!("device {} was closed before", self.facts);
+            return Err(Error::new(ErrorCode::Uninitialized, message));
+        };
+        let mut first = Ok(());
+        let mut note = |result: Result<()>| {
+            if let Err(error) = result {
+                log::error!("closing {}: {error}", self.facts);
+                first = std::mem::replace(&mut first, Ok(())).and(Err(error));
+            }
+        };
+        while let Some(newest) = self.take_newest_program() {
+            note(self.unload_at_close(&newest));
+        }
+        for queue in std::mem::take(&mut *self.queues.lock()) {
+            note(queue.close());
+        }
+        self.events.lock().close();
+        let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().tracker };
+        report.leaks = self.memory.close(&remote).iter().map(|block| Leak::of(block)).collect();
+        // Who still holds the device closes it when done.
+        note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
+        self.host.open_devices.lock().remove(&self.id);
+        self.print(&report);
+        first.map(|()| report)
+    }
+
+    fn take_newest_program(&self) -> Option<Arc<ProgramCore>> {
+        self.programs.lock().pop()
+    }
+
+    fn print(&self, report: &CloseReport) {
+        for leak in &report.leaks {
+            log::warn!("{}: leaked {leak}", self.facts);
+        }
+        if let Some(tracker) = report.tracker.filter(|_| self.host.track) {
+            eprintln!(
+                "{}: device memory pool: {} allocations, {} bytes in all, {} to {} bytes each",
+                self.facts,
+                tracker.allocations,
+                tracker.total_bytes,
+                tracker.min_bytes,
+                tracker.max_bytes
+            );
+        }
+    }
+}
+
+impl Leak {
+    fn of(block: &Block) -> Leak {
+        let user = block.current_use();
+        Leak {
+            address: block.address,
+            bytes: user.bytes,
+            kind: block.kind,
+            location: user.location,
+        }
+    }
+}
+
+impl std::fmt::Display for Leak {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Leak { address, bytes, kind, location } = self;
+        write!(f, "{bytes} bytes of {kind:?} memory at {address:#x}, allocated at {location}")
+    }
+}
+
+/// The trackers of all unloaded images, taken together.
+#[derive(Default)]
+pub(crate) struct PoolTotals {
+    tracker: Option<PoolTracker>,
+}
+
+impl PoolTotals {
+    pub(crate) fn merge(&mut self, read: Option<PoolTracker>) {
+        let Some(read) = read else { return };
+        let Some(total) = &mut self.tracker else {
+            self.tracker = Some(read);
+            return;
+        };
+        // Whatever lies in the image's memory is added up.
+        total.allocations = total.allocations.saturating_add(read.allocations);
+        total.total_bytes = total.total_bytes.saturating_add(read.total_bytes);
+        total.min_bytes = total.min_bytes.min(read.min_bytes);
+        total.max_bytes = total.max_bytes.max(read.max_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trackers_of_any_content_add_up() {
+        let most = PoolTracker {
+            allocations: u64::MAX,
+            total_bytes: u64::MAX,
+            min_bytes: 3,
+            max_bytes: 5,
+        };
+        let mut totals = PoolTotals::default();
+        for read in [None, Some(most), Some(PoolTracker { min_bytes: 1, max_bytes: 9, ..most })] {
+            totals.merge(read);
+        }
+        assert_eq!(totals.tracker, Some(PoolTracker { min_bytes: 1, max_bytes: 9, ..most }));
+    }
+}
