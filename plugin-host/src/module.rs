@@ -170,7 +170,8 @@ impl Module<HostBackend> for HostModule {
         let exported = self.image.symbols.exported(self.bytes.get());
         Ok(exported
             .filter_map(|(name, symbol)| {
-                let kind = kind_of(name, &symbol)?;
+                let described = name.starts_with(ARGUMENTS_OF.as_bytes());
+                let kind = kind_of(name, &symbol).filter(|_| !described)?;
                 Some((String::from_utf8_lossy(name).into_owned(), kind))
             })
             .collect())
