@@ -65,6 +65,20 @@ pub use longshore_plugin_api::{
     SymbolKind, VendorError,
 };
 
+/// What any thread may use.
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<Host>();
+    any_thread::<Device>();
+    any_thread::<Program>();
+    any_thread::<Kernel>();
+    any_thread::<Global>();
+    any_thread::<Queue>();
+    any_thread::<Event>();
+    any_thread::<Allocation>();
+    any_thread::<Buffer<f32>>();
+};
+
 /// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

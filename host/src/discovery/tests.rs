@@ -270,25 +270,3 @@ fn only_a_library_that_says_so_is_closed() {
     assert!(is_loaded(&stays));
     assert!(!is_loaded(&goes));
 }
-
-/// The figure is printed, not asserted: `cargo test --release -- --ignored --nocapture time`.
-#[test]
-#[ignore = "a measurement"]
-fn time_of_a_candidate_that_is_not_opened() {
-    const FILES: u32 = 200;
-    let folder = TempDir::new().unwrap();
-    let one = plugin(folder.path(), "toy0", Toy::Good);
-    for number in 1..FILES {
-        let path = folder.path().join(format!("liblongshore_plugin_toy{number}.so"));
-        std::fs::copy(&one, path).unwrap();
-    }
-    let config = config(&[folder.path()]);
-    let measure = || {
-        let begin = Instant::now();
-        assert_eq!(list(&config).unwrap().len(), FILES as usize);
-        begin.elapsed() / FILES
-    };
-    let mut times: Vec<Duration> = (0..21).map(|_| measure()).collect();
-    times.sort();
-    println!("{:?} per candidate (median of 21 lists of {FILES} files)", times[times.len() / 2]);
-}

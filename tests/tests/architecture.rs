@@ -1,0 +1,72 @@
+//! The invariants of `ARCHITECTURE.md` that can be held by looking at the sources.
+
+use longshore_tests::world::root;
+use std::path::{Path, PathBuf};
+
+/// Every source file below a folder.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => collect(&path, into),
+                Some(extension) if extension == "rs" => into.push(path),
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&root().join(folder), &mut found);
+    assert!(!found.is_empty(), "no sources in {folder}");
+    found
+}
+
+/// The part of a file before its unit tests.
+fn product(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn only_one_file_reads_the_environment() {
+    let own = ["plugin-api/src", "plugin-host/src", "host/src"].map(sources).concat();
+    let readers: Vec<_> = own
+        .iter()
+        .filter(|file| !file.ends_with("tests.rs") && product(file).contains("env::var"))
+        .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
+        .collect();
+    // The command reads the variables of its own log, and PATH for `longshore-check`.
+    let command = ["host/src/bin/longshore/logging.rs", "host/src/bin/longshore/check.rs"];
+    let allowed = [&["host/src/environment.rs"][..], &command].concat();
+    let others: Vec<_> = readers.iter().filter(|file| !allowed.contains(&file.as_str())).collect();
+    assert!(others.is_empty(), "{others:?} read the environment");
+}
+
+#[test]
+fn crates_depend_only_on_what_data_visits_after_them() {
+    let own = ["longshore.", "longshore =", "longshore-"];
+    for (folder, allowed) in [
+        ("plugin-api", &[][..]),
+        ("plugin-host", &["longshore-plugin-api", "longshore-jitlink"]),
+        ("host", &["longshore-plugin-api", "longshore-executor"]),
+    ] {
+        let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        let (_, dependencies) = manifest.split_once("\n[dependencies]").unwrap();
+        let dependencies = dependencies.split("\n[").next().unwrap().lines();
+        for line in dependencies.filter(|line| own.iter().any(|name| line.starts_with(name))) {
+            let known = allowed.iter().any(|name| line.starts_with(name));
+            assert!(known, "{folder} depends on {line}");
+        }
+    }
+}
+
+#[test]
+fn the_host_matches_on_no_backends_name() {
+    let arms = ["\"cuda\" =>", "\"amdgpu\" =>", "\"vulkan\" =>", "\"host\" =>"];
+    let tests_of = ["== \"cuda\"", "== \"amdgpu\"", "== \"vulkan\"", "== \"host\""];
+    for file in sources("host/src") {
+        let text = product(&file);
+        let found = arms.iter().chain(&tests_of).find(|pattern| text.contains(**pattern));
+        assert_eq!(found, None, "{}", file.display());
+    }
+}
