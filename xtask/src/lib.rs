@@ -7,6 +7,7 @@ pub mod bench;
 pub mod demo;
 pub mod header;
 pub mod process;
+pub mod sanitize;
 pub mod test;
 
 use std::path::PathBuf;

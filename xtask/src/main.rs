@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, demo, header, test};
+use xtask::{bench, demo, header, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -30,6 +30,8 @@ enum Task {
     },
     /// Runs the benchmarks and compares them with their floors.
     Bench,
+    /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
+    Sanitize,
 }
 
 fn main() -> Result<()> {
@@ -38,5 +40,6 @@ fn main() -> Result<()> {
         Task::Demo => demo::run(),
         Task::Test { install } => test::run(install),
         Task::Bench => bench::run(),
+        Task::Sanitize => sanitize::run(),
     }
 }

@@ -1,0 +1,68 @@
+//! `cargo xtask sanitize`: what checkers of a nightly toolchain see.
+//!
+//! ThreadSanitizer sees the stress test and the CPU plugin that it opens, with a standard library
+//! that is instrumented too; without that, ordinary locks look like races. Miri sees the parts
+//! that are pure Rust; it knows neither `uname` nor other plugins' code.
+
+use crate::{process, root};
+use anyhow::Result;
+use std::process::Command;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The plugin uses the sanitizer of the program that opens it.
+const THREAD_FLAGS: &str = "-Zsanitizer=thread -Zexport-executable-symbols -Clink-arg=-rdynamic";
+const MIRI_FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
+/// Packages and the arguments that choose their tests.
+const MIRI: [(&str, &[&str]); 3] = [
+    ("longshore-plugin-api", &[]),
+    // Those of the queue that an interpreter runs in seconds.
+    ("longshore-plugin-host", &["queue::tests::a_"]),
+    (
+        "longshore",
+        &[
+            "gated::",
+            "memory::",
+            "launch::",
+            "image::",
+            "profile::",
+            "program::",
+            "selection::",
+            "device::",
+            "host_function::",
+            "--skip",
+            "a_pattern_names",
+        ],
+    ),
+];
+
+/// Installs the components of the nightly toolchain that it needs, and runs both.
+///
+/// # Errors
+/// No rustup or no nightly toolchain; whatever a checker reports.
+pub fn run() -> Result<()> {
+    let components = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
+    process::run(Command::new("rustup").args(components))?;
+    for (package, tests) in MIRI {
+        let mut miri = nightly("miri");
+        miri.env("MIRIFLAGS", MIRI_FLAGS).args(["miri", "test", "--lib", "--package", package]);
+        process::run(miri.args(["--no-default-features", "--"]).args(tests))?;
+    }
+    let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", "longshore-plugin-host"];
+    process::run(thread_sanitized().args(build))?;
+    let test = ["test", "-Zbuild-std", "--target", TARGET, "-p", "longshore-tests"];
+    process::run(thread_sanitized().args(test).args(["--test", "stress", "--", "--nocapture"]))
+}
+
+fn thread_sanitized() -> Command {
+    let mut command = nightly("thread-sanitizer");
+    command.env("RUSTFLAGS", THREAD_FLAGS);
+    command
+}
+
+/// `cargo` of the nightly toolchain, with a target folder of its own.
+fn nightly(folder: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]).current_dir(root());
+    command.env("CARGO_TARGET_DIR", root().join("target").join(folder));
+    command
+}
