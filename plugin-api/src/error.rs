@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
 #[repr(u32)]
@@ -165,8 +166,10 @@ impl Error {
             _ => "no message",
         };
         let error = Error::new(ErrorCode::BackendFailure, format!("{place} panicked: {said}"));
-        // A payload may panic when it is dropped.
-        std::mem::forget(payload);
+        // A payload may panic when it is dropped, and so may what it panics with, which is kept.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(another);
+        }
         error
     }
 
