@@ -31,6 +31,7 @@
 
 mod conformance;
 mod fixtures;
+pub mod programs;
 mod services;
 pub mod world;
 

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! A floor is the same work done without Longshore, measured in the same run. criterion's group
-//! `<name>` has the benchmarks `floor` and `longshore`.
+//! The linker's prints its own tables, with its peers in them. That of the hot paths is criterion's:
+//! a floor is the same work done without Longshore, measured in the same run, and a group `<name>`
+//! has the benchmarks `floor` and `longshore`.
 
 use crate::{process, root};
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use comfy_table::Table;
 use std::path::Path;
 
@@ -30,14 +32,37 @@ const GROUPS: [(&str, &str, Target); 9] = [
     ("", "other", Target::Times(1.0)),
 ];
 
-/// Runs the benchmarks and prints what they took, beside their floors.
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// Calls, launches, copies, discovery.
+    HotPaths,
+    /// The in-memory linker and other linkers.
+    Linker,
+}
+
+/// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
+/// linker's workloads.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
-pub fn run() -> Result<()> {
+pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
+    match suite {
+        Suite::HotPaths => hot_paths(),
+        Suite::Linker => linker(filter),
+    }
+}
+
+fn linker(filter: Option<&str>) -> Result<()> {
+    let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench", "linker", "--"]);
+    process::run(command.args(filter))
+}
+
+fn hot_paths() -> Result<()> {
     let plugins = ["-p", "longshore-plugin-host"];
     process::run(process::cargo(["build", "--release"]).args(plugins))?;
-    process::run(&mut process::cargo(["bench", "-p", "longshore-tests"]))?;
+    let suite = ["bench", "-p", "longshore-tests", "--bench", "hot_paths"];
+    process::run(&mut process::cargo(suite))?;
     let mut rows = Vec::new();
     collect(&root().join("target/criterion"), "", &mut rows)?;
     rows.sort_by(|a, b| a.group.cmp(&b.group));

@@ -29,7 +29,13 @@ enum Task {
         install: bool,
     },
     /// Runs the benchmarks and compares them with their floors.
-    Bench,
+    Bench {
+        /// Which: those of the hot paths, or the linker beside its peers.
+        #[arg(default_value = "hot-paths")]
+        suite: bench::Suite,
+        /// For the linker: only workloads whose names contain this.
+        filter: Option<String>,
+    },
     /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
     Sanitize,
 }
@@ -39,7 +45,7 @@ fn main() -> Result<()> {
         Task::Header { bless } => header::run(bless),
         Task::Demo => demo::run(),
         Task::Test { install } => test::run(install),
-        Task::Bench => bench::run(),
+        Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
         Task::Sanitize => sanitize::run(),
     }
 }

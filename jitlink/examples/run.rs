@@ -1,0 +1,47 @@
+//! Links relocatable objects in memory and calls their `main`: `run FILE.o... [-- ARGS...]`.
+
+use std::error::Error;
+use std::ffi::{CString, c_char, c_int};
+
+use longshore_jitlink::Session;
+use longshore_jitlink::session::{MainArguments, ProcessSymbols};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut files: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = match files.iter().position(|argument| argument == "--") {
+        Some(at) => files.split_off(at + 1),
+        None => Vec::new(),
+    };
+    files.retain(|file| file != "--");
+
+    let session = Session::new()?;
+    let program = session.create_library("program");
+    for file in &files {
+        program.add(file, std::fs::read(file)?.into())?;
+    }
+    program.add_generator(ProcessSymbols);
+    let main = program.lookup("main")?;
+
+    let strings: Vec<CString> = [files.swap_remove(0)]
+        .into_iter()
+        .chain(arguments)
+        .map(CString::new)
+        .collect::<Result<_, _>>()?;
+    let mut argv: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
+    argv.push(std::ptr::null());
+    let argc = strings.len() as c_int;
+    // SAFETY: as sound as the program that was given.
+    let code = unsafe {
+        program.initialize(MainArguments {
+            argc,
+            argv: argv.as_ptr(),
+            ..MainArguments::default()
+        })?;
+        let main: extern "C" fn(c_int, *const *const c_char) -> c_int =
+            std::mem::transmute(main as usize);
+        let code = main(argc, argv.as_ptr());
+        program.deinitialize();
+        code
+    };
+    std::process::exit(code)
+}

@@ -1,0 +1,226 @@
+//! The GDB JIT interface, by which gdb and lldb (`settings set plugin.jit-loader.gdb.enable on`) learn of linked objects.
+//!
+//! The interface is a list of objects that a debugger finds by the name of a variable, and a function by whose name it sets a
+//! breakpoint: the one state of this crate that belongs to the process and not to a value.
+//!
+//! The debugger fixes both names, and LLVM, as other users of the interface, defines them as well. So they are weak here: in a
+//! program that statically links several definitions one is taken, and all share its list. They are also hidden: each
+//! shared library has a list of its own, and the debugger reads each of them. They are in the symbol table that
+//! debuggers read, and go when that is stripped.
+//!
+//! A lock guards the list. Another definition's users have a lock of their own, so a program that statically links LLVM's
+//! JIT too must not register objects with both at the same time.
+
+use std::arch::global_asm;
+use std::ptr::{self, NonNull};
+
+use parking_lot::Mutex;
+
+// Weak symbols cannot be written in Rust. The function is not inlined, as the compiler knows nothing of it; and the
+// linker keeps both because `announce` uses them.
+global_asm!(
+    ".pushsection .text.__jit_debug_register_code, \"ax\", @progbits",
+    ".weak __jit_debug_register_code",
+    ".hidden __jit_debug_register_code",
+    ".type __jit_debug_register_code, @function",
+    ".p2align 4",
+    "__jit_debug_register_code:",
+    "ret",
+    ".size __jit_debug_register_code, 1",
+    ".popsection",
+    ".pushsection .data.__jit_debug_descriptor, \"aw\", @progbits",
+    ".weak __jit_debug_descriptor",
+    ".hidden __jit_debug_descriptor",
+    ".type __jit_debug_descriptor, @object",
+    ".p2align 3",
+    "__jit_debug_descriptor:",
+    ".4byte 1, 0",
+    ".8byte 0, 0",
+    ".size __jit_debug_descriptor, 24",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static mut __jit_debug_descriptor: Descriptor;
+    fn __jit_debug_register_code();
+}
+
+static LIST: Mutex<()> = Mutex::new(());
+
+/// Makes an object known to debuggers until the registration is dropped. The object is relocatable, with the addresses of its
+/// sections in it, as [`with_addresses`](super::object::with_addresses) makes it.
+///
+/// Any thread may call it. It waits for an attached debugger to read the object. LLVM's counterpart is
+/// `GDBJITDebugInfoRegistrationPlugin`.
+pub fn register(object: Vec<u8>) -> GdbRegistration {
+    let object = object.into_boxed_slice();
+    let entry = Entry {
+        next: ptr::null_mut(),
+        previous: ptr::null_mut(),
+        object: object.as_ptr(),
+        object_size: object.len() as u64,
+    };
+    let entry = NonNull::from(Box::leak(Box::new(entry)));
+    let _list = LIST.lock();
+    // SAFETY: the list is locked. The entry is new, and it and the object live until the registration takes them off the
+    // list in its `drop`.
+    unsafe {
+        insert(entry.as_ptr());
+        announce(Action::Register, entry.as_ptr());
+    }
+    GdbRegistration { entry, _object: object }
+}
+
+/// An object that debuggers know; dropping it takes the object from them again, and waits for an attached debugger to do so.
+#[derive(Debug)]
+#[must_use = "dropping it takes the object from the debugger"]
+pub struct GdbRegistration {
+    entry: NonNull<Entry>,
+    _object: Box<[u8]>,
+}
+
+// SAFETY: the entry is only used with the list locked, whichever thread that is.
+unsafe impl Send for GdbRegistration {}
+// SAFETY: a shared reference gives access to nothing.
+unsafe impl Sync for GdbRegistration {}
+
+impl Drop for GdbRegistration {
+    fn drop(&mut self) {
+        let _list = LIST.lock();
+        // SAFETY: the list is locked; `register` has leaked the entry from a box and put it in the list, and nobody but this
+        // takes it off.
+        unsafe {
+            remove(self.entry.as_ptr());
+            announce(Action::Unregister, self.entry.as_ptr());
+            drop(Box::from_raw(self.entry.as_ptr()));
+        }
+    }
+}
+
+/// gdb's `jit_descriptor`.
+#[repr(C)]
+struct Descriptor {
+    version: u32,
+    action: Action,
+    relevant: *mut Entry,
+    first: *mut Entry,
+}
+
+/// gdb's `jit_actions_t`.
+#[repr(u32)]
+#[expect(dead_code, reason = "`Nothing` is the initial value of the descriptor")]
+enum Action {
+    Nothing,
+    Register,
+    Unregister,
+}
+
+/// gdb's `jit_code_entry`.
+#[derive(Debug)]
+#[repr(C)]
+struct Entry {
+    next: *mut Entry,
+    previous: *mut Entry,
+    object: *const u8,
+    object_size: u64,
+}
+
+/// # Safety
+/// The list is locked; the entry is valid, in no list, and stays valid until it is removed.
+unsafe fn insert(entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: the descriptor is initialized data of this program, and the lock, which the caller holds, makes this its only
+    // user. Entries in the list are valid, because whoever put them in keeps them.
+    unsafe {
+        let first = (*descriptor).first;
+        (*entry).next = first;
+        if let Some(first) = first.as_mut() {
+            first.previous = entry;
+        }
+        (*descriptor).first = entry;
+    }
+}
+
+/// # Safety
+/// The list is locked, and the entry is in it.
+unsafe fn remove(entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: as in `insert`; the neighbours of an entry are entries in the list.
+    unsafe {
+        let Entry { next, previous, .. } = *entry;
+        match previous.as_mut() {
+            Some(previous) => previous.next = next,
+            None => (*descriptor).first = next,
+        }
+        if let Some(next) = next.as_mut() {
+            next.previous = previous;
+        }
+    }
+}
+
+/// # Safety
+/// The list is locked, and the entry is valid.
+unsafe fn announce(action: Action, entry: *mut Entry) {
+    let descriptor = &raw mut __jit_debug_descriptor;
+    // SAFETY: as in `insert`. The function is one `ret`, or another definition of the same interface.
+    unsafe {
+        (*descriptor).action = action;
+        (*descriptor).relevant = entry;
+        __jit_debug_register_code();
+        (*descriptor).relevant = ptr::null_mut();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks the list as a debugger does; what other tests have in it is left out.
+    fn listed(ours: &[&[u8]]) -> Vec<Vec<u8>> {
+        let _list = LIST.lock();
+        // SAFETY: the list is locked, and the entries and objects in it are valid while they are listed.
+        unsafe {
+            let descriptor = &raw const __jit_debug_descriptor;
+            assert_eq!((*descriptor).version, 1);
+            let mut objects = Vec::new();
+            let (mut entry, mut previous) = ((*descriptor).first, ptr::null_mut());
+            while let Some(current) = entry.as_ref() {
+                assert_eq!(current.previous, previous);
+                objects.push(
+                    std::slice::from_raw_parts(current.object, current.object_size as usize)
+                        .to_vec(),
+                );
+                (previous, entry) = (entry, current.next);
+            }
+            objects.retain(|object| ours.contains(&object.as_slice()));
+            objects
+        }
+    }
+
+    #[test]
+    fn objects_are_listed_until_their_registrations_are_dropped_in_any_order() {
+        let ours: [&[u8]; 3] = [b"first of three", b"second of three", b"third of three"];
+        let [first, second, third] = ours.map(|object| register(object.to_vec()));
+        assert_eq!(listed(&ours), [ours[2], ours[1], ours[0]]);
+        drop(second);
+        assert_eq!(listed(&ours), [ours[2], ours[0]]);
+        drop(third);
+        assert_eq!(listed(&ours), [ours[0]]);
+        drop(first);
+        assert_eq!(listed(&ours), [[0_u8; 0]; 0]);
+    }
+
+    #[test]
+    fn many_threads_register_at_once() {
+        let ours: Vec<Vec<u8>> =
+            (0..8).map(|thread| format!("of thread {thread}").into_bytes()).collect();
+        let views: Vec<&[u8]> = ours.iter().map(Vec::as_slice).collect();
+        std::thread::scope(|scope| {
+            for object in &ours {
+                scope.spawn(|| (0..100).for_each(|_| drop(register(object.clone()))));
+            }
+            (0..100).for_each(|_| assert!(listed(&views).len() <= ours.len()));
+        });
+        assert_eq!(listed(&views), [[0_u8; 0]; 0]);
+    }
+}

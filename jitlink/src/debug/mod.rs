@@ -1,0 +1,139 @@
+//! What debuggers and profilers are told about linked code. All of it is off unless [`DebugOptions`] asks for it.
+//!
+//! - [`gdb`]: gdb and lldb learn of each object while the program runs, through the GDB JIT interface;
+//! - [`perf_map`]: `perf report` finds the names of linked functions in a file under `/tmp`;
+//! - [`jitdump`]: `perf inject --jit` also gets their code, so that `perf annotate` can show it.
+//!
+//! All of this is about code in the memory of this process. Code that is linked for another process has addresses
+//! of that process, and must not be announced here.
+
+pub mod gdb;
+pub mod jitdump;
+pub mod object;
+pub mod perf_map;
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use gdb::GdbRegistration;
+use jitdump::JitDump;
+use perf_map::PerfMap;
+
+/// Who is told about linked code; by default nobody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DebugOptions {
+    /// Debuggers, through the GDB JIT interface. Each object then costs a copy of its file's bytes while it lives.
+    pub gdb: bool,
+    /// `perf`, through `/tmp/perf-<pid>.map`.
+    pub perf_map: bool,
+    /// `perf inject --jit`, through a jitdump in a new folder below this one.
+    pub jitdump: Option<PathBuf>,
+}
+
+/// An object that has been linked into this process, before any of its code has run.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkedObject<'a> {
+    /// The object's file, or `archive(member)`: appears in messages.
+    pub name: &'a str,
+    /// The ELF object as it was read.
+    pub bytes: &'a [u8],
+    /// ELF section index and address of each section that has memory.
+    pub sections: &'a [(usize, u64)],
+    /// Its functions.
+    pub functions: &'a [LinkedFunction<'a>],
+}
+
+/// A function of a [`LinkedObject`].
+#[derive(Debug, Clone, Copy)]
+pub struct LinkedFunction<'a> {
+    /// Its symbol.
+    pub name: &'a str,
+    /// Where it lies.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its instructions, fixed up.
+    pub code: &'a [u8],
+}
+
+/// Tells those that [`DebugOptions`] name about linked objects. Any thread may use it.
+#[derive(Debug)]
+pub struct DebugSupport {
+    gdb: bool,
+    perf_map: Option<PerfMap>,
+    jitdump: Option<JitDump>,
+}
+
+impl DebugSupport {
+    /// Creates the files that the options ask for.
+    ///
+    /// # Errors
+    /// [`Error::Open`](crate::Error::Open) with the file that could not be created, or that is not safe to write to.
+    pub fn new(options: DebugOptions) -> Result<Self> {
+        Ok(Self {
+            gdb: options.gdb,
+            perf_map: options.perf_map.then(PerfMap::open).transpose()?,
+            jitdump: options.jitdump.as_deref().map(JitDump::create).transpose()?,
+        })
+    }
+
+    /// Announces an object. Its code must be at its addresses, fixed up, and must not have run yet.
+    ///
+    /// What cannot be announced is logged as a warning, and stops neither the rest nor the link. Writes to files, and
+    /// waits for an attached debugger to read the object.
+    pub fn object_linked(&self, object: &LinkedObject<'_>) -> Registration {
+        if let Some(Err(error)) = self.perf_map.as_ref().map(|map| map.add(object.functions)) {
+            log::warn!("{}: its functions are not in the perf map: {error}", object.name);
+        }
+        if let Some(Err(error)) = self.jitdump.as_ref().map(|dump| dump.add(object.functions)) {
+            log::warn!("{}: its functions are not in the jitdump: {error}", object.name);
+        }
+        Registration { _gdb: self.gdb.then(|| register(object)).flatten() }
+    }
+
+    /// The jitdump's file, if there is one.
+    pub fn jitdump(&self) -> Option<&Path> {
+        self.jitdump.as_ref().map(JitDump::path)
+    }
+}
+
+/// Keeps an object known to debuggers; dropping it takes the object from them again, and waits for an attached debugger
+/// to do so. It must be dropped before the code's memory is given back, so that no debugger takes what comes to lie there
+/// for this object.
+///
+/// What profilers were told stays in their files, for they read them when the program has ended.
+#[derive(Debug)]
+#[must_use = "dropping it takes the object from the debugger"]
+pub struct Registration {
+    _gdb: Option<GdbRegistration>,
+}
+
+fn register(object: &LinkedObject<'_>) -> Option<GdbRegistration> {
+    match object::with_addresses(object.name, object.bytes, object.sections) {
+        Ok(bytes) => Some(gdb::register(bytes)),
+        Err(error) => {
+            log::warn!("not known to debuggers: {error}");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_by_default() {
+        let support = DebugSupport::new(DebugOptions::default()).unwrap();
+        assert!(!support.gdb && support.perf_map.is_none() && support.jitdump().is_none());
+    }
+
+    #[test]
+    fn an_object_that_is_no_elf_file_is_linked_without_being_known_to_debuggers() {
+        let support =
+            DebugSupport::new(DebugOptions { gdb: true, ..DebugOptions::default() }).unwrap();
+        let object =
+            LinkedObject { name: "hostile.o", bytes: b"\x7fELF", sections: &[], functions: &[] };
+        assert!(support.object_linked(&object)._gdb.is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! Static archives: their members, and which of them defines a symbol.
+
+use bytes::Bytes;
+use object::read::archive::ArchiveFile;
+
+use crate::{Error, Result};
+
+/// Whether the bytes start as an archive does.
+pub(crate) fn is_archive(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n")
+}
+
+/// The members of an archive, in its order. Nothing is copied.
+pub(crate) struct Archive {
+    /// Each member's name, `archive(member)`, and its bytes.
+    pub(crate) members: Vec<(String, Bytes)>,
+}
+
+impl Archive {
+    /// Lists the members. Thin archives are refused: their members are elsewhere.
+    pub(crate) fn read(name: &str, bytes: &Bytes) -> Result<Self> {
+        let malformed = |problem: &dyn std::fmt::Display| Error::Malformed {
+            file: name.to_owned(),
+            problem: problem.to_string(),
+        };
+        let archive = ArchiveFile::parse(&**bytes).map_err(|e| malformed(&e))?;
+        if archive.is_thin() {
+            let problem = "it is a thin archive, whose members are other files; give those, or make a regular one".to_owned();
+            return Err(Error::Unsupported { file: name.to_owned(), problem });
+        }
+        let mut members = Vec::new();
+        for member in archive.members() {
+            let member = member.map_err(|e| malformed(&e))?;
+            let content = member.data(&**bytes).map_err(|e| malformed(&e))?;
+            let member_name = format!("{name}({})", String::from_utf8_lossy(member.name()));
+            members.push((member_name, bytes.slice_ref(content)));
+        }
+        Ok(Self { members })
+    }
+}

@@ -1,0 +1,279 @@
+//! From an object to a graph.
+
+use bytes::Bytes;
+use hashbrown::HashSet;
+use object::elf;
+use object::endian::U32;
+use object::pod::slice_from_bytes;
+
+use super::edit::Content;
+use super::{
+    BaseBlock, BlockId, DISCARDED, Definition, FRAMES, LIVE, LinkGraph, NO_SEGMENT, NONE, SymbolId,
+};
+use crate::elf::{ElfObject, Home, LE, Relocation, Section, View};
+use crate::memory::{Lifetime, Protection};
+use crate::{Architecture, Result};
+
+/// Sections that hold relocations in LLVM's compact form.
+const SHT_CREL: elf::SectionType = elf::SectionType(0x4000_0014);
+const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
+const GNU_PROPERTY_X86_FEATURE_1_AND: u32 = 0xc000_0002;
+const GNU_PROPERTY_AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
+/// Larger alignments are taken for damage.
+const MAX_ALIGNMENT: u64 = 1 << 30;
+
+/// A COMDAT group: of all objects that have one of the same signature, one keeps its sections.
+pub(crate) struct Group<'a> {
+    pub(crate) signature: &'a [u8],
+    members: &'a [U32<object::LittleEndian>],
+}
+
+impl LinkGraph {
+    /// The graph of a relocatable object, which it keeps.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) for bytes that are not a sound object, [`Error::Unsupported`](crate::Error::Unsupported) for one of another kind or with
+    /// sections that nothing in memory can hold (writable and executable at once, for example).
+    pub fn read(name: &str, bytes: Bytes) -> Result<Self> {
+        Self::of_object(ElfObject::read(name, bytes)?)
+    }
+
+    pub(crate) fn of_object(object: ElfObject) -> Result<Self> {
+        let mut graph = Self::over(object);
+        graph.take_sections()?;
+        graph.take_relocations()?;
+        graph.place_common_symbols()?;
+        Ok(graph)
+    }
+
+    fn take_sections(&mut self) -> Result<()> {
+        let object = self.object.clone();
+        let view = object.view();
+        self.section_blocks = vec![NONE; view.sections.len()];
+        self.base
+            .reserve_exact(view.sections.iter().filter(|section| has_content(section)).count());
+        for (index, section) in view.sections.iter().enumerate() {
+            if !has_content(section) {
+                continue;
+            }
+            let flags = self.check_section(view, index as u32, section)?;
+            self.section_blocks[index] = self.base.len() as u32;
+            self.base.push(BaseBlock {
+                section: index as u32,
+                relocations: 0,
+                placement: 0,
+                segment: NO_SEGMENT,
+                flags,
+            });
+        }
+        Ok(())
+    }
+
+    /// The flags of the section's block.
+    fn check_section(&mut self, view: View<'_>, index: u32, section: &Section) -> Result<u8> {
+        let alignment = section.sh_addralign.get(LE);
+        if (alignment != 0 && !alignment.is_power_of_two()) || alignment > MAX_ALIGNMENT {
+            return Err(self.malformed(format!(
+                "section {index} has alignment {alignment:#x}, expected a power of two"
+            )));
+        }
+        let flags = section.sh_flags.get(LE);
+        if !flags.contains(elf::SHF_ALLOC) {
+            return Ok(LIVE);
+        }
+        let name = view.section_name(section);
+        if flags.contains(elf::SHF_WRITE | elf::SHF_EXECINSTR) {
+            let name = String::from_utf8_lossy(name);
+            return Err(self.unsupported(format!(
+                "section {name} is writable and executable; no memory is both"
+            )));
+        }
+        self.has_thread_locals |= flags.contains(elf::SHF_TLS);
+        if section.sh_type.get(LE) == elf::SHT_NOTE && name == b".note.gnu.property" {
+            self.properties = property_features(self.architecture(), view.content(section));
+            self.lifetimes.insert(index, Lifetime::NoAlloc);
+        }
+        Ok(if name == b".eh_frame" { LIVE | FRAMES } else { LIVE })
+    }
+
+    fn take_relocations(&mut self) -> Result<()> {
+        let object = self.object.clone();
+        let view = object.view();
+        for (index, section) in view.sections.iter().enumerate() {
+            let kind = section.sh_type.get(LE);
+            if kind != elf::SHT_RELA && kind != elf::SHT_REL && kind != SHT_CREL {
+                continue;
+            }
+            let Some(&block) = self.section_blocks.get(section.sh_info.get(LE) as usize) else {
+                return Err(self.malformed(format!(
+                    "relocation section {index} is for a section that does not exist"
+                )));
+            };
+            if block == NONE {
+                continue;
+            }
+            if kind != elf::SHT_RELA {
+                return Err(self.unsupported(format!(
+                    "section {index} holds relocations of a form other than RELA"
+                )));
+            }
+            self.check_relocations(view, index, section)?;
+            let base = &mut self.base[block as usize];
+            if base.relocations != 0 {
+                return Err(self.malformed(format!(
+                    "section {} has two sections of relocations",
+                    section.sh_info.get(LE)
+                )));
+            }
+            base.relocations = index as u32;
+        }
+        Ok(())
+    }
+
+    fn check_relocations(&self, view: View<'_>, index: usize, section: &Section) -> Result<()> {
+        let (size, entry) = (section.sh_size.get(LE), section.sh_entsize.get(LE));
+        if entry != size_of::<Relocation>() as u64 || !size.is_multiple_of(entry) {
+            return Err(self.malformed(format!(
+                "relocation section {index} has {size} bytes in entries of {entry}, expected 24"
+            )));
+        }
+        let symbols = view.symbols.len() as u64;
+        let relocations = view.relocations(index as u32);
+        match relocations.iter().map(|relocation| relocation.r_info.get(LE) >> 32).max() {
+            Some(symbol) if symbol >= symbols => Err(self.malformed(format!(
+                "relocation section {index} refers to symbol {symbol}, of {symbols}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Common symbols get zeroes of their own.
+    fn place_common_symbols(&mut self) -> Result<()> {
+        let object = self.object.clone();
+        let view = object.view();
+        let mut section = None;
+        for index in view.first_global..view.symbols.len() as u32 {
+            if view.home(index) != Home::Common {
+                continue;
+            }
+            let symbol = &view.symbols[index as usize];
+            let alignment = symbol.st_value.get(LE).max(1);
+            let name = String::from_utf8_lossy(view.symbol_name(index));
+            if symbol.st_type() == elf::STT_TLS {
+                return Err(self.unsupported(format!(
+                    "{name} is common and thread-local; compile with -fno-common"
+                )));
+            }
+            if !alignment.is_power_of_two() || alignment > MAX_ALIGNMENT {
+                return Err(
+                    self.malformed(format!("common symbol {name} has alignment {alignment:#x}"))
+                );
+            }
+            let section = *section.get_or_insert_with(|| {
+                self.add_section("COMMON", Protection::ReadWrite, Lifetime::Standard)
+            });
+            let block = self.add_block(section, Content::Zero(symbol.st_size.get(LE)), alignment);
+            self.redefined.insert(index, Definition::Block(block, 0));
+        }
+        Ok(())
+    }
+
+    /// The COMDAT groups of an object.
+    pub(crate) fn groups<'a>(view: View<'a>) -> impl Iterator<Item = Group<'a>> {
+        view.sections.iter().filter(|section| section.sh_type.get(LE) == elf::SHT_GROUP).filter_map(
+            move |section| {
+                let content = view.content(section);
+                let (words, _) =
+                    slice_from_bytes::<U32<object::LittleEndian>>(content, content.len() / 4)
+                        .ok()?;
+                let (flags, members) = words.split_first()?;
+                let signature = section.sh_info.get(LE);
+                let known = (signature as usize) < view.symbols.len();
+                (known && flags.get(LE) & elf::GRP_COMDAT.0 != 0)
+                    .then(|| Group { signature: view.symbol_name(signature), members })
+            },
+        )
+    }
+
+    /// The sections of the groups with these signatures, in order.
+    pub(crate) fn sections_of_groups(view: View<'_>, signatures: &[Box<[u8]>]) -> Vec<u32> {
+        if signatures.is_empty() {
+            return Vec::new();
+        }
+        let signatures: HashSet<&[u8]> = signatures.iter().map(|signature| &**signature).collect();
+        let groups = Self::groups(view).filter(|group| signatures.contains(group.signature));
+        let mut sections: Vec<u32> =
+            groups.flat_map(|group| group.members).map(|member| member.get(LE)).collect();
+        sections.sort_unstable();
+        sections
+    }
+
+    /// Takes the sections of the groups with these signatures out: other objects have them. Their frames go too.
+    pub(crate) fn discard_groups(&mut self, signatures: &[Box<[u8]>]) -> Result<()> {
+        let object = self.object.clone();
+        let sections = Self::sections_of_groups(object.view(), signatures);
+        let mut any = false;
+        for section in sections {
+            match self.section_blocks.get(section as usize) {
+                Some(&block) if block != NONE => {
+                    let base = &mut self.base[block as usize];
+                    base.flags = base.flags & !LIVE | DISCARDED;
+                    any = true;
+                }
+                _ => {}
+            }
+        }
+        if any { self.compact_frames() } else { Ok(()) }
+    }
+
+    /// Whether the block was taken out with its COMDAT group.
+    pub(super) fn is_discarded(&self, block: BlockId) -> bool {
+        self.base.get(block.0 as usize).is_some_and(|block| block.flags & DISCARDED != 0)
+    }
+
+    /// Whether the symbol was defined in a COMDAT group that was taken out.
+    pub(super) fn in_discarded_group(&self, symbol: SymbolId) -> bool {
+        matches!(self.definition_in(self.object.view(), symbol), Definition::Block(block, _) if self.is_discarded(block))
+    }
+}
+
+/// Whether a section has content of the program, or of tools, as opposed to tables for the linker.
+fn has_content(section: &Section) -> bool {
+    const TABLES: [elf::SectionType; 8] = [
+        elf::SHT_NULL,
+        elf::SHT_SYMTAB,
+        elf::SHT_STRTAB,
+        elf::SHT_RELA,
+        elf::SHT_REL,
+        elf::SHT_GROUP,
+        elf::SHT_SYMTAB_SHNDX,
+        SHT_CREL,
+    ];
+    !TABLES.contains(&section.sh_type.get(LE))
+        && !section.sh_flags.get(LE).contains(elf::SHF_EXCLUDE)
+}
+
+/// The feature bits in a `.note.gnu.property`; 0 where it has none or is damaged.
+fn property_features(architecture: Architecture, mut note: &[u8]) -> u32 {
+    let wanted = match architecture {
+        Architecture::X86_64 => GNU_PROPERTY_X86_FEATURE_1_AND,
+        Architecture::Aarch64 => GNU_PROPERTY_AARCH64_FEATURE_1_AND,
+    };
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
+    };
+    while let (Some(4), Some(size), Some(kind)) = (word(note, 0), word(note, 4), word(note, 8)) {
+        let Some(mut properties) = note.get(16..).and_then(|rest| rest.get(..size as usize)) else {
+            break;
+        };
+        while let (Some(property), Some(length)) = (word(properties, 0), word(properties, 4)) {
+            if kind == NT_GNU_PROPERTY_TYPE_0 && property == wanted {
+                return word(properties, 8).unwrap_or(0);
+            }
+            let next = 8 + (length as usize).next_multiple_of(8);
+            properties = properties.get(next..).unwrap_or(&[]);
+        }
+        note = note.get(16 + (size as usize).next_multiple_of(8)..).unwrap_or(&[]);
+    }
+    0
+}

@@ -1,0 +1,313 @@
+//! Changing a graph: what passes, and graphs made by hand, do.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{
+    Block, BlockId, Definition, Edge, LIVE, LinkGraph, Linkage, NO_SEGMENT, Scope, Section,
+    SectionId, Symbol, SymbolId,
+};
+use crate::Architecture;
+use crate::elf::ElfObject;
+use crate::memory::{Lifetime, Protection};
+
+/// The content of a block that is added.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// So many zeroes, which are not stored.
+    Zero(u64),
+}
+
+/// A symbol that is added.
+#[derive(Debug, Clone)]
+pub struct NewSymbol<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Where it is.
+    pub definition: Definition,
+    /// Its size in bytes, 0 if not known.
+    pub size: u64,
+    /// Strong or weak.
+    pub linkage: Linkage,
+    /// Who sees it.
+    pub scope: Scope,
+    /// Whether it is a function.
+    pub callable: bool,
+}
+
+pub(super) struct AddedSection {
+    name: Arc<str>,
+    protection: Protection,
+    lifetime: Lifetime,
+}
+
+pub(super) struct AddedBlock {
+    section: SectionId,
+    pub(super) content: Content,
+    alignment: u64,
+    pub(super) edges: Vec<Edge>,
+    pub(super) live: bool,
+    pub(super) segment: u8,
+    pub(super) placement: u32,
+}
+
+pub(super) struct AddedSymbol {
+    name: Box<str>,
+    pub(super) definition: Definition,
+    size: u64,
+    linkage: Linkage,
+    scope: Scope,
+    callable: bool,
+}
+
+/// Adding.
+impl LinkGraph {
+    /// An empty graph, to be filled by hand.
+    pub fn new(name: &str, architecture: Architecture) -> Self {
+        Self::over(ElfObject::empty(name, architecture))
+    }
+
+    /// Adds a section without blocks.
+    pub fn add_section(
+        &mut self,
+        name: &str,
+        protection: Protection,
+        lifetime: Lifetime,
+    ) -> SectionId {
+        self.added_sections.push(AddedSection { name: name.into(), protection, lifetime });
+        self.added_section_id(self.added_sections.len() - 1)
+    }
+
+    /// Adds a live block at the end of a section that was added. `alignment` is a power of two.
+    pub fn add_block(&mut self, section: SectionId, content: Content, alignment: u64) -> BlockId {
+        debug_assert!(alignment.is_power_of_two());
+        let block = AddedBlock {
+            section,
+            content,
+            alignment,
+            edges: Vec::new(),
+            live: true,
+            segment: NO_SEGMENT,
+            placement: 0,
+        };
+        self.added_blocks.push(block);
+        BlockId((self.base.len() + self.added_blocks.len() - 1) as u32)
+    }
+
+    /// Adds a symbol.
+    pub fn add_symbol(&mut self, symbol: NewSymbol<'_>) -> SymbolId {
+        let NewSymbol { name, definition, size, linkage, scope, callable } = symbol;
+        self.added_symbols.push(AddedSymbol {
+            name: name.into(),
+            definition,
+            size,
+            linkage,
+            scope,
+            callable,
+        });
+        SymbolId(self.symbol_count() - 1)
+    }
+
+    /// Adds an edge at the end of a block's.
+    pub fn add_edge(&mut self, block: BlockId, edge: Edge) {
+        match (block.0 as usize).checked_sub(self.base.len()) {
+            Some(added) => self.added_blocks[added].edges.push(edge),
+            None => {
+                let mut edges: Vec<Edge> = self.edges(block).collect();
+                edges.push(edge);
+                self.edited_edges.insert(block.0, edges);
+            }
+        }
+    }
+}
+
+/// Changing.
+impl LinkGraph {
+    /// Gives a block other edges.
+    pub fn set_edges(&mut self, block: BlockId, edges: Vec<Edge>) {
+        match (block.0 as usize).checked_sub(self.base.len()) {
+            Some(added) => self.added_blocks[added].edges = edges,
+            None => _ = self.edited_edges.insert(block.0, edges),
+        }
+    }
+
+    /// Puts a block into the linked code, or takes it out.
+    pub fn set_live(&mut self, block: BlockId, live: bool) {
+        match (block.0 as usize).checked_sub(self.base.len()) {
+            Some(added) => self.added_blocks[added].live = live,
+            None if live => self.base[block.0 as usize].flags |= LIVE,
+            None => self.base[block.0 as usize].flags &= !LIVE,
+        }
+    }
+
+    /// Gives a section's memory another lifetime. To be done before allocation.
+    pub fn set_lifetime(&mut self, section: SectionId, lifetime: Lifetime) {
+        match self.added_index(section) {
+            Some(added) => self.added_sections[added].lifetime = lifetime,
+            None => _ = self.lifetimes.insert(section.0, lifetime),
+        }
+    }
+
+    /// Defines a symbol elsewhere.
+    pub fn redefine(&mut self, symbol: SymbolId, definition: Definition) {
+        match (symbol.0 as usize).checked_sub(self.object.view().symbols.len()) {
+            Some(added) => self.added_symbols[added].definition = definition,
+            None => _ = self.redefined.insert(symbol.0, definition),
+        }
+    }
+
+    /// The content of a block, to be changed. Before allocation and for [`Lifetime::NoAlloc`] this is a copy in the graph, made now;
+    /// afterwards it is the working memory, final after fix-up. Empty for zeroes.
+    pub fn content_mut(&mut self, block: BlockId) -> &mut [u8] {
+        let Block { size, zero_fill, live, .. } = self.block(block);
+        let (segment, placement) = self.position(block);
+        if zero_fill || !live {
+            return &mut [];
+        }
+        if segment == NO_SEGMENT || self.allocation.is_none() {
+            return self.own_content(block);
+        }
+        let allocation = self.allocation.as_mut().expect("checked above");
+        let mut segments = allocation.working_memory();
+        let memory = std::mem::take(&mut segments[usize::from(segment)]);
+        &mut memory[placement as usize..][..size as usize]
+    }
+
+    pub(super) fn position(&self, block: BlockId) -> (u8, u32) {
+        match self.base.get(block.0 as usize) {
+            Some(base) => (base.segment, base.placement),
+            None => (self.added_block(block).segment, self.added_block(block).placement),
+        }
+    }
+
+    /// The content of a block, not of zeroes, as bytes that the graph owns.
+    pub(super) fn own_content(&mut self, block: BlockId) -> &mut Vec<u8> {
+        if let Some(added) = (block.0 as usize).checked_sub(self.base.len()) {
+            return self.added_blocks[added].content.bytes_mut();
+        }
+        if !self.edited_content.contains_key(&block.0) {
+            let copy = self.content(block).to_vec();
+            self.edited_content.insert(block.0, copy);
+        }
+        self.edited_content.get_mut(&block.0).expect("inserted above")
+    }
+}
+
+impl LinkGraph {
+    /// A graph over an object that nobody has looked into yet.
+    pub(super) fn over(object: ElfObject) -> Self {
+        Self {
+            object,
+            base: Vec::new(),
+            section_blocks: Vec::new(),
+            added_sections: Vec::new(),
+            added_blocks: Vec::new(),
+            added_symbols: Vec::new(),
+            edited_edges: HashMap::new(),
+            edited_content: HashMap::new(),
+            redefined: HashMap::new(),
+            lifetimes: HashMap::new(),
+            compacted_frames: Vec::new(),
+            has_thread_locals: false,
+            properties: 0,
+            segments: Vec::new(),
+            tables: Default::default(),
+            allocation: None,
+        }
+    }
+
+    pub(super) fn added_section_id(&self, index: usize) -> SectionId {
+        SectionId((self.section_blocks.len() + index) as u32)
+    }
+
+    pub(super) fn added_section(&self, id: SectionId) -> Option<&AddedSection> {
+        self.added_index(id).map(|index| &self.added_sections[index])
+    }
+
+    pub(super) fn added_block(&self, id: BlockId) -> &AddedBlock {
+        &self.added_blocks[id.0 as usize - self.base.len()]
+    }
+
+    pub(super) fn added_symbol(&self, id: SymbolId) -> &AddedSymbol {
+        &self.added_symbols[id.0 as usize - self.object.view().symbols.len()]
+    }
+
+    fn added_index(&self, id: SectionId) -> Option<usize> {
+        (id.0 as usize).checked_sub(self.section_blocks.len())
+    }
+}
+
+impl Content {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Zero(_) => &[],
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Zero(size) => *size,
+        }
+    }
+
+    /// The bytes, made from zeroes if need be.
+    fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        if let Self::Zero(size) = *self {
+            *self = Self::Bytes(vec![0; size as usize]);
+        }
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Zero(_) => unreachable!("made bytes above"),
+        }
+    }
+}
+
+impl AddedSection {
+    pub(super) fn view(&self, id: SectionId) -> Section<'_> {
+        Section {
+            id,
+            name: self.name.as_bytes(),
+            protection: self.protection,
+            lifetime: self.lifetime,
+            thread_local: false,
+            zero_fill: false,
+            alignment: 1,
+        }
+    }
+}
+
+impl AddedBlock {
+    pub(super) fn view(&self, id: BlockId, address: u64) -> Block {
+        Block {
+            id,
+            section: self.section,
+            size: self.content.size(),
+            alignment: self.alignment,
+            zero_fill: matches!(self.content, Content::Zero(_)),
+            live: self.live,
+            address,
+        }
+    }
+}
+
+impl AddedSymbol {
+    pub(super) fn view(&self, id: SymbolId) -> Symbol<'_> {
+        Symbol {
+            id,
+            name: self.name.as_bytes(),
+            definition: self.definition,
+            size: self.size,
+            linkage: self.linkage,
+            scope: self.scope,
+            callable: self.callable,
+            thread_local: false,
+            indirect: false,
+            section_symbol: false,
+        }
+    }
+}

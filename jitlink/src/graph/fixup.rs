@@ -1,0 +1,520 @@
+//! Fix-up: content into working memory, and every edge's field computed.
+
+use hashbrown::HashMap;
+
+use super::tables::{External, ExternalKind, GotEntry, SLOT, SlotKind, need};
+use super::{BlockId, Definition, Edge, EdgeKind, LIVE, LinkGraph, NO_SEGMENT, SymbolId};
+use crate::arch::aarch64::Aarch64;
+use crate::arch::reach::Reaching;
+use crate::arch::x86_64::X86_64;
+use crate::arch::{Arch, Fault, Need};
+use crate::elf::View;
+use crate::memory::Lifetime;
+use crate::{Architecture, Error, Result};
+
+/// How linked code finds thread-local variables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TlsLayout {
+    /// What identifies this graph's variables to the runtime.
+    pub(crate) module: u64,
+    /// The offset of this graph's block from the thread pointer, if it is the same in all threads.
+    pub(crate) from_thread_pointer: Option<i64>,
+    /// Where in the module's block its variables begin.
+    pub(crate) module_offset: u64,
+    /// Descriptor functions of the runtime: for a fixed offset, and for a module and an offset.
+    pub(crate) static_resolver: u64,
+    pub(crate) dynamic_resolver: u64,
+}
+
+/// Stands for the address of a symbol whose block is not in the linked code.
+const GONE: u64 = u64::MAX;
+
+/// Everything that edges are computed from.
+struct Values<'a> {
+    graph: &'a LinkGraph,
+    view: View<'a>,
+    /// The address of each symbol, or [`GONE`].
+    addresses: Vec<u64>,
+    got: u64,
+    stubs: u64,
+    tls: TlsLayout,
+    template: u64,
+}
+
+impl LinkGraph {
+    /// Whether everything that is taken to be within reach is so, now that addresses are known. If not, the graph has to be
+    /// laid out again with entries for everything that is outside of it.
+    pub(crate) fn is_within_reach(&self) -> bool {
+        match self.architecture() {
+            Architecture::X86_64 => self.reaches_all::<X86_64>(),
+            Architecture::Aarch64 => self.reaches_all::<Aarch64>(),
+        }
+    }
+
+    /// Copies the content of all blocks into working memory and computes every field.
+    ///
+    /// # Errors
+    /// [`Error::Relocation`] for the first field that cannot hold its value.
+    pub(crate) fn fix_up(&mut self, tls: TlsLayout) -> Result<()> {
+        match self.architecture() {
+            Architecture::X86_64 => self.fix_up_as::<X86_64>(tls),
+            Architecture::Aarch64 => self.fix_up_as::<Aarch64>(tls),
+        }
+    }
+
+    /// Computes the fields of a block with [`Lifetime::NoAlloc`], in a copy that the graph keeps; where that was done already, only
+    /// returns it. After fix-up of the rest.
+    ///
+    /// # Errors
+    /// As for the rest, with fields that cannot hold their value left as they are where tools do not mind.
+    pub fn fix_up_no_alloc(&mut self, block: BlockId) -> Result<&[u8]> {
+        let is_no_alloc = self.section(self.block(block).section).lifetime == Lifetime::NoAlloc;
+        if is_no_alloc && !self.tables.fixed.contains(&block) {
+            let mut content = std::mem::take(self.own_content(block));
+            let result = match self.architecture() {
+                Architecture::X86_64 => self.fix_up_one::<X86_64>(block, &mut content),
+                Architecture::Aarch64 => self.fix_up_one::<Aarch64>(block, &mut content),
+            };
+            *self.own_content(block) = content;
+            result?;
+            self.tables.fixed.insert(block);
+        }
+        Ok(self.content(block))
+    }
+
+    fn fix_up_one<A: Reaching>(&self, block: BlockId, content: &mut [u8]) -> Result<()> {
+        let values = self.values::<A>(self.tables.tls);
+        values.apply_edges::<A>(block, content, 0, true)
+    }
+
+    /// The functions of this graph that return the address to use: the slot that wants it, and the function.
+    pub(crate) fn indirect_functions(&self) -> Vec<(u64, u64)> {
+        let Some(slots) = self.tables.indirect_got.map(|block| self.block_address(block)) else {
+            return Vec::new();
+        };
+        let functions =
+            self.tables.indirect.iter().filter_map(|symbol| self.symbol_address(*symbol));
+        functions
+            .enumerate()
+            .map(|(index, function)| (slots + index as u64 * SLOT, function))
+            .collect()
+    }
+
+    /// The address by which others know a symbol of this graph, once allocated: for an indirect function its stub's. `None` if it is not in
+    /// the linked code.
+    pub(crate) fn exported_address(&self, symbol: SymbolId) -> Option<u64> {
+        if let Some(index) = self.tables.indirect.iter().position(|indirect| *indirect == symbol) {
+            let size = match self.architecture() {
+                Architecture::X86_64 => X86_64::STUB_SIZE,
+                Architecture::Aarch64 => Aarch64::STUB_SIZE,
+            };
+            return Some(self.block_address(self.tables.stubs?) + (index * size) as u64);
+        }
+        match self.definition_in(self.object.view(), symbol) {
+            Definition::Block(block, offset) => {
+                Some(self.live_address(block)?.wrapping_add(offset))
+            }
+            Definition::Absolute(value) => Some(value),
+            Definition::External => None,
+        }
+    }
+
+    /// What the symbols outside of the graph are, now that addresses are known: the same as before, in the same order.
+    pub(crate) fn set_externals(&mut self, externals: Vec<External>) {
+        self.tables.externals = externals;
+    }
+
+    /// The content of a segment, with its fields computed.
+    pub(crate) fn working_memory(&mut self, segment: u8) -> &mut [u8] {
+        match &mut self.allocation {
+            Some(allocation) => {
+                std::mem::take(&mut allocation.working_memory()[usize::from(segment)])
+            }
+            None => &mut [],
+        }
+    }
+
+    fn reaches_all<A: Reaching>(&self) -> bool {
+        let range = self.address_range();
+        let linked = |kind| kind == ExternalKind::Linked;
+        self.tables.externals.iter().filter(|external| linked(external.kind)).all(|external| {
+            let needs = self.tables.needs[external.symbol.0 as usize];
+            needs & (need::CALL | need::SLOT_RELAXABLE) == 0
+                || within(&range, external.address, A::CALL_REACH)
+        })
+    }
+
+    fn fix_up_as<A: Reaching>(&mut self, tls: TlsLayout) -> Result<()> {
+        self.tables.tls = tls;
+        self.choose_entries::<A>();
+        let mut allocation = self
+            .allocation
+            .take()
+            .ok_or_else(|| self.malformed("it has no memory to be linked into"))?;
+        let result = self.write_all::<A>(&mut allocation.working_memory(), tls);
+        self.allocation = Some(allocation);
+        result
+    }
+
+    /// Gives the entries that are needed their places, and leaves out those whose target is within reach.
+    fn choose_entries<A: Reaching>(&mut self) {
+        let mut tables = std::mem::take(&mut self.tables);
+        let range = self.address_range();
+        let (mut stub_offsets, mut entry_offsets) = (HashMap::new(), HashMap::new());
+        let address = |symbol: SymbolId| match tables.external(symbol) {
+            Some(external) => external.address,
+            None => self.symbol_address(symbol).unwrap_or(0),
+        };
+        let stub_used = |symbol: &SymbolId| {
+            let needs = tables.needs[symbol.0 as usize];
+            let address = address(*symbol);
+            let far = !within(&range, address, A::CALL_REACH);
+            far && needs & (need::CALL | need::RELATIVE) != 0
+                || needs & need::NARROW != 0 && address > u64::from(u32::MAX >> 1)
+        };
+        let mut at = 0;
+        for symbol in tables
+            .indirect
+            .iter()
+            .copied()
+            .chain(tables.stub_targets.iter().copied().filter(stub_used))
+        {
+            stub_offsets.insert(symbol, at);
+            at += A::STUB_SIZE as u32;
+        }
+        let mut at = 0;
+        for entry in &tables.entries {
+            let needs = tables.needs[entry.target.0 as usize];
+            let relaxed = entry.kind == SlotKind::Address
+                && needs & need::SLOT == 0
+                && !stub_offsets.contains_key(&entry.target)
+                && within(&range, address(entry.target), A::RELAXED_REACH);
+            if !relaxed {
+                entry_offsets.insert(*entry, at);
+                at += entry.kind.size() as u32;
+            }
+        }
+        (tables.stub_offsets, tables.entry_offsets) = (stub_offsets, entry_offsets);
+        self.tables = tables;
+    }
+
+    fn write_all<A: Reaching>(&self, memory: &mut [&mut [u8]], tls: TlsLayout) -> Result<()> {
+        let values = self.values::<A>(tls);
+        for index in 0..self.base.len() as u32 {
+            let base = &self.base[index as usize];
+            if base.flags & LIVE != 0 && base.segment != NO_SEGMENT {
+                self.write_block::<A>(
+                    &values,
+                    BlockId(index),
+                    (base.segment, base.placement),
+                    memory,
+                )?;
+            }
+        }
+        for (index, block) in self.added_blocks.iter().enumerate() {
+            if block.live && block.segment != NO_SEGMENT {
+                let id = BlockId((self.base.len() + index) as u32);
+                self.write_block::<A>(&values, id, (block.segment, block.placement), memory)?;
+            }
+        }
+        values.write_got(memory);
+        values.write_stubs::<A>(memory)
+    }
+
+    fn write_block<A: Reaching>(
+        &self,
+        values: &Values<'_>,
+        id: BlockId,
+        (segment, placement): (u8, u32),
+        memory: &mut [&mut [u8]],
+    ) -> Result<()> {
+        let content = self.content_in(values.view, id);
+        if content.is_empty() {
+            return match values.edges(id).next() {
+                None => Ok(()),
+                Some(edge) => Err(self.edge_error(id, edge, Fault::Truncated)),
+            };
+        }
+        let segment = usize::from(segment);
+        let working = &mut memory[segment][placement as usize..][..content.len()];
+        working.copy_from_slice(content);
+        let address = self.segments[segment].address + u64::from(placement);
+        values.apply_edges::<A>(id, working, address, false)
+    }
+
+    fn values<A: Reaching>(&self, tls: TlsLayout) -> Values<'_> {
+        let view = self.object.view();
+        let block = |block: Option<BlockId>| block.map_or(0, |block| self.block_address(block));
+        let mut values = Values {
+            graph: self,
+            view,
+            addresses: Vec::new(),
+            got: block(self.tables.got),
+            stubs: block(self.tables.stubs),
+            tls,
+            template: self.tls_template().map_or(0, |(_, address)| address),
+        };
+        values.find_addresses();
+        values
+    }
+
+    pub(super) fn edge_error(&self, block: BlockId, edge: Edge, fault: Fault) -> Error {
+        Error::Relocation {
+            place: self.place(block, edge.offset),
+            kind: self.relocation_name(edge.kind),
+            symbol: String::from_utf8_lossy(self.symbol(edge.target).name).into_owned(),
+            fault,
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    fn find_addresses(&mut self) {
+        let graph = self.graph;
+        let count = graph.symbol_count();
+        self.addresses = Vec::with_capacity(count as usize);
+        for id in (0..count).map(SymbolId) {
+            let address = match graph.definition_in(self.view, id) {
+                Definition::Block(block, offset) => match graph.live_address(block) {
+                    Some(address) => address.wrapping_add(offset),
+                    None => GONE,
+                },
+                Definition::Absolute(value) => value,
+                Definition::External => 0,
+            };
+            self.addresses.push(address);
+        }
+        for external in &graph.tables.externals {
+            self.addresses[external.symbol.0 as usize] = external.address;
+        }
+        // A function that is known by its stub is known by it to everyone.
+        for (symbol, offset) in &graph.tables.stub_offsets {
+            let needs = graph.tables.needs[symbol.0 as usize];
+            if needs & (need::NARROW | need::RELATIVE) != 0
+                || graph.tables.indirect.contains(symbol)
+            {
+                self.addresses[symbol.0 as usize] = self.stubs + u64::from(*offset);
+            }
+        }
+    }
+
+    fn edges(&self, block: BlockId) -> super::Edges<'a> {
+        self.graph.edges_in(self.view, block)
+    }
+
+    /// Computes the fields of one block. `lenient`: for tools; what does not fit is left alone.
+    fn apply_edges<A: Reaching>(
+        &self,
+        id: BlockId,
+        content: &mut [u8],
+        address: u64,
+        lenient: bool,
+    ) -> Result<()> {
+        for edge in self.edges(id) {
+            if edge.kind == EdgeKind::KEEP_ALIVE {
+                continue;
+            }
+            match self.apply::<A>(edge, content, address) {
+                Err(_) if lenient => {}
+                Err(_) if self.is_tombstone(id, edge) => {}
+                Err(fault) => return Err(self.graph.edge_error(id, edge, fault)),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn apply<A: Reaching>(
+        &self,
+        edge: Edge,
+        content: &mut [u8],
+        address: u64,
+    ) -> Result<(), Fault> {
+        let offset = usize::try_from(edge.offset).map_err(|_| Fault::Truncated)?;
+        let place = address.wrapping_add(edge.offset);
+        let (kind, addend) = (edge.kind.0, edge.addend);
+        let symbol = self.addresses[edge.target.0 as usize];
+        let value = match A::need(kind).ok_or(Fault::Truncated)? {
+            Need::Nothing => return Ok(()),
+            Need::Symbol => symbol,
+            Need::Call => self.call_target(edge.target, symbol),
+            Need::Slot => match self.slot(edge.target, SlotKind::Address) {
+                Some(slot) => slot,
+                None => {
+                    return A::relax(
+                        kind,
+                        content,
+                        offset,
+                        place,
+                        self.present(symbol, edge.target)?,
+                        addend,
+                    );
+                }
+            },
+            other => self.rare_value(other, edge.target, symbol)?,
+        };
+        if value == GONE {
+            self.present(value, edge.target)?;
+        }
+        A::apply(kind, content, offset, place, value, addend)
+    }
+
+    #[inline]
+    fn call_target(&self, target: SymbolId, address: u64) -> u64 {
+        if self.graph.tables.stub_offsets.is_empty() {
+            return address;
+        }
+        self.graph
+            .tables
+            .stub_offsets
+            .get(&target)
+            .map_or(address, |offset| self.stubs + u64::from(*offset))
+    }
+
+    fn rare_value(&self, need: Need, target: SymbolId, symbol: u64) -> Result<u64, Fault> {
+        let missing = Fault::NoEntry;
+        let slot = |kind| self.slot(target, kind).ok_or(missing.clone());
+        Ok(match need {
+            Need::SlotFromGot => slot(SlotKind::Address)?.wrapping_sub(self.got),
+            Need::SlotFromGotPage => slot(SlotKind::Address)?.wrapping_sub(self.got & !0xfff),
+            Need::SymbolFromGot => self.present(symbol, target)?.wrapping_sub(self.got),
+            Need::CallFromGot => self.call_target(target, symbol).wrapping_sub(self.got),
+            Need::Got => self.got,
+            Need::Size => self.graph.symbol(target).size,
+            Need::TlsPair => slot(SlotKind::TlsPair)?,
+            Need::TlsModule => {
+                let entry = GotEntry { target: SymbolId(0), kind: SlotKind::TlsModule };
+                self.entry(entry).ok_or(missing)?
+            }
+            Need::TlsModuleOffset => self.module_offset(target, symbol)?,
+            Need::TlsOffsetSlot => slot(SlotKind::TlsOffset)?,
+            Need::TlsOffset => {
+                self.thread_pointer_offset(target, symbol).ok_or(Fault::NoStaticTls)? as u64
+            }
+            Need::TlsDescriptor => slot(SlotKind::TlsDescriptor)?,
+            Need::Nothing | Need::Symbol | Need::Call | Need::Slot => symbol,
+        })
+    }
+
+    /// The address of a symbol that has one.
+    fn present(&self, address: u64, symbol: SymbolId) -> Result<u64, Fault> {
+        let gone = || match self.graph.definition_in(self.view, symbol) {
+            Definition::Block(block, _) => self.graph.live_address(block).is_none(),
+            _ => false,
+        };
+        if address == GONE && gone() { Err(Fault::Discarded) } else { Ok(address) }
+    }
+
+    fn slot(&self, target: SymbolId, kind: SlotKind) -> Option<u64> {
+        if self.graph.tables.indirect.contains(&target) && kind == SlotKind::Address {
+            let index =
+                self.graph.tables.indirect.iter().position(|indirect| *indirect == target)?;
+            return Some(
+                self.graph.block_address(self.graph.tables.indirect_got?) + index as u64 * SLOT,
+            );
+        }
+        self.entry(GotEntry { target, kind })
+    }
+
+    fn entry(&self, entry: GotEntry) -> Option<u64> {
+        self.graph.tables.entry_offsets.get(&entry).map(|offset| self.got + u64::from(*offset))
+    }
+
+    /// Module and offset in it of a thread-local variable.
+    fn thread_local(&self, target: SymbolId, symbol: u64) -> (u64, u64) {
+        match self.graph.tables.external(target).map(|external| external.kind) {
+            Some(ExternalKind::ThreadLocal { module, .. }) => (module, symbol),
+            _ => (
+                self.tls.module,
+                symbol.wrapping_sub(self.template).wrapping_add(self.tls.module_offset),
+            ),
+        }
+    }
+
+    fn module_offset(&self, target: SymbolId, symbol: u64) -> Result<u64, Fault> {
+        Ok(self.thread_local(target, self.present(symbol, target)?).1)
+    }
+
+    fn thread_pointer_offset(&self, target: SymbolId, symbol: u64) -> Option<i64> {
+        match self.graph.tables.external(target).map(|external| external.kind) {
+            Some(ExternalKind::ThreadLocal { from_thread_pointer, .. }) => from_thread_pointer,
+            _ => Some(
+                self.tls
+                    .from_thread_pointer?
+                    .wrapping_add(symbol.wrapping_sub(self.template) as i64),
+            ),
+        }
+    }
+
+    fn write_got(&self, memory: &mut [&mut [u8]]) {
+        let Some((segment, placement)) =
+            self.graph.tables.got.map(|block| self.graph.position(block))
+        else {
+            return;
+        };
+        let got = &mut memory[usize::from(segment)][placement as usize..];
+        for (entry, offset) in &self.graph.tables.entry_offsets {
+            let symbol = self.addresses[entry.target.0 as usize];
+            let at = self.got + u64::from(*offset);
+            let (module, tls_offset) = self.thread_local(entry.target, symbol);
+            let fixed = self.thread_pointer_offset(entry.target, symbol);
+            let words = match entry.kind {
+                SlotKind::Address => [self.real_address(entry.target, symbol), 0, 0, 0],
+                SlotKind::TlsPair => [module, tls_offset, 0, 0],
+                SlotKind::TlsModule => [self.tls.module, 0, 0, 0],
+                SlotKind::TlsOffset => [fixed.unwrap_or(0) as u64, 0, 0, 0],
+                SlotKind::TlsDescriptor => match fixed {
+                    Some(fixed) => [self.tls.static_resolver, fixed as u64, module, tls_offset],
+                    None => [self.tls.dynamic_resolver, at + 2 * SLOT, module, tls_offset],
+                },
+            };
+            let count = (entry.kind.size() / SLOT) as usize;
+            for (slot, word) in
+                got[*offset as usize..].chunks_exact_mut(SLOT as usize).zip(&words[..count])
+            {
+                slot.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+
+    /// What a stub jumps to, which for a function that is known by its stub is not what the symbol's address is.
+    fn real_address(&self, target: SymbolId, symbol: u64) -> u64 {
+        match self.graph.tables.external(target) {
+            Some(external) => external.address,
+            None => symbol,
+        }
+    }
+
+    fn write_stubs<A: Reaching>(&self, memory: &mut [&mut [u8]]) -> Result<()> {
+        let Some((segment, placement)) =
+            self.graph.tables.stubs.map(|block| self.graph.position(block))
+        else {
+            return Ok(());
+        };
+        let stubs = &mut memory[usize::from(segment)][placement as usize..];
+        for (target, offset) in &self.graph.tables.stub_offsets {
+            let stub = &mut stubs[*offset as usize..][..A::STUB_SIZE];
+            let slot = self.slot(*target, SlotKind::Address).unwrap_or(0);
+            A::write_stub(stub, self.stubs + u64::from(*offset), slot).map_err(|fault| {
+                let name = String::from_utf8_lossy(self.graph.symbol(*target).name).into_owned();
+                self.graph
+                    .unsupported(format!("the stub for {name} cannot reach its slot: {fault}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Frames and tables of handlers may refer to functions that were left out: the field keeps its zero, by which the unwinder
+    /// knows.
+    fn is_tombstone(&self, block: BlockId, edge: Edge) -> bool {
+        let section = self.graph.section(self.graph.block(block).section).name;
+        let tolerant = section == b".eh_frame" || section.starts_with(b".gcc_except_table");
+        tolerant && self.addresses[edge.target.0 as usize] == GONE
+    }
+}
+
+/// Whether a target is within `reach` of every place in a range.
+fn within(range: &std::ops::Range<u64>, target: u64, reach: u64) -> bool {
+    target.abs_diff(range.start) <= reach && target.abs_diff(range.end) <= reach
+}

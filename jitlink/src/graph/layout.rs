@@ -1,0 +1,332 @@
+//! Layout: blocks into segments by protection and lifetime.
+
+use hashbrown::HashMap;
+
+use super::{Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SymbolId, frames};
+use crate::elf::{LE, View};
+use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
+use crate::{Error, Result};
+
+/// All segments of a link together: what a signed 32-bit distance reaches.
+const MAX_SIZE: u64 = i32::MAX as u64;
+
+/// A segment of a graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    pub(crate) protection: Protection,
+    pub(crate) lifetime: Lifetime,
+    alignment: u64,
+    content_size: u64,
+    zero_fill_size: u64,
+    /// 0 until allocated.
+    pub(crate) address: u64,
+}
+
+/// The template of a graph's thread-local variables.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TlsTemplate {
+    pub(crate) segment: u8,
+    pub(crate) content_size: u64,
+    pub(crate) size: u64,
+    pub(crate) alignment: u64,
+}
+
+/// In which part of its segment a block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Initial values of thread-local variables, first in their segment.
+    ThreadLocal,
+    /// Zeroes after those: they take part in addresses, and no memory.
+    ThreadLocalZero,
+    Content,
+    Zero,
+}
+
+/// What layout has to know of a block.
+struct Item {
+    id: BlockId,
+    part: Part,
+    protection: Protection,
+    lifetime: Lifetime,
+    size: u64,
+    alignment: u64,
+}
+
+impl LinkGraph {
+    /// Gives every live block a place in a segment, and says what memory the segments want.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it is more than 2 GiB together.
+    pub(crate) fn lay_out(&mut self) -> Result<Vec<SegmentRequest>> {
+        self.segments.clear();
+        self.tables.template = None;
+        let object = self.object.clone();
+        if self.has_thread_locals {
+            self.lay_out_thread_locals(object.view())?;
+        }
+        let bounded = self.lay_out_bounded(object.view())?;
+        for part in [Part::Content, Part::Zero] {
+            for index in 0..(self.base.len() + self.added_blocks.len()) as u32 {
+                match self.item(object.view(), BlockId(index)) {
+                    Some(item)
+                        if item.part == part && item.size > 0 && !bounded.contains(&item.id) =>
+                    {
+                        self.place_item(&item)?
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.place_empty(object.view());
+        Ok(self.segments.iter().map(Segment::request).collect())
+    }
+
+    /// Takes the memory for the segments, and with it every block's address.
+    pub(crate) fn place_segments(&mut self, allocation: Box<dyn InFlightAllocation>) {
+        for (segment, address) in self.segments.iter_mut().zip(allocation.addresses()) {
+            segment.address = *address;
+        }
+        self.allocation = Some(allocation);
+    }
+
+    /// Gives the memory back that it has been given, to be laid out again.
+    pub(crate) fn take_allocation(&mut self) -> Option<Box<dyn InFlightAllocation>> {
+        self.allocation.take()
+    }
+
+    /// The addresses that the graph covers, from the first to the one behind the last.
+    pub(crate) fn address_range(&self) -> std::ops::Range<u64> {
+        let start = self.segments.iter().map(|segment| segment.address).min().unwrap_or(0);
+        let end = self
+            .segments
+            .iter()
+            .map(|segment| segment.address + segment.content_size + segment.zero_fill_size);
+        start..end.max().unwrap_or(start)
+    }
+
+    /// The segments with their final sizes.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The template of its thread-local variables and the address at which it lies.
+    pub(crate) fn tls_template(&self) -> Option<(TlsTemplate, u64)> {
+        let template = self.tables.template?;
+        Some((template, self.segments[usize::from(template.segment)].address))
+    }
+
+    /// Address and size of each section of frames, with the terminator.
+    pub(crate) fn frame_sections(&self) -> Vec<(u64, u64)> {
+        let blocks = self.frame_blocks().into_iter().chain(self.compacted_frames.iter().copied());
+        let blocks = blocks.map(|id| self.block(id)).filter(|block| block.live && block.size > 0);
+        blocks.map(|block| (block.address, block.size + frames::TERMINATOR)).collect()
+    }
+
+    /// `None` for a block without memory.
+    fn item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
+        let Some(base) = self.base.get(id.0 as usize) else {
+            return self.added_item(id);
+        };
+        if base.flags & LIVE == 0 {
+            return None;
+        }
+        let header = &view.sections[base.section as usize];
+        let section = self.section(super::SectionId(base.section));
+        let size = header.sh_size.get(LE);
+        let part = match (section.thread_local, section.zero_fill) {
+            (true, false) => Part::ThreadLocal,
+            (true, true) => Part::ThreadLocalZero,
+            (false, false) => Part::Content,
+            (false, true) => Part::Zero,
+        };
+        let terminator = if base.flags & FRAMES == 0 { 0 } else { frames::TERMINATOR };
+        let size = size.saturating_add(terminator);
+        let (protection, lifetime) = (section.protection, section.lifetime);
+        (lifetime != Lifetime::NoAlloc).then_some(Item {
+            id,
+            part,
+            protection,
+            lifetime,
+            size,
+            alignment: section.alignment,
+        })
+    }
+
+    fn added_item(&self, id: BlockId) -> Option<Item> {
+        let Block { section, size, alignment, zero_fill, live, .. } = self.block(id);
+        let section = self.section(section);
+        let part = if zero_fill { Part::Zero } else { Part::Content };
+        let terminator = if self.compacted_frames.contains(&id) { frames::TERMINATOR } else { 0 };
+        let (protection, lifetime) = (section.protection, section.lifetime);
+        let size = size.saturating_add(terminator);
+        (live && lifetime != Lifetime::NoAlloc).then_some(Item {
+            id,
+            part,
+            protection,
+            lifetime,
+            size,
+            alignment,
+        })
+    }
+
+    /// Thread-local sections lie together, content first, at the start of the segment for constants.
+    fn lay_out_thread_locals(&mut self, view: View<'_>) -> Result<()> {
+        let items = (0..self.base.len() as u32).filter_map(|index| self.item(view, BlockId(index)));
+        let items: Vec<Item> = items
+            .filter(|item| matches!(item.part, Part::ThreadLocal | Part::ThreadLocalZero))
+            .collect();
+        let Some(first) = items.first() else { return Ok(()) };
+        let segment = self.segment_for(first.protection, first.lifetime);
+        let alignment = items.iter().map(|item| item.alignment).max().unwrap_or(1);
+        let mut template = TlsTemplate { segment, content_size: 0, size: 0, alignment };
+        for part in [Part::ThreadLocal, Part::ThreadLocalZero] {
+            for item in items.iter().filter(|item| item.part == part) {
+                let at = align(template.size, item.alignment);
+                template.size = at
+                    .checked_add(item.size)
+                    .filter(|size| *size <= MAX_SIZE)
+                    .ok_or_else(|| self.too_large())?;
+                self.set_position(item.id, segment, at as u32);
+                if part == Part::ThreadLocal {
+                    template.content_size = template.size;
+                }
+            }
+        }
+        let segment = &mut self.segments[usize::from(segment)];
+        segment.alignment = segment.alignment.max(alignment);
+        segment.content_size = template.content_size;
+        self.tables.template = Some(template);
+        Ok(())
+    }
+
+    /// Sections whose bounds the graph asks for (`__start_x`, `__stop_x`) lie together without anything between them, and the
+    /// bounds are defined.
+    fn lay_out_bounded(&mut self, view: View<'_>) -> Result<Vec<BlockId>> {
+        let mut placed = Vec::new();
+        let mut names: HashMap<Vec<u8>, Vec<BlockId>> = HashMap::new();
+        for (symbol, name, is_start) in self.bounds() {
+            let blocks = match names.get(&name) {
+                Some(blocks) => blocks.clone(),
+                None => {
+                    let blocks = self.place_together(view, &name)?;
+                    placed.extend(&blocks);
+                    names.insert(name, blocks.clone());
+                    blocks
+                }
+            };
+            let bound = if is_start { blocks.first() } else { blocks.last() };
+            if let Some(&block) = bound {
+                let offset = if is_start { 0 } else { self.block(block).size };
+                self.redefine(symbol, Definition::Block(block, offset));
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Blocks without a byte lie somewhere, since symbols may be there, and need no memory.
+    fn place_empty(&mut self, view: View<'_>) {
+        if self.segments.is_empty() {
+            return;
+        }
+        for id in (0..(self.base.len() + self.added_blocks.len()) as u32).map(BlockId) {
+            let empty =
+                |item: &Item| item.size == 0 && matches!(item.part, Part::Content | Part::Zero);
+            if let Some(item) = self.item(view, id).filter(empty) {
+                let same =
+                    |s: &Segment| s.protection == item.protection && s.lifetime == item.lifetime;
+                self.set_position(id, self.segments.iter().position(same).unwrap_or(0) as u8, 0);
+            }
+        }
+    }
+
+    fn place_together(&mut self, view: View<'_>, name: &[u8]) -> Result<Vec<BlockId>> {
+        let mut blocks = Vec::new();
+        for index in 0..self.base.len() as u32 {
+            let section = &view.sections[self.base[index as usize].section as usize];
+            if view.section_name(section) != name {
+                continue;
+            }
+            match self.item(view, BlockId(index)) {
+                Some(item) if item.part == Part::Content => {
+                    self.place_item(&item)?;
+                    blocks.push(item.id);
+                }
+                _ => {}
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// The references to bounds of sections that are in this graph: symbol, section and whether it is the start.
+    pub(crate) fn bounds(&self) -> Vec<(SymbolId, Vec<u8>, bool)> {
+        self.tables.bounds.clone()
+    }
+
+    fn place_item(&mut self, item: &Item) -> Result<()> {
+        let index = self.segment_for(item.protection, item.lifetime);
+        let segment = &mut self.segments[usize::from(index)];
+        let end = segment.content_size + segment.zero_fill_size;
+        let at = align(end, item.alignment);
+        let Some(end) = at.checked_add(item.size).filter(|end| *end <= MAX_SIZE) else {
+            return Err(self.too_large());
+        };
+        segment.alignment = segment.alignment.max(item.alignment);
+        if item.part == Part::Zero {
+            segment.zero_fill_size = end - segment.content_size;
+        } else {
+            segment.content_size = end;
+        }
+        self.set_position(item.id, index, at as u32);
+        Ok(())
+    }
+
+    fn segment_for(&mut self, protection: Protection, lifetime: Lifetime) -> u8 {
+        let found =
+            self.segments.iter().position(|s| s.protection == protection && s.lifetime == lifetime);
+        let index = found.unwrap_or_else(|| {
+            self.segments.push(Segment {
+                protection,
+                lifetime,
+                alignment: 1,
+                content_size: 0,
+                zero_fill_size: 0,
+                address: 0,
+            });
+            self.segments.len() - 1
+        });
+        index as u8
+    }
+
+    fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
+        match (block.0 as usize).checked_sub(self.base.len()) {
+            None => {
+                let base = &mut self.base[block.0 as usize];
+                (base.segment, base.placement) = (segment, placement);
+            }
+            Some(added) => {
+                let added = &mut self.added_blocks[added];
+                (added.segment, added.placement) = (segment, placement);
+            }
+        }
+    }
+
+    fn too_large(&self) -> Error {
+        self.unsupported("its sections have more than 2 GiB together, more than one link can have")
+    }
+}
+
+impl Segment {
+    fn request(&self) -> SegmentRequest {
+        SegmentRequest {
+            protection: self.protection,
+            lifetime: self.lifetime,
+            alignment: self.alignment,
+            content_size: self.content_size,
+            zero_fill_size: self.zero_fill_size,
+        }
+    }
+}
+
+fn align(at: u64, alignment: u64) -> u64 {
+    at.next_multiple_of(alignment)
+}

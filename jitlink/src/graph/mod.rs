@@ -1,0 +1,410 @@
+//! The link graph: one object while it is linked.
+//!
+//! A [`LinkGraph`] has sections, which have blocks of content; symbols, which name places in blocks or outside of the graph;
+//! and edges, which say that a field in a block is to be computed from a symbol. It corresponds to JITLink's `LinkGraph`,
+//! with one difference that governs everything here: it is an *index over the object's bytes*. A section of the object
+//! is one block, a symbol is an entry of the object's symbol table and an edge one of its relocations, all read where they
+//! are. Only what a pass adds or changes is stored beside them. So a graph costs a few bytes for each section, whatever
+//! the number of symbols and relocations, and every step takes time in proportion to what it looks at.
+
+mod build;
+mod display;
+mod edit;
+mod fixup;
+mod frames;
+mod layout;
+mod prune;
+mod symbol;
+mod tables;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use object::elf;
+
+use crate::elf::{ElfObject, LE, Relocation, View};
+use crate::memory::{InFlightAllocation, Lifetime, Protection};
+use crate::{Architecture, Error, Place, Result};
+
+pub use edit::{Content, NewSymbol};
+pub use symbol::{Definition, Linkage, Scope, Symbol};
+
+pub(crate) use fixup::TlsLayout;
+pub(crate) use layout::Segment;
+pub(crate) use prune::Pruning;
+pub use tables::TableEntry;
+pub(crate) use tables::{External, ExternalKind, Reach};
+
+/// A section of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SectionId(u32);
+
+/// A block of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(u32);
+
+/// A symbol of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SymbolId(u32);
+
+/// What an edge means: the number of an ELF relocation of the graph's architecture, or [`EdgeKind::KEEP_ALIVE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeKind(pub u32);
+
+impl SymbolId {
+    pub(crate) fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Its place in the graph's symbols.
+    pub(crate) fn index(self) -> u32 {
+        self.0
+    }
+}
+
+impl EdgeKind {
+    /// No field: the target lives when the block does (JITLink's `Edge::KeepAlive`).
+    pub const KEEP_ALIVE: Self = Self(u32::MAX);
+}
+
+/// A field of a block that is computed from a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Where the field is, in bytes from the start of the block.
+    pub offset: u64,
+    /// How it is computed.
+    pub kind: EdgeKind,
+    /// The symbol it is computed from.
+    pub target: SymbolId,
+    /// A number added to it.
+    pub addend: i64,
+}
+
+/// A section: a view, made when asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Section<'a> {
+    /// Its place in the graph.
+    pub id: SectionId,
+    /// Its name; not UTF-8 in a hostile object.
+    pub name: &'a [u8],
+    /// What the executing side may do with it.
+    pub protection: Protection,
+    /// How long its memory lives.
+    pub lifetime: Lifetime,
+    /// Whether it holds the initial values of thread-local variables.
+    pub thread_local: bool,
+    /// Whether its content is zeroes that are not in the object.
+    pub zero_fill: bool,
+    /// Alignment in bytes, a power of two.
+    pub alignment: u64,
+}
+
+/// A block: a view, made when asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// Its place in the graph.
+    pub id: BlockId,
+    /// Its section.
+    pub section: SectionId,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Alignment in bytes, a power of two.
+    pub alignment: u64,
+    /// Whether its content is zeroes that are not stored.
+    pub zero_fill: bool,
+    /// Whether it will be in the linked code.
+    pub live: bool,
+    /// Its address on the executing side: 0 before allocation and for [`Lifetime::NoAlloc`].
+    pub address: u64,
+}
+
+/// One object while it is linked. See the [module](self).
+pub struct LinkGraph {
+    object: ElfObject,
+    /// One for each section of the object that has content.
+    base: Vec<BaseBlock>,
+    /// For each section of the object, its block or [`NONE`].
+    section_blocks: Vec<u32>,
+    added_sections: Vec<edit::AddedSection>,
+    added_blocks: Vec<edit::AddedBlock>,
+    added_symbols: Vec<edit::AddedSymbol>,
+    /// Edges of blocks of the object that a pass has changed.
+    edited_edges: HashMap<u32, Vec<Edge>>,
+    /// Content of blocks of the object that a pass has changed.
+    edited_content: HashMap<u32, Vec<u8>>,
+    /// Symbols of the object that are not, or no longer, what the object says.
+    redefined: HashMap<u32, Definition>,
+    lifetimes: HashMap<u32, Lifetime>,
+    /// Blocks that have taken the place of the object's frames.
+    compacted_frames: Vec<BlockId>,
+    has_thread_locals: bool,
+    properties: u32,
+    segments: Vec<Segment>,
+    tables: tables::Tables,
+    allocation: Option<Box<dyn InFlightAllocation>>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// What is stored for each section of the object with content.
+#[derive(Clone, Copy)]
+struct BaseBlock {
+    section: u32,
+    /// The section with its relocations, or 0.
+    relocations: u32,
+    /// Bytes from the start of its segment.
+    placement: u32,
+    segment: u8,
+    flags: u8,
+}
+
+const LIVE: u8 = 1;
+/// The content is frames for unwinding.
+const FRAMES: u8 = 2;
+/// Its COMDAT group is another object's.
+const DISCARDED: u8 = 4;
+
+/// No segment: the block has no memory.
+const NO_SEGMENT: u8 = u8::MAX;
+
+/// The edges of a block, in the order of the object.
+#[derive(Clone)]
+pub struct Edges<'a>(EdgesIn<'a>);
+
+#[derive(Clone)]
+enum EdgesIn<'a> {
+    Object(std::slice::Iter<'a, Relocation>),
+    Graph(std::slice::Iter<'a, Edge>),
+}
+
+impl Iterator for Edges<'_> {
+    type Item = Edge;
+
+    #[inline]
+    fn next(&mut self) -> Option<Edge> {
+        match &mut self.0 {
+            EdgesIn::Object(relocations) => relocations.next().map(edge_of),
+            EdgesIn::Graph(edges) => edges.next().copied(),
+        }
+    }
+}
+
+#[inline]
+fn edge_of(relocation: &Relocation) -> Edge {
+    let info = relocation.r_info.get(LE);
+    Edge {
+        offset: relocation.r_offset.get(LE),
+        kind: EdgeKind(info as u32),
+        target: SymbolId((info >> 32) as u32),
+        addend: relocation.r_addend.get(LE),
+    }
+}
+
+impl LinkGraph {
+    /// The object's name, `archive(member)` for a member of an archive.
+    pub fn name(&self) -> &Arc<str> {
+        self.object.name()
+    }
+
+    /// The instruction set of its code.
+    pub fn architecture(&self) -> Architecture {
+        self.object.architecture()
+    }
+
+    /// The bytes of the object it was read from.
+    pub fn object_bytes(&self) -> &Bytes {
+        self.object.bytes()
+    }
+
+    /// The AND-combined features of its `.note.gnu.property` (`GNU_PROPERTY_X86_FEATURE_1_AND` or the AArch64 one); 0 without.
+    pub fn property_features(&self) -> u32 {
+        self.properties
+    }
+
+    /// The sections that have blocks: the object's in its order, then those that passes have added.
+    pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
+        let base = self.base.iter().map(|block| SectionId(block.section));
+        let added = (0..self.added_sections.len()).map(|index| self.added_section_id(index));
+        base.chain(added).map(|id| self.section(id))
+    }
+
+    /// A section by its place.
+    pub fn section(&self, id: SectionId) -> Section<'_> {
+        if let Some(section) = self.added_section(id) {
+            return section.view(id);
+        }
+        let view = self.object.view();
+        let header = &view.sections[id.0 as usize];
+        let flags = header.sh_flags.get(LE);
+        let name = view.section_name(header);
+        let protection = if flags.contains(elf::SHF_EXECINSTR) {
+            Protection::ReadExecute
+        } else if flags.contains(elf::SHF_WRITE) && !flags.contains(elf::SHF_TLS) && !is_relro(name)
+        {
+            Protection::ReadWrite
+        } else {
+            Protection::Read
+        };
+        Section {
+            id,
+            name,
+            protection,
+            lifetime: self.lifetime(id, header),
+            thread_local: flags.contains(elf::SHF_TLS),
+            zero_fill: header.sh_type.get(LE) == elf::SHT_NOBITS,
+            alignment: header.sh_addralign.get(LE).max(1),
+        }
+    }
+
+    /// All blocks: the object's in the order of its sections, then those that passes have added.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> {
+        (0..(self.base.len() + self.added_blocks.len()) as u32).map(|id| self.block(BlockId(id)))
+    }
+
+    /// A block by its place.
+    pub fn block(&self, id: BlockId) -> Block {
+        let address = self.block_address(id);
+        match self.base.get(id.0 as usize) {
+            Some(block) => {
+                let header = &self.object.view().sections[block.section as usize];
+                Block {
+                    id,
+                    section: SectionId(block.section),
+                    size: header.sh_size.get(LE),
+                    alignment: header.sh_addralign.get(LE).max(1),
+                    zero_fill: header.sh_type.get(LE) == elf::SHT_NOBITS,
+                    live: block.flags & LIVE != 0,
+                    address,
+                }
+            }
+            None => self.added_block(id).view(id, address),
+        }
+    }
+
+    /// The edges of a block.
+    pub fn edges(&self, block: BlockId) -> Edges<'_> {
+        self.edges_in(self.object.view(), block)
+    }
+
+    /// The content of a block as the object or a pass gives it, before fix-up. Empty for zeroes.
+    pub fn content(&self, block: BlockId) -> &[u8] {
+        match self.base.get(block.0 as usize) {
+            Some(base) => match self.edited_content.get(&block.0) {
+                Some(content) => content,
+                None => {
+                    let view = self.object.view();
+                    view.content(&view.sections[base.section as usize])
+                }
+            },
+            None => self.added_block(block).content.bytes(),
+        }
+    }
+
+    #[inline]
+    fn content_in<'a>(&'a self, view: View<'a>, block: BlockId) -> &'a [u8] {
+        match self.base.get(block.0 as usize) {
+            Some(base) if self.edited_content.is_empty() => {
+                view.content(&view.sections[base.section as usize])
+            }
+            _ => self.content(block),
+        }
+    }
+
+    /// The address of a block that has memory.
+    #[inline]
+    fn live_address(&self, block: BlockId) -> Option<u64> {
+        let (segment, placement) = match self.base.get(block.0 as usize) {
+            Some(base) if base.flags & LIVE == 0 => return None,
+            Some(base) => (base.segment, base.placement),
+            None if !self.added_block(block).live => return None,
+            None => self.position(block),
+        };
+        Some(
+            self.segments
+                .get(usize::from(segment))
+                .map_or(0, |segment| segment.address + u64::from(placement)),
+        )
+    }
+
+    #[inline]
+    fn edges_in<'a>(&'a self, view: View<'a>, block: BlockId) -> Edges<'a> {
+        let Some(base) = self.base.get(block.0 as usize) else {
+            return Edges(EdgesIn::Graph(self.added_block(block).edges.iter()));
+        };
+        if !self.edited_edges.is_empty()
+            && let Some(edges) = self.edited_edges.get(&block.0)
+        {
+            return Edges(EdgesIn::Graph(edges.iter()));
+        }
+        let relocations =
+            if base.relocations == 0 { &[] } else { view.relocations(base.relocations) };
+        Edges(EdgesIn::Object(relocations.iter()))
+    }
+
+    /// ELF section index and address of each section of the object that has memory.
+    pub(crate) fn section_addresses(&self) -> Vec<(usize, u64)> {
+        let placed =
+            self.base.iter().filter(|block| block.flags & LIVE != 0 && block.segment != NO_SEGMENT);
+        let address = |block: &BaseBlock| {
+            self.segments[usize::from(block.segment)].address + u64::from(block.placement)
+        };
+        placed.map(|block| (block.section as usize, address(block))).collect()
+    }
+
+    fn block_address(&self, block: BlockId) -> u64 {
+        let (segment, placement) = match self.base.get(block.0 as usize) {
+            Some(block) => (block.segment, block.placement),
+            None => {
+                let block = self.added_block(block);
+                (block.segment, block.placement)
+            }
+        };
+        self.segments
+            .get(usize::from(segment))
+            .map_or(0, |segment| segment.address + u64::from(placement))
+    }
+
+    fn lifetime(&self, id: SectionId, header: &crate::elf::Section) -> Lifetime {
+        match self.lifetimes.get(&id.0) {
+            Some(lifetime) => *lifetime,
+            None if header.sh_flags.get(LE).contains(elf::SHF_ALLOC) => Lifetime::Standard,
+            None => Lifetime::NoAlloc,
+        }
+    }
+
+    /// The place of an offset in a block, for errors.
+    fn place(&self, block: BlockId, offset: u64) -> Place {
+        let section = self.section(self.block(block).section);
+        Place {
+            file: self.name().to_string(),
+            section: String::from_utf8_lossy(section.name).into_owned(),
+            offset,
+        }
+    }
+
+    fn malformed(&self, problem: impl Into<String>) -> Error {
+        Error::Malformed { file: self.name().to_string(), problem: problem.into() }
+    }
+
+    fn unsupported(&self, problem: impl Into<String>) -> Error {
+        Error::Unsupported { file: self.name().to_string(), problem: problem.into() }
+    }
+
+    fn relocation_name(&self, kind: EdgeKind) -> String {
+        match self.architecture().relocation_name(kind.0) {
+            Some(name) => name.to_owned(),
+            None if kind == EdgeKind::KEEP_ALIVE => "keep-alive".to_owned(),
+            None => format!("number {}", kind.0),
+        }
+    }
+}
+
+/// Sections that only the linker writes: data that holds addresses, and is constant once they are known.
+fn is_relro(name: &[u8]) -> bool {
+    [&b".data.rel.ro"[..], b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"]
+        .iter()
+        .any(|prefix| {
+            name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+        })
+}

@@ -1,0 +1,480 @@
+//! Global offset table and stubs: which symbols need an entry, and which entries are left once addresses are known.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::edit::Content;
+use super::fixup::TlsLayout;
+use super::layout::TlsTemplate;
+use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, SymbolId};
+use crate::arch::Need;
+use crate::arch::aarch64::Aarch64;
+use crate::arch::reach::{Reach as EdgeReach, Reaching};
+use crate::arch::x86_64::X86_64;
+use crate::memory::{Lifetime, Protection};
+use crate::{Architecture, Error, Result};
+
+/// Bytes of a GOT slot.
+pub(super) const SLOT: u64 = 8;
+
+/// A symbol of the graph that is defined elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct External {
+    pub(crate) symbol: SymbolId,
+    /// Its address; for a thread-local variable its offset in its module's block.
+    pub(crate) address: u64,
+    pub(crate) kind: ExternalKind,
+}
+
+/// What a symbol elsewhere is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExternalKind {
+    /// In memory of the same session: taken to be within reach until addresses say otherwise.
+    Linked,
+    /// Anywhere.
+    Process { callable: bool },
+    /// A weak reference that nothing defines: null.
+    Missing,
+    /// A thread-local variable: its module, and its offset from the thread pointer if that is the same in all threads.
+    ThreadLocal { module: u64, from_thread_pointer: Option<i64> },
+}
+
+/// How much of what is linked for the same session is taken to be within reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All of it: entries are made for what is outside of the session only.
+    Session,
+    /// Only this graph: entries are made for everything else, and taken out again where they turn out to be superfluous.
+    Graph,
+}
+
+/// An entry of the global offset table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct GotEntry {
+    pub(crate) target: SymbolId,
+    pub(crate) kind: SlotKind,
+}
+
+/// What is in an entry of the global offset table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum SlotKind {
+    /// The symbol's address.
+    Address,
+    /// Module and offset of a thread-local variable.
+    TlsPair,
+    /// This graph's module, and 0.
+    TlsModule,
+    /// Offset of a thread-local variable from the thread pointer.
+    TlsOffset,
+    /// Resolver and argument, then module and offset, at which the argument may point.
+    TlsDescriptor,
+}
+
+impl SlotKind {
+    pub(super) fn size(self) -> u64 {
+        match self {
+            Self::Address | Self::TlsOffset => SLOT,
+            Self::TlsPair | Self::TlsModule => 2 * SLOT,
+            Self::TlsDescriptor => 4 * SLOT,
+        }
+    }
+}
+
+/// For which purposes a symbol is referred to. Bits, for each symbol.
+pub(super) mod need {
+    pub(crate) const REFERENCED: u16 = 1;
+    pub(crate) const CALL: u16 = 1 << 1;
+    /// By its address in 32 bits.
+    pub(crate) const NARROW: u16 = 1 << 2;
+    /// By its distance.
+    pub(crate) const RELATIVE: u16 = 1 << 3;
+    /// Through a slot, from an instruction that can do without.
+    pub(crate) const SLOT_RELAXABLE: u16 = 1 << 4;
+    /// Through a slot.
+    pub(crate) const SLOT: u16 = 1 << 5;
+    pub(crate) const TLS_PAIR: u16 = 1 << 6;
+    pub(crate) const TLS_OFFSET_SLOT: u16 = 1 << 7;
+    pub(crate) const TLS_DESCRIPTOR: u16 = 1 << 8;
+    pub(crate) const TLS_OFFSET: u16 = 1 << 9;
+    /// Through a slot that lies near the start of the GOT.
+    pub(crate) const SLOT_NEAR: u16 = 1 << 10;
+}
+
+#[derive(Default)]
+pub(super) struct Tables {
+    /// For each symbol, bits of [`need`].
+    pub(super) needs: Vec<u16>,
+    got_base: bool,
+    /// `_GLOBAL_OFFSET_TABLE_`, if the object refers to it.
+    got_symbol: Option<SymbolId>,
+    tls_module: bool,
+    narrow: bool,
+    /// By symbol.
+    pub(super) externals: Vec<External>,
+    pub(super) got: Option<BlockId>,
+    pub(super) stubs: Option<BlockId>,
+    /// Slots of indirect functions, written when they are resolved.
+    pub(super) indirect_got: Option<BlockId>,
+    /// Entries in the order in which they lie, each with the symbol's.
+    pub(super) entries: Vec<GotEntry>,
+    pub(super) stub_targets: Vec<SymbolId>,
+    pub(super) indirect: Vec<SymbolId>,
+    /// Offsets in the GOT and the stubs of what is in use, once addresses are known.
+    pub(super) entry_offsets: HashMap<GotEntry, u32>,
+    pub(super) stub_offsets: HashMap<SymbolId, u32>,
+    /// References to the bounds of sections of this graph: symbol, section, and whether it is the start.
+    pub(super) bounds: Vec<(SymbolId, Vec<u8>, bool)>,
+    pub(super) template: Option<TlsTemplate>,
+    pub(super) tls: TlsLayout,
+    /// Blocks without memory whose fields have been computed.
+    pub(super) fixed: HashSet<BlockId>,
+}
+
+/// An entry of the global offset table, or a stub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// The symbol that it is for.
+    pub target: Arc<str>,
+    /// Where it lies.
+    pub address: u64,
+}
+
+impl LinkGraph {
+    /// Looks at all edges of live blocks once, and notes for each symbol what it is needed for.
+    pub(crate) fn scan(&mut self) -> Result<()> {
+        let tables = match self.architecture() {
+            Architecture::X86_64 => self.scan_as::<X86_64>(),
+            Architecture::Aarch64 => self.scan_as::<Aarch64>(),
+        }?;
+        self.tables = tables;
+        self.find_own_names();
+        Ok(())
+    }
+
+    /// Names that are undefined in the object and that the linker defines: the GOT, and the bounds of sections.
+    fn find_own_names(&mut self) {
+        let names: Vec<(SymbolId, Vec<u8>)> = self
+            .undefined()
+            .map(|id| (id, self.symbol(id).name))
+            .filter(|(_, name)| name.starts_with(b"_"))
+            .map(|(id, name)| (id, name.to_vec()))
+            .collect();
+        for (symbol, name) in names {
+            if name == b"_GLOBAL_OFFSET_TABLE_" {
+                self.tables.got_base = true;
+                self.tables.got_symbol = Some(symbol);
+            } else if let Some((section, is_start)) = self.bounded_section(&name) {
+                self.tables.bounds.push((symbol, section, is_start));
+            }
+        }
+    }
+
+    /// The section of this graph that `__start_x` or `__stop_x` is a bound of.
+    fn bounded_section(&self, name: &[u8]) -> Option<(Vec<u8>, bool)> {
+        let (section, is_start) = match name.strip_prefix(b"__start_") {
+            Some(section) => (section, true),
+            None => (name.strip_prefix(b"__stop_")?, false),
+        };
+        let exists = self.sections().any(|s| s.name == section && s.lifetime != Lifetime::NoAlloc);
+        exists.then(|| (section.to_vec(), is_start))
+    }
+
+    /// Whether a name is a bound of a section of this graph.
+    pub(crate) fn has_bound(&self, name: &[u8]) -> bool {
+        self.bounded_section(name).is_some()
+    }
+
+    /// Whether code holds addresses in 32 bits, so that it has to lie in the first two gigabytes. After [`Self::scan`].
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.tables.narrow
+    }
+
+    /// Whether code uses thread-local storage by a fixed offset from the thread pointer. After [`Self::scan`].
+    pub(crate) fn uses_thread_pointer(&self) -> bool {
+        self.tables
+            .needs
+            .iter()
+            .any(|needs| needs & (need::TLS_OFFSET | need::TLS_OFFSET_SLOT) != 0)
+    }
+
+    /// Whether it defines thread-local variables.
+    pub(crate) fn has_thread_locals(&self) -> bool {
+        self.has_thread_locals
+    }
+
+    /// The symbols that are referred to and not defined here. After [`Self::scan`].
+    pub(crate) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
+        let view = self.object.view();
+        let own = |id: &SymbolId| {
+            self.tables.got_symbol == Some(*id)
+                || self.tables.bounds.iter().any(|(symbol, ..)| symbol == id)
+        };
+        let needs = self.tables.needs.iter().enumerate();
+        needs.filter(|(_, needs)| **needs != 0).map(|(id, _)| SymbolId(id as u32)).filter(
+            move |id| {
+                !own(id)
+                    && match self.definition_in(view, *id) {
+                        Definition::External => true,
+                        Definition::Block(block, _) => {
+                            self.is_discarded(block)
+                                && self.symbol(*id).scope != super::Scope::Local
+                        }
+                        Definition::Absolute(_) => false,
+                    }
+            },
+        )
+    }
+
+    /// Whether a symbol is referred to by an address or distance that has only 32 bits. After [`Self::scan`].
+    pub(crate) fn wants_nearby(&self, symbol: SymbolId) -> bool {
+        self.tables.needs[symbol.0 as usize] & (need::NARROW | need::RELATIVE) != 0
+    }
+
+    fn scan_as<A: Reaching>(&self) -> Result<Tables> {
+        let view = self.object.view();
+        let mut tables =
+            Tables { needs: vec![0; self.symbol_count() as usize], ..Tables::default() };
+        for id in (0..(self.base.len() + self.added_blocks.len()) as u32).map(BlockId) {
+            let edges = self.edges_in(view, id);
+            if self.is_skipped(view, id) {
+                continue;
+            }
+            let content = self.content(id);
+            for edge in edges {
+                if edge.kind == EdgeKind::KEEP_ALIVE {
+                    continue;
+                }
+                let Some(need) = A::need(edge.kind.0) else {
+                    return Err(self.unsupported_edge(id, edge));
+                };
+                tables.note::<A>(need, edge, content);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Whether a block has no memory: it is not live, or is for tools.
+    fn is_skipped(&self, view: crate::elf::View<'_>, id: BlockId) -> bool {
+        match self.base.get(id.0 as usize) {
+            Some(base) => {
+                let header = &view.sections[base.section as usize];
+                base.flags & super::LIVE == 0
+                    || self.lifetime(super::SectionId(base.section), header) == Lifetime::NoAlloc
+            }
+            None => {
+                let Block { live, section, .. } = self.block(id);
+                !live || self.section(section).lifetime == Lifetime::NoAlloc
+            }
+        }
+    }
+
+    fn unsupported_edge(&self, block: BlockId, edge: super::Edge) -> Error {
+        Error::UnsupportedRelocation {
+            place: self.place(block, edge.offset),
+            kind: self.relocation_name(edge.kind),
+        }
+    }
+
+    /// Says what the undefined symbols are, and makes room for the entries that are needed. After [`Self::scan`].
+    pub(crate) fn reserve_tables(&mut self, externals: Vec<External>, reach: Reach) {
+        let mut tables = std::mem::take(&mut self.tables);
+        tables.externals = externals;
+        tables.entries.clear();
+        tables.stub_targets.clear();
+        tables.indirect.clear();
+        self.reserve_for_externals(&mut tables, reach);
+        self.reserve_for_definitions(&mut tables);
+        if tables.tls_module {
+            tables.entries.push(GotEntry { target: SymbolId(0), kind: SlotKind::TlsModule });
+        }
+        let Tables { entries, needs, .. } = &mut tables;
+        entries.sort_by_key(|entry| needs[entry.target.0 as usize] & need::SLOT_NEAR == 0);
+        self.make_blocks(&mut tables);
+        if let (Some(symbol), Some(got)) = (tables.got_symbol, tables.got) {
+            self.redefine(symbol, Definition::Block(got, 0));
+        }
+        self.tables = tables;
+    }
+
+    fn reserve_for_externals(&self, tables: &mut Tables, reach: Reach) {
+        for index in 0..tables.externals.len() {
+            let External { symbol, kind, .. } = tables.externals[index];
+            let needs = tables.needs[symbol.0 as usize];
+            let near = kind == ExternalKind::Linked && reach == Reach::Session;
+            let stand_in = kind == ExternalKind::Process { callable: true }
+                && needs & (need::NARROW | need::RELATIVE) != 0;
+            let stub = !near && needs & need::CALL != 0 || stand_in;
+            if stub {
+                tables.stub_targets.push(symbol);
+            }
+            if stub || needs & need::SLOT != 0 || !near && needs & need::SLOT_RELAXABLE != 0 {
+                tables.entries.push(GotEntry { target: symbol, kind: SlotKind::Address });
+            }
+            tables.reserve_thread_local(symbol, needs);
+        }
+    }
+
+    fn reserve_for_definitions(&self, tables: &mut Tables) {
+        const INTERESTING: u16 = need::SLOT
+            | need::SLOT_RELAXABLE
+            | need::TLS_PAIR
+            | need::TLS_OFFSET_SLOT
+            | need::TLS_DESCRIPTOR
+            | need::CALL;
+        let view = self.object.view();
+        for index in 0..tables.needs.len() {
+            let (symbol, needs) = (SymbolId(index as u32), tables.needs[index]);
+            if needs & INTERESTING == 0 {
+                continue;
+            }
+            let absolute = match self.definition_in(view, symbol) {
+                Definition::Block(block, _) if !self.is_discarded(block) => false,
+                Definition::Absolute(_) => true,
+                _ => continue,
+            };
+            if absolute && needs & need::CALL != 0 {
+                tables.stub_targets.push(symbol);
+            }
+            if needs & need::SLOT != 0
+                || absolute && needs & (need::SLOT_RELAXABLE | need::CALL) != 0
+            {
+                tables.entries.push(GotEntry { target: symbol, kind: SlotKind::Address });
+            }
+            tables.reserve_thread_local(symbol, needs);
+        }
+        let live = |definition| matches!(definition, Definition::Block(block, _) if self.block(block).live);
+        let indirect = self.symbols().filter(|symbol| symbol.indirect && live(symbol.definition));
+        tables.indirect = indirect.map(|symbol| symbol.id).collect();
+    }
+
+    /// One block for all entries of a kind; made again when the tables are made again.
+    fn make_blocks(&mut self, tables: &mut Tables) {
+        let stub = match self.architecture() {
+            Architecture::X86_64 => stub_shape::<X86_64>(),
+            Architecture::Aarch64 => stub_shape::<Aarch64>(),
+        };
+        let got: u64 = tables.entries.iter().map(|entry| entry.kind.size()).sum();
+        let stubs = (tables.stub_targets.len() + tables.indirect.len()) as u64 * stub.0;
+        let indirect = tables.indirect.len() as u64 * SLOT;
+        for block in [tables.got, tables.stubs, tables.indirect_got].into_iter().flatten() {
+            self.set_live(block, false);
+        }
+        tables.got = (got > 0 || tables.got_base)
+            .then(|| self.table_block("$__GOT", Protection::Read, got, SLOT));
+        tables.stubs = (stubs > 0)
+            .then(|| self.table_block("$__STUBS", Protection::ReadExecute, stubs, stub.1));
+        tables.indirect_got = (indirect > 0)
+            .then(|| self.table_block("$__GOT.indirect", Protection::ReadWrite, indirect, SLOT));
+    }
+
+    fn table_block(
+        &mut self,
+        name: &str,
+        protection: Protection,
+        size: u64,
+        alignment: u64,
+    ) -> BlockId {
+        let section = self.add_section(name, protection, Lifetime::Standard);
+        self.add_block(section, Content::Bytes(vec![0; size as usize]), alignment)
+    }
+
+    /// The entries of the global offset table in use, after fix-up.
+    pub fn got_entries(&self) -> Vec<TableEntry> {
+        let base = self.tables.got.map_or(0, |block| self.block_address(block));
+        let entries = self
+            .tables
+            .entries
+            .iter()
+            .filter_map(|entry| Some((entry, self.tables.entry_offsets.get(entry)?)));
+        entries
+            .map(|(entry, offset)| self.table_entry(entry.target, base + u64::from(*offset)))
+            .collect()
+    }
+
+    /// The stubs in use, after fix-up.
+    pub fn stub_entries(&self) -> Vec<TableEntry> {
+        let base = self.tables.stubs.map_or(0, |block| self.block_address(block));
+        let targets = self.tables.stub_targets.iter().chain(&self.tables.indirect);
+        let stubs =
+            targets.filter_map(|target| Some((target, self.tables.stub_offsets.get(target)?)));
+        stubs.map(|(target, offset)| self.table_entry(*target, base + u64::from(*offset))).collect()
+    }
+
+    fn table_entry(&self, target: SymbolId, address: u64) -> TableEntry {
+        TableEntry { target: String::from_utf8_lossy(self.symbol(target).name).into(), address }
+    }
+}
+
+impl Tables {
+    #[inline]
+    fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) {
+        let bits = match need {
+            Need::Nothing => 0,
+            Need::Symbol => match A::reach(edge.kind.0) {
+                EdgeReach::Any => 0,
+                EdgeReach::Relative => need::RELATIVE,
+                EdgeReach::Narrow => {
+                    self.narrow = true;
+                    need::NARROW
+                }
+            },
+            Need::Call => need::CALL,
+            Need::Slot if A::can_relax(edge.kind.0, content, edge.offset as usize, edge.addend) => {
+                need::SLOT_RELAXABLE
+            }
+            Need::Slot => need::SLOT,
+            Need::SlotFromGot | Need::SlotFromGotPage => {
+                self.got_base = true;
+                need::SLOT | need::SLOT_NEAR
+            }
+            Need::SymbolFromGot => {
+                self.got_base = true;
+                0
+            }
+            Need::CallFromGot => {
+                self.got_base = true;
+                need::CALL
+            }
+            Need::Got => {
+                self.got_base = true;
+                // Its symbol is _GLOBAL_OFFSET_TABLE_, which is here.
+                return;
+            }
+            Need::Size | Need::TlsModuleOffset => 0,
+            Need::TlsPair => need::TLS_PAIR,
+            Need::TlsModule => {
+                self.tls_module = true;
+                0
+            }
+            Need::TlsOffsetSlot => need::TLS_OFFSET_SLOT,
+            Need::TlsOffset => need::TLS_OFFSET,
+            Need::TlsDescriptor => need::TLS_DESCRIPTOR,
+        };
+        self.needs[edge.target.0 as usize] |= bits | need::REFERENCED;
+    }
+
+    /// What a symbol is that is defined elsewhere.
+    pub(super) fn external(&self, symbol: SymbolId) -> Option<&External> {
+        let index =
+            self.externals.binary_search_by_key(&symbol, |external| external.symbol).ok()?;
+        Some(&self.externals[index])
+    }
+
+    fn reserve_thread_local(&mut self, target: SymbolId, needs: u16) {
+        let kinds = [
+            (need::TLS_PAIR, SlotKind::TlsPair),
+            (need::TLS_OFFSET_SLOT, SlotKind::TlsOffset),
+            (need::TLS_DESCRIPTOR, SlotKind::TlsDescriptor),
+        ];
+        for (bit, kind) in kinds {
+            if needs & bit != 0 {
+                self.entries.push(GotEntry { target, kind });
+            }
+        }
+    }
+}
+
+fn stub_shape<A: Reaching>() -> (u64, u64) {
+    (A::STUB_SIZE as u64, A::STUB_ALIGNMENT)
+}

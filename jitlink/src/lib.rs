@@ -1,0 +1,25 @@
+//! The in-memory linker: relocatable ELF objects and static archives become code that can be called, without a
+//! file, a compiler or a system linker. It keeps the ideas and names of LLVM's JITLink and ORC.
+//!
+//! - [`Session`] owns [`Library`]s (ORC's `JITDylib`): named tables of symbols in which objects, archives and
+//!   generators are put, and from which addresses are looked up. A look-up links what it needs, and only that.
+//! - [`LinkGraph`](graph::LinkGraph) is one object while it is linked: sections, blocks, symbols and edges. It is an index
+//!   over the object's bytes, so its size and the time to build it grow with the number of sections and nothing else.
+//! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
+//! - [`runtime`] is what linked code needs while it runs: frames for unwinding, thread-local storage, exit handlers.
+//!
+//! Start reading at [`session`], which drives the steps in their order: read, prune, resolve, lay out, allocate, fix up,
+//! finalize.
+
+pub mod arch;
+pub mod debug;
+mod elf;
+pub mod error;
+pub mod graph;
+pub mod memory;
+pub mod runtime;
+pub mod session;
+
+pub use arch::Architecture;
+pub use error::{Error, Place, Result, Undefined};
+pub use session::{Library, Object, Session};

@@ -1,0 +1,96 @@
+//! Memory of this process, written where it will run.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use rustix::mm::ProtFlags;
+
+use super::executing::{ExecutingSide, Table};
+use super::layout::{Layout, memory_error};
+use super::mapping::Mapping;
+use super::{
+    ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
+};
+use crate::Result;
+
+/// Memory of this process (JITLink's `InProcessMemoryManager`).
+///
+/// Content is written where it will run, in pages that are `rw-` until they are finalized and have their final protection
+/// from then on. Everything is done at once, by the calling thread; actions are run by it too, and may use the manager.
+///
+/// Dropping the manager leaves finalized allocations as they are, without running their actions: code in them may be running.
+/// An allocation in flight does not need its manager any more.
+#[derive(Debug, Default)]
+pub struct InProcessMemory {
+    table: Arc<Table>,
+}
+
+impl InProcessMemory {
+    /// A manager without allocations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl MemoryManager for InProcessMemory {
+    fn page_size(&self) -> u64 {
+        rustix::param::page_size() as u64
+    }
+
+    fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
+        let in_flight = InFlight::new(&request, self.page_size(), &self.table);
+        Box::pin(ready(
+            in_flight.map(|in_flight| Box::new(in_flight) as Box<dyn InFlightAllocation>),
+        ))
+    }
+
+    fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
+        Box::pin(ready(self.table.deallocate(allocations)))
+    }
+}
+
+struct InFlight {
+    /// All of its pages are `rw-`.
+    side: ExecutingSide,
+    addresses: Vec<u64>,
+    table: Arc<Table>,
+}
+
+impl InFlight {
+    fn new(request: &AllocationRequest<'_>, page_size: u64, table: &Arc<Table>) -> Result<Self> {
+        let fail = |problem| memory_error(request.name, problem);
+        let layout = Layout::new(request, page_size)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mut mapping =
+            Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
+        for range in layout.content_pages() {
+            mapping.populate(range).map_err(|e| fail(e.to_string()))?;
+        }
+        let addresses = layout.addresses(mapping.address());
+        let side = ExecutingSide { name: request.name.to_owned(), layout, mapping };
+        Ok(Self { side, addresses, table: Arc::clone(table) })
+    }
+}
+
+impl InFlightAllocation for InFlight {
+    fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
+    fn working_memory(&mut self) -> Vec<&mut [u8]> {
+        // SAFETY: the pages were mapped `rw-`, and only `finalize`, which consumes `self`, changes that.
+        self.side.layout.contents(unsafe { self.side.mapping.bytes_mut() })
+    }
+
+    fn finalize(self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation> {
+        let Self { side, table, .. } = *self;
+        Box::pin(ready(side.finalize(actions).map(|finalized| table.insert(finalized))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InProcessMemory;
+
+    super::super::suite::suite!(InProcessMemory::new());
+}

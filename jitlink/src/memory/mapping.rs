@@ -1,0 +1,176 @@
+//! Pages of this process.
+
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
+
+use super::{Placement, Protection, low};
+
+/// Mappings of this size or more start at a multiple of it, so that the kernel can use huge pages: filling them costs less than
+/// a tenth, and code in them has fewer misses in the instruction TLB.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Whole pages that belong to this value alone. Dropping it unmaps them.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    address: usize,
+    size: usize,
+}
+
+impl Mapping {
+    /// Fresh pages of zeroes: `size` bytes, a multiple of the page size. No bytes need no mapping.
+    pub(crate) fn new(
+        size: usize,
+        alignment: usize,
+        placement: Placement,
+        access: ProtFlags,
+    ) -> Result<Self, String> {
+        if size == 0 {
+            return Ok(Self { address: alignment, size });
+        }
+        let alignment = if size < HUGE_PAGE { alignment } else { alignment.max(HUGE_PAGE) };
+        match placement {
+            Placement::Anywhere => {
+                Self::map(size, alignment, access, MapFlags::empty()).map_err(|e| e.to_string())
+            }
+            Placement::Low => low::map(size, alignment, access),
+        }
+    }
+
+    /// Maps `size` bytes and gives back what alignment does not need of them. `flags` are added to those of private pages.
+    pub(super) fn map(
+        size: usize,
+        alignment: usize,
+        access: ProtFlags,
+        flags: MapFlags,
+    ) -> io::Result<Self> {
+        let padded = size + alignment - rustix::param::page_size();
+        // SAFETY: without a fixed address, the kernel replaces no mapping.
+        let address = unsafe {
+            mm::mmap_anonymous(std::ptr::null_mut(), padded, access, MapFlags::PRIVATE | flags)
+        }?;
+        let mut mapping = Self { address: address.expose_provenance(), size: padded };
+        let mut aligned =
+            mapping.split_off(mapping.address.next_multiple_of(alignment) - mapping.address);
+        drop(aligned.split_off(size));
+        Ok(aligned)
+    }
+
+    /// Maps exactly these pages if none of them is mapped.
+    pub(super) fn map_at(address: usize, size: usize, access: ProtFlags) -> io::Result<Self> {
+        let hint = std::ptr::without_provenance_mut(address);
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: with this flag the kernel replaces no mapping. Kernels that do not know it take the address as a hint.
+        let found = unsafe { mm::mmap_anonymous(hint, size, access, flags) }?;
+        let mapping = Self { address: found.expose_provenance(), size };
+        if mapping.address == address {
+            Ok(mapping)
+        } else {
+            Err(io::ErrorKind::AlreadyExists.into())
+        }
+    }
+
+    /// Puts a file's pages, from its start, in the place of these.
+    pub(crate) fn replace_with(
+        &mut self,
+        file: BorrowedFd<'_>,
+        access: ProtFlags,
+    ) -> io::Result<()> {
+        if self.size == 0 {
+            return Ok(());
+        }
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the pages that are replaced belong to `self`, and `&mut` says that nobody borrows them.
+        unsafe { mm::mmap(self.pointer(0), self.size, access, flags, file, 0) }?;
+        Ok(())
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address as u64
+    }
+
+    /// All of its bytes.
+    ///
+    /// # Safety
+    /// All pages can be read and written, and the file behind them, if there is one, is not written by others meanwhile.
+    pub(crate) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the pages belong to `self`, whose borrow the slice has; the caller promises that they are accessible. Without
+        // pages, the address is not null, and aligned for bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(0).cast::<u8>(), self.size) }
+    }
+
+    /// Makes pages present that will all be written, which is cheaper than one fault for each. Where memory is short, this
+    /// is an error; a write would be a signal.
+    pub(crate) fn populate(&mut self, range: Range<usize>) -> io::Result<()> {
+        let advise = |advice| {
+            // SAFETY: the range is within pages that belong to `self`, and neither advice changes their content.
+            unsafe { mm::madvise(self.pointer(range.start), range.len(), advice) }
+        };
+        if range.len() >= HUGE_PAGE && advise(Advice::LinuxHugepage).is_err() {
+            log::debug!("no huge pages for {:#x} bytes", range.len());
+        }
+        match advise(Advice::LinuxPopulateWrite) {
+            Err(rustix::io::Errno::INVAL) => Ok(()), // before Linux 5.14: they come one at a time
+            result => Ok(result?),
+        }
+    }
+
+    /// Sets the protection of a part of it, and makes new instructions visible if it becomes executable.
+    pub(crate) fn protect(
+        &mut self,
+        range: Range<usize>,
+        protection: Protection,
+    ) -> io::Result<()> {
+        let access = match protection {
+            Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
+            Protection::Read => MprotectFlags::READ,
+            Protection::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+        };
+        // SAFETY: the range is within pages that belong to `self`, and `&mut` says that nobody borrows them.
+        unsafe { mm::mprotect(self.pointer(range.start), range.len(), access) }?;
+        if protection == Protection::ReadExecute {
+            flush_instruction_cache(self.address + range.start..self.address + range.end);
+        }
+        Ok(())
+    }
+
+    /// Splits it in two: `self` keeps the first `at` bytes, a multiple of the page size.
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        let rest = Self { address: self.address + at, size: self.size - at };
+        self.size = at;
+        rest
+    }
+
+    fn pointer(&self, offset: usize) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.address + offset)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.size == 0 {
+            return;
+        }
+        // SAFETY: the pages belong to `self` alone; who runs code in them has said with the drop that it has ended.
+        if let Err(error) = unsafe { mm::munmap(self.pointer(0), self.size) } {
+            log::error!("{:#x} bytes at {:#x} stay mapped: {error}", self.size, self.address);
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn flush_instruction_cache(range: Range<usize>) {
+    unsafe extern "C" {
+        fn __clear_cache(start: *mut c_void, end: *mut c_void);
+    }
+    let [start, end] = [range.start, range.end].map(std::ptr::with_exposed_provenance_mut);
+    // SAFETY: the caller has just made the pages readable, which is all that the function of the compiler's runtime needs.
+    unsafe { __clear_cache(start, end) };
+}
+
+/// Caches for data and instructions agree by themselves.
+#[cfg(not(target_arch = "aarch64"))]
+fn flush_instruction_cache(_: Range<usize>) {}

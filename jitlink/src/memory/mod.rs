@@ -1,0 +1,178 @@
+//! Memory for linked code: who provides it, where it lies and how long it lives.
+//!
+//! A [`MemoryManager`] is asynchronous in shape, as JITLink's `JITLinkMemoryManager`: each step returns a future, so that
+//! a manager whose memory is in another process can have many requests under way. The managers of this process answer
+//! at once, and their futures are ready when they are made.
+
+mod actions;
+mod executing;
+mod in_process;
+mod layout;
+mod low;
+mod mapping;
+mod shared;
+mod slab;
+#[cfg(test)]
+mod suite;
+#[cfg(test)]
+mod support;
+
+pub use in_process::InProcessMemory;
+pub use shared::SharedMemory;
+pub use slab::SlabMemory;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::Result;
+
+/// The answer of a memory manager, now or later.
+pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+/// What the executing side may do with a segment once it is finalized. Nothing is ever writable and executable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protection {
+    /// `r-x`
+    ReadExecute,
+    /// `r--`
+    Read,
+    /// `rw-`
+    ReadWrite,
+}
+
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadExecute => "r-x",
+            Self::Read => "r--",
+            Self::ReadWrite => "rw-",
+        })
+    }
+}
+
+/// How long a section's memory lives (JITLink's `MemLifetime`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lifetime {
+    /// Until the allocation is deallocated.
+    Standard,
+    /// Until the finalize actions have run; then its pages are given back.
+    Finalize,
+    /// It has none: the content stays in the graph and is never sent to the executor.
+    NoAlloc,
+}
+
+impl fmt::Display for Lifetime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standard => "standard",
+            Self::Finalize => "finalize",
+            Self::NoAlloc => "noalloc",
+        })
+    }
+}
+
+/// Where an allocation should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// Wherever the manager likes: best within two gigabytes of the libraries that the code will call.
+    #[default]
+    Anywhere,
+    /// In the first two gigabytes, for code that holds addresses in 32 bits (not position-independent code).
+    Low,
+}
+
+/// One segment of an [`AllocationRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentRequest {
+    /// Its protection once finalized.
+    pub protection: Protection,
+    /// [`Lifetime::Standard`] or [`Lifetime::Finalize`].
+    pub lifetime: Lifetime,
+    /// Alignment of its first byte in bytes: a power of two, possibly larger than a page.
+    pub alignment: u64,
+    /// Bytes that will be written.
+    pub content_size: u64,
+    /// Bytes of zeroes after them.
+    pub zero_fill_size: u64,
+}
+
+/// Memory for one link.
+#[derive(Debug, Clone, Copy)]
+pub struct AllocationRequest<'a> {
+    /// What it is for: appears in errors.
+    pub name: &'a str,
+    /// The segments, in the order in which they should lie.
+    pub segments: &'a [SegmentRequest],
+    /// Where they should lie.
+    pub placement: Placement,
+}
+
+/// Provides memory for linked code (JITLink's `JITLinkMemoryManager`). Any thread may call it at any time.
+pub trait MemoryManager: Send + Sync {
+    /// The page size of the executing side, in bytes.
+    fn page_size(&self) -> u64;
+
+    /// Memory for the segments of one link: one reservation, in which every segment has pages of its own. All of them
+    /// lie within two gigabytes.
+    fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>>;
+
+    /// Runs the deallocate actions of each allocation, last finalized first and within one in reverse order, and gives
+    /// its memory back. Failing actions stop nothing; their errors come back together.
+    fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()>;
+}
+
+/// Memory that is being written. Dropping it gives it back.
+pub trait InFlightAllocation: Send {
+    /// The address of each segment on the executing side, in the order of the request.
+    fn addresses(&self) -> &[u64];
+
+    /// The working memory of each segment: its content, without the zeroes after it. Zero at first.
+    fn working_memory(&mut self) -> Vec<&mut [u8]>;
+
+    /// Makes the content visible to the executing side with its final protections, runs the finalize actions in order
+    /// and gives back the segments with lifetime [`Lifetime::Finalize`].
+    ///
+    /// If an action fails, the deallocate actions that belong to those that have run are run in reverse order, and all the
+    /// memory is given back.
+    fn finalize(self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation>;
+}
+
+/// Memory in which code lives. It is given back by [`MemoryManager::deallocate`], and not by dropping this.
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[must_use = "the memory lives until MemoryManager::deallocate is given this"]
+pub struct FinalizedAllocation(u64);
+
+impl FinalizedAllocation {
+    /// A handle with a number that means something to its manager.
+    pub fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number it was made with.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A function of the executing side, to be called with some bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionCall {
+    /// The address of an [`ActionFunction`].
+    pub function: u64,
+    /// What it is called with.
+    pub argument: Vec<u8>,
+}
+
+/// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.
+pub type ActionFunction =
+    unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut std::ffi::c_char;
+
+/// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionPair {
+    /// Called when the memory has its final content and protections.
+    pub finalize: Option<ActionCall>,
+    /// Called before the memory is given back.
+    pub deallocate: Option<ActionCall>,
+}

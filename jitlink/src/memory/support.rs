@@ -1,0 +1,157 @@
+//! What the tests of memory managers share: short requests, actions that keep a log, and a view of this process's mappings.
+
+use std::fs;
+use std::io::{Read, Seek, Write};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+
+use super::*;
+
+/// A function that returns 42.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const CODE: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3]; // mov eax, 42; ret
+/// A function that returns 42.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const CODE: [u8; 8] = [0x40, 0x05, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6]; // mov w0, #42; ret
+
+pub(crate) fn standard(protection: Protection, content_size: u64) -> SegmentRequest {
+    SegmentRequest {
+        protection,
+        lifetime: Lifetime::Standard,
+        alignment: 16,
+        content_size,
+        zero_fill_size: 0,
+    }
+}
+
+pub(crate) fn request(segments: &[SegmentRequest]) -> AllocationRequest<'_> {
+    AllocationRequest { name: "test", segments, placement: Placement::Anywhere }
+}
+
+/// The answer of a manager that answers at once.
+pub(crate) fn now<T>(pending: Pending<T>) -> Result<T> {
+    pending.now_or_never().expect("the managers of this process answer at once")
+}
+
+pub(crate) fn allocate(
+    memory: &dyn MemoryManager,
+    request: &AllocationRequest<'_>,
+) -> Box<dyn InFlightAllocation> {
+    now(memory.allocate(*request)).unwrap()
+}
+
+pub(crate) fn finalize(
+    in_flight: Box<dyn InFlightAllocation>,
+    actions: Vec<ActionPair>,
+) -> Result<FinalizedAllocation> {
+    now(in_flight.finalize(actions))
+}
+
+/// What actions have done, in order. An action is called with the address of its log, whether to fail, and its name.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn call(&self, name: &str) -> ActionCall {
+        self.action(name, false)
+    }
+
+    pub(crate) fn failing(&self, name: &str) -> ActionCall {
+        self.action(name, true)
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    fn action(&self, name: &str, fails: bool) -> ActionCall {
+        let mut argument = (Arc::as_ptr(&self.0) as u64).to_ne_bytes().to_vec();
+        argument.push(fails.into());
+        argument.extend(name.bytes());
+        ActionCall { function: record as *const () as u64, argument }
+    }
+}
+
+/// An action that logs `+name`, and one that undoes it and logs `-name`.
+pub(crate) fn pair(log: &Log, name: &str) -> ActionPair {
+    ActionPair {
+        finalize: Some(log.call(&format!("+{name}"))),
+        deallocate: Some(log.call(&format!("-{name}"))),
+    }
+}
+
+unsafe extern "C" fn record(argument: *const u8, size: usize) -> *mut std::ffi::c_char {
+    // SAFETY: the caller of an action says how long its argument is.
+    let argument = unsafe { std::slice::from_raw_parts(argument, size) };
+    let (log, rest) = argument.split_first_chunk().unwrap();
+    let name = std::str::from_utf8(&rest[1..]).unwrap();
+    // SAFETY: `Log::action` has put this there, and its test still has the log.
+    let log = unsafe { &*(u64::from_ne_bytes(*log) as *const Mutex<Vec<String>>) };
+    log.lock().push(name.to_owned());
+    let failed = std::ffi::CString::new(format!("{name} failed")).unwrap();
+    // SAFETY: a string that ends with zero.
+    if rest[0] == 0 { std::ptr::null_mut() } else { unsafe { libc::strdup(failed.as_ptr()) } }
+}
+
+/// A line of `/proc/self/maps`.
+pub(crate) struct Map {
+    pub(crate) range: std::ops::Range<u64>,
+    pub(crate) access: String,
+    is_heap: bool,
+}
+
+pub(crate) fn maps() -> Vec<Map> {
+    let parse = |line: &str| {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let number = |text| u64::from_str_radix(text, 16).unwrap();
+        Map {
+            range: number(start)..number(end),
+            access: rest[..3].to_owned(),
+            is_heap: rest.ends_with("[heap]"),
+        }
+    };
+    fs::read_to_string("/proc/self/maps").unwrap().lines().map(parse).collect()
+}
+
+pub(crate) fn find(address: u64) -> Option<Map> {
+    maps().into_iter().find(|map| map.range.contains(&address))
+}
+
+pub(crate) fn access(address: u64) -> String {
+    find(address).expect("the address is mapped").access
+}
+
+/// Bytes that are mapped, whatever neighbours the kernel has merged; without the heap, which grows with the tests' own needs.
+pub(crate) fn mapped_bytes() -> u64 {
+    maps().iter().filter(|map| !map.is_heap).map(|map| map.range.end - map.range.start).sum()
+}
+
+pub(crate) fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Runs a check in a child process, where no other thread maps or unmaps memory.
+pub(crate) fn alone(check: impl FnOnce()) {
+    let mut report = tempfile::tempfile().unwrap();
+    // SAFETY: the child uses only what this thread owns, and the allocator, which glibc makes usable after a fork.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        let hook_report = report.try_clone().unwrap();
+        std::panic::set_hook(Box::new(move |info| drop(write!(&hook_report, "{info}"))));
+        let failed = std::panic::catch_unwind(AssertUnwindSafe(check)).is_err();
+        // SAFETY: it ends this process, without what other threads had registered to run at its end.
+        unsafe { libc::_exit(failed.into()) }
+    }
+    let mut status = 0;
+    // SAFETY: the status is valid for a write.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    let mut text = String::new();
+    report.rewind().unwrap();
+    report.read_to_string(&mut text).unwrap();
+    assert_eq!(status, 0, "in the child: {text}");
+}

@@ -1,0 +1,46 @@
+//! Indirect functions (IFUNC): the function that is called is chosen by one that is run once.
+
+use std::ffi::c_char;
+
+use crate::memory::{ActionCall, ActionPair};
+
+/// The action that calls an indirect function's resolver and puts the address that it returns into a slot.
+pub fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
+    let argument = [slot, resolver].map(u64::to_le_bytes).as_flattened().to_vec();
+    let call = ActionCall { function: resolve as *const () as u64, argument };
+    ActionPair { finalize: Some(call), deallocate: None }
+}
+
+/// An `ActionFunction`.
+///
+/// # Safety
+/// `argument` must be the 16 bytes that [`resolve_action`] makes.
+unsafe extern "C" fn resolve(argument: *const u8, _size: usize) -> *mut c_char {
+    // SAFETY: promised by the caller.
+    let [slot, resolver] = unsafe { argument.cast::<[u64; 2]>().read_unaligned() };
+    // SAFETY: the resolver is a function of linked code, which is executable by now, and the slot is a word of its memory that stays
+    // writable and that nobody else writes.
+    unsafe { (slot as *mut u64).write(call_resolver(resolver)) };
+    std::ptr::null_mut()
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+unsafe fn call_resolver(resolver: u64) -> u64 {
+    // SAFETY: promised by the caller: a function without arguments that returns an address.
+    let resolver: extern "C" fn() -> u64 = unsafe { std::mem::transmute(resolver as usize) };
+    resolver()
+}
+
+/// What the C library passes to resolvers: the processor's abilities, and a structure with more of them.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call_resolver(resolver: u64) -> u64 {
+    const IFUNC_ARG_HWCAP: u64 = 1 << 62;
+    // SAFETY: these values exist on every system; 0 is returned for those that do not.
+    let [hwcap, hwcap2] =
+        [libc::AT_HWCAP, libc::AT_HWCAP2].map(|kind| unsafe { libc::getauxval(kind) });
+    let argument = [3 * size_of::<u64>() as u64, hwcap, hwcap2];
+    // SAFETY: promised by the caller: a function of these two arguments that returns an address.
+    let resolver: extern "C" fn(u64, *const [u64; 3]) -> u64 =
+        unsafe { std::mem::transmute(resolver as usize) };
+    resolver(hwcap | IFUNC_ARG_HWCAP, &argument)
+}

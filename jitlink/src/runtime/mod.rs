@@ -1,0 +1,33 @@
+//! What linked code needs while it runs, in the process in which it runs: unwind tables, exit handlers, thread-local
+//! storage.
+//!
+//! Linked code reaches this through addresses: a function that stands in for one of libc's, a handle in a slot of its
+//! global offset table, an action of its allocation. Everything works in an executable and in a shared library that is
+//! opened and closed while the process runs. A thread that holds something of this module (a thread-local block, a
+//! destructor to run) keeps the library mapped until it ends.
+//!
+//! Linked code passes in nothing but such an address, from any thread. So some state cannot belong to a session:
+//!
+//! - the exit scopes that are alive, by address: only so can a `__dso_handle` be told from one of another library
+//!   ([`exit`]);
+//! - the thread-local modules that are alive, and for each thread a table of its blocks ([`tls`]);
+//! - a counter that numbers threads;
+//! - a lock for the pages of the executable that hold the reserves of [`static_tls`]; the executable declares these;
+//! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
+
+pub mod exit;
+mod images;
+pub(crate) mod indirect;
+pub(crate) mod process_data;
+pub mod process_tls;
+pub mod static_tls;
+mod thread;
+pub mod tls;
+pub mod tls_descriptor;
+pub mod unwind;
+
+pub use exit::ExitScope;
+pub use process_tls::ProcessTls;
+pub use static_tls::{StaticTls, StaticTlsBlock};
+pub use thread::thread_pointer;
+pub use tls::TlsModule;

@@ -1,0 +1,109 @@
+//! The calling thread: its pointer, its number, what is to be done when it ends.
+
+use std::arch::asm;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+unsafe extern "C" {
+    /// The identity of the library that this is compiled into.
+    static __dso_handle: u8;
+
+    fn __cxa_thread_atexit_impl(
+        function: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        dso: *mut c_void,
+    ) -> c_int;
+}
+
+/// The thread pointer: what the offset of a thread-local symbol in static TLS is relative to.
+#[inline]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the ABI of x86-64 has the thread pointer itself in the first word of the thread's control block.
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: any thread may read this register.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
+/// A number that no other thread has or had. Unlike the thread pointer it is not used again.
+pub(super) fn number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        number.get()
+    })
+}
+
+/// Calls `function(argument)` when the calling thread ends, before what was registered earlier. Until then the library
+/// that this is compiled into stays mapped.
+///
+/// # Safety
+///
+/// `function` must be of this library and may be called once with `argument`, on this thread.
+pub(super) unsafe fn at_end(function: unsafe extern "C" fn(*mut c_void), argument: *mut c_void) {
+    // SAFETY: promised by the caller; only the address of the handle is used. The call never fails: it aborts when
+    // memory is short.
+    unsafe {
+        __cxa_thread_atexit_impl(function, argument, (&raw const __dso_handle).cast_mut().cast())
+    };
+}
+
+/// Calls libc's function for thread-local destructors.
+///
+/// # Safety
+///
+/// As for `__cxa_thread_atexit_impl`.
+pub(super) unsafe fn libc_thread_atexit(
+    function: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    dso: *mut c_void,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { __cxa_thread_atexit_impl(function, argument, dso) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_own_pointer_and_number() {
+        let here = (thread_pointer(), number());
+        assert_eq!(here, (thread_pointer(), number()));
+        let there = std::thread::spawn(|| (thread_pointer(), number())).join().unwrap();
+        assert_ne!(here.0, there.0);
+        assert_ne!(here.1, there.1);
+    }
+
+    #[test]
+    fn what_is_registered_for_the_end_of_a_thread_runs_there_last_first() {
+        unsafe extern "C" fn end(argument: *mut c_void) {
+            // SAFETY: the test passes a box.
+            let (sender, value) = unsafe { *Box::from_raw(argument.cast::<Argument>()) };
+            sender.send((value, number())).unwrap();
+        }
+        type Argument = (std::sync::mpsc::Sender<(i32, u64)>, i32);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            for value in [1, 2] {
+                let argument: *mut Argument = Box::into_raw(Box::new((sender.clone(), value)));
+                // SAFETY: the function takes this box.
+                unsafe { at_end(end, argument.cast()) };
+            }
+            number()
+        });
+        let number = thread.join().unwrap();
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [(2, number), (1, number)]);
+    }
+}

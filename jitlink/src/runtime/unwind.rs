@@ -1,0 +1,221 @@
+//! Unwind tables: the `.eh_frame` of linked code is made known to the unwinder of the process, so that exceptions and
+//! backtraces pass through it (ORC's `RegisterEHFrames`).
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ops::ControlFlow;
+
+use crate::memory::{ActionCall, ActionFunction, ActionPair};
+
+unsafe extern "C" {
+    fn __register_frame(frame: *const c_void);
+    fn __deregister_frame(frame: *const c_void);
+}
+
+/// The actions that register a relocated `.eh_frame` of `size` bytes with the unwinder of this process, and deregister
+/// it. `size` includes the zero word that ends it. Any thread may run them.
+///
+/// An action fails if the bytes are not a sequence of records that ends so. The content must not change in between.
+pub fn frame_actions(address: u64, size: u64) -> ActionPair {
+    let argument = [address.to_le_bytes(), size.to_le_bytes()].concat();
+    let call = |function: ActionFunction| {
+        Some(ActionCall { function: function as usize as u64, argument: argument.clone() })
+    };
+    ActionPair { finalize: call(register), deallocate: call(deregister) }
+}
+
+unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: the caller passes the argument of `frame_actions`.
+    unsafe { for_what_the_unwinder_wants(argument, size, __register_frame) }
+}
+
+unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: the caller passes the argument of `frame_actions`.
+    unsafe { for_what_the_unwinder_wants(argument, size, __deregister_frame) }
+}
+
+/// Calls `function` with the section for libgcc's unwinder, with each frame description entry for LLVM's. A section that
+/// describes nothing is not shown to either.
+///
+/// # Safety
+///
+/// `argument` must be the one of [`frame_actions`], and its section readable.
+unsafe fn for_what_the_unwinder_wants(
+    argument: *const u8,
+    size: usize,
+    function: unsafe extern "C" fn(*const c_void),
+) -> *mut c_char {
+    // SAFETY: promised by the caller.
+    let argument = unsafe { std::slice::from_raw_parts(argument, size) };
+    let Ok(words) = <[u8; 16]>::try_from(argument).map(u128::from_le_bytes) else {
+        return message("the argument of an .eh_frame action is its address and its size");
+    };
+    let (section, size) = (words as u64 as *const u8, (words >> 64) as usize);
+    // SAFETY: promised by the caller.
+    let content = unsafe { std::slice::from_raw_parts(section, size) };
+    let entries = match frame_description_entries(content) {
+        Ok(entries) => entries,
+        Err(problem) => return message(&problem),
+    };
+    let each_entry = unwinder_is_llvms();
+    let wanted = if each_entry { &entries[..] } else { &[0][..entries.len().min(1)] };
+    for offset in wanted {
+        // SAFETY: the section is a well-formed sequence of records with its end, and stays until it is deregistered.
+        unsafe { function(content[*offset..].as_ptr().cast()) };
+    }
+    std::ptr::null_mut()
+}
+
+/// The offsets of the frame description entries of an `.eh_frame`.
+fn frame_description_entries(content: &[u8]) -> Result<Vec<usize>, String> {
+    let mut entries = Vec::new();
+    let mut offset = 0;
+    while let ControlFlow::Continue(record) = record(content, offset)? {
+        if record.is_description {
+            entries.push(offset);
+        }
+        offset = record.end;
+    }
+    Ok(entries)
+}
+
+/// A common information entry or a frame description entry.
+struct Record {
+    is_description: bool,
+    end: usize,
+}
+
+/// The record at `offset`; `Break` if it is the zero word.
+fn record(content: &[u8], offset: usize) -> Result<ControlFlow<(), Record>, String> {
+    let rest = &content[offset..];
+    let outside = || {
+        format!(
+            "the record of .eh_frame at {offset:#x} is not within its {:#x} bytes",
+            content.len()
+        )
+    };
+    let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(outside)?;
+    let (length, rest) = match u32::from_le_bytes(*length) {
+        0 => return Ok(ControlFlow::Break(())),
+        u32::MAX => {
+            let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(outside)?;
+            (u64::from_le_bytes(*length), rest)
+        }
+        length => (u64::from(length), rest),
+    };
+    let body =
+        usize::try_from(length).ok().and_then(|length| rest.get(..length)).ok_or_else(outside)?;
+    let id = body.first_chunk::<4>().ok_or_else(outside)?;
+    let end = content.len() - rest.len() + body.len();
+    Ok(ControlFlow::Continue(Record { is_description: u32::from_le_bytes(*id) != 0, end }))
+}
+
+/// Whether the unwinder that this program is linked with is LLVM's libunwind, whose `__register_frame` takes one frame
+/// description entry. libgcc's takes a section.
+fn unwinder_is_llvms() -> bool {
+    let image = |address: *const c_void| {
+        // SAFETY: all zeroes are a valid value.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` can be written; any address may be asked for.
+        (unsafe { libc::dladdr(address, &mut info) } != 0).then_some(info.dli_fbase)
+    };
+    let only_llvms: &CStr = c"__unw_add_dynamic_fde";
+    // SAFETY: the name is a string.
+    let llvms = unsafe { libc::dlsym(libc::RTLD_DEFAULT, only_llvms.as_ptr()) };
+    !llvms.is_null() && image(llvms) == image(__register_frame as *const c_void)
+}
+
+/// A message as the caller of an action wants it.
+fn message(text: &str) -> *mut c_char {
+    let text = CString::new(text).expect("no message contains a zero");
+    // SAFETY: a string is copied.
+    unsafe { libc::strdup(text.as_ptr()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*mut c_void; 3]) -> *const c_void;
+    }
+
+    /// An `.eh_frame` with absolute pointers that describes the range.
+    fn frame(start: u64, size: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(12u32.to_le_bytes());
+        // Common information: identifier, version, no augmentation, code and data alignment, return address, padding.
+        bytes.extend([0, 0, 0, 0, 1, 0, 1, 0x78, 16, 0, 0, 0]);
+        bytes.extend(20u32.to_le_bytes());
+        bytes.extend(20u32.to_le_bytes());
+        bytes.extend(start.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(0u32.to_le_bytes());
+        bytes
+    }
+
+    fn call(call: &Option<ActionCall>) -> Result<(), String> {
+        let call = call.as_ref().unwrap();
+        // SAFETY: both functions of a pair are action functions.
+        let function =
+            unsafe { std::mem::transmute::<usize, ActionFunction>(call.function as usize) };
+        // SAFETY: called with its argument.
+        let message = unsafe { function(call.argument.as_ptr(), call.argument.len()) };
+        if message.is_null() {
+            return Ok(());
+        }
+        // SAFETY: an action's message is a string from `malloc`.
+        let text = unsafe { CStr::from_ptr(message) }.to_str().unwrap().to_owned();
+        // SAFETY: as above.
+        unsafe { libc::free(message.cast()) };
+        Err(text)
+    }
+
+    #[test]
+    fn a_frame_is_found_while_it_is_registered() {
+        let code = [0u8; 64];
+        let frame = frame(code.as_ptr() as u64, 64);
+        let found = || {
+            let mut bases = [std::ptr::null_mut(); 3];
+            // SAFETY: any address may be asked for; the bases can be written.
+            unsafe { _Unwind_Find_FDE(code[32..].as_ptr().cast(), &mut bases) }
+        };
+        let actions = frame_actions(frame.as_ptr() as u64, frame.len() as u64);
+        assert!(found().is_null());
+        call(&actions.finalize).unwrap();
+        assert_eq!(found(), frame[16..].as_ptr().cast());
+        call(&actions.deallocate).unwrap();
+        assert!(found().is_null());
+    }
+
+    #[test]
+    fn a_section_that_describes_nothing_is_fine() {
+        let frame = frame(0, 0);
+        for content in [&[0; 4][..], &[&frame[..16], &[0; 4]].concat()] {
+            let actions = frame_actions(content.as_ptr() as u64, content.len() as u64);
+            call(&actions.finalize).unwrap();
+            call(&actions.deallocate).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_section_without_its_end_is_an_error() {
+        let frame = frame(0, 1);
+        for length in [0, 3, 16, 20, 39, 40, 43] {
+            let actions = frame_actions(frame.as_ptr() as u64, length);
+            let problem = call(&actions.finalize).unwrap_err();
+            assert!(problem.contains("is not within"), "{length}: {problem}");
+        }
+        assert_eq!(frame_description_entries(&frame), Ok(vec![16]));
+    }
+
+    #[test]
+    fn entries_with_an_extended_length_are_read() {
+        let mut content = vec![0xff; 4];
+        content.extend(8u64.to_le_bytes());
+        content.extend([1; 8]);
+        content.extend([0; 4]);
+        assert_eq!(frame_description_entries(&content), Ok(vec![0]));
+        content[4..12].fill(0xff);
+        assert!(frame_description_entries(&content).is_err());
+    }
+}

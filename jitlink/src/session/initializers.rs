@@ -1,0 +1,239 @@
+//! Constructors and destructors of linked code.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::null;
+use std::sync::Arc;
+
+use super::state::{ObjectId, Phase};
+use super::{Library, Shared};
+use crate::Result;
+use crate::graph::{BlockId, LinkGraph};
+use crate::memory::Lifetime;
+
+/// The functions of an object that run before and after the others, each with its priority: lower ones are constructed earlier
+/// and destroyed later.
+#[derive(Debug, Default)]
+pub(super) struct Initializers {
+    constructors: Vec<(u32, u64)>,
+    destructors: Vec<(u32, u64)>,
+}
+
+/// The priority of functions without one; those of `.preinit_array` come before all.
+const DEFAULT_PRIORITY: u32 = 65536;
+
+/// What constructors are called with, as the C library does on Linux. What it points at must live as long as the code that
+/// may keep it.
+#[derive(Debug, Clone, Copy)]
+pub struct MainArguments {
+    /// Number of arguments.
+    pub argc: c_int,
+    /// The arguments and a null pointer.
+    pub argv: *const *const c_char,
+    /// The environment and a null pointer.
+    pub environment: *const *const c_char,
+}
+
+impl Default for MainArguments {
+    fn default() -> Self {
+        Self { argc: 0, argv: &raw const NO_STRINGS.0, environment: &raw const NO_STRINGS.0 }
+    }
+}
+
+struct NoStrings(*const c_char);
+
+// SAFETY: it is a null pointer that nobody writes.
+unsafe impl Sync for NoStrings {}
+
+static NO_STRINGS: NoStrings = NoStrings(null());
+
+impl Library {
+    /// Links the objects that have constructors, then runs the constructors that have not run yet, those of all objects in the
+    /// order of their priorities, then in that in which the objects were added (ORC's `initialize`). Blocks until they are done.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`]; no constructor has run then.
+    ///
+    /// # Safety
+    /// The linked code must be sound to run, in this process, with these arguments.
+    pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
+        self.session.link_constructors(self.id)?;
+        for function in self.constructors() {
+            // SAFETY: the address of a constructor of code that the caller vouches for.
+            unsafe {
+                let function: extern "C" fn(c_int, *const *const c_char, *const *const c_char) =
+                    std::mem::transmute(function as usize);
+                function(arguments.argc, arguments.argv, arguments.environment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the exit handlers that the code has registered, then the destructors of the objects whose constructors have run, in
+    /// reverse order, each exactly once (ORC's `deinitialize`). Blocks until they are done.
+    ///
+    /// # Safety
+    /// The linked code must be sound to run, in this process.
+    pub unsafe fn deinitialize(&self) {
+        let scope = Arc::clone(&self.session.state.lock().library(self.id).scope);
+        scope.run();
+        for function in self.destructors() {
+            // SAFETY: the address of a destructor of code that the caller vouches for.
+            unsafe { call(function) };
+        }
+        scope.run();
+    }
+
+    /// The constructors to run now, in order; from now on they have been run.
+    fn constructors(&self) -> Vec<u64> {
+        let mut state = self.session.state.lock();
+        let initialized = state.library(self.id).initialized.clone();
+        let fresh: Vec<ObjectId> = state
+            .objects_of(self.id)
+            .filter(|(id, object)| {
+                matches!(object.phase, Phase::Linked(_)) && !initialized.contains(id)
+            })
+            .map(|(id, _)| id)
+            .collect();
+        let mut functions: Vec<(u32, u64)> = Vec::new();
+        for id in &fresh {
+            if let Phase::Linked(linked) = &state.object(*id).phase {
+                functions.extend(&linked.initializers.constructors);
+            }
+        }
+        functions.sort_by_key(|(priority, _)| *priority);
+        state.library_mut(self.id).initialized.extend(fresh);
+        functions.into_iter().map(|(_, function)| function).collect()
+    }
+
+    /// The destructors to run now, in order; from now on they have been run.
+    fn destructors(&self) -> Vec<u64> {
+        let mut state = self.session.state.lock();
+        let initialized = std::mem::take(&mut state.library_mut(self.id).initialized);
+        let mut functions: Vec<(u32, u64)> = Vec::new();
+        for id in initialized {
+            if let Phase::Linked(linked) = &state.object(id).phase {
+                functions.extend(&linked.initializers.destructors);
+            }
+        }
+        functions.sort_by_key(|(priority, _)| *priority);
+        functions.into_iter().rev().map(|(_, function)| function).collect()
+    }
+}
+
+impl Shared {
+    /// Runs what an object has for its end, if its constructors have run.
+    pub(super) fn finalize_object(&self, id: ObjectId) {
+        let (scope, range, blocks, destructors) = {
+            let mut state = self.state.lock();
+            let library = state.object(id).library;
+            let Phase::Linked(linked) = &state.object(id).phase else { return };
+            let mut destructors = linked.initializers.destructors.clone();
+            destructors.sort_by_key(|(priority, _)| *priority);
+            let range = linked.range.clone();
+            let blocks = linked.tls.as_ref().map(super::state::Tls::blocks).unwrap_or_default();
+            let library = state.library_mut(library);
+            let was_initialized = library.initialized.contains(&id);
+            library.initialized.retain(|initialized| *initialized != id);
+            (
+                Arc::clone(&library.scope),
+                range,
+                blocks,
+                if was_initialized { destructors } else { Vec::new() },
+            )
+        };
+        for (start, size) in blocks.iter().copied().chain([(range.start, range.end - range.start)])
+        {
+            scope.run_range(start, size);
+        }
+        for (_, function) in destructors.into_iter().rev() {
+            // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
+            unsafe { call(function) };
+        }
+    }
+}
+
+/// # Safety
+/// `function` must be the address of a function without arguments that is sound to call.
+unsafe fn call(function: u64) {
+    // SAFETY: promised by the caller.
+    let function: extern "C" fn() = unsafe { std::mem::transmute(function as usize) };
+    function();
+}
+
+impl Initializers {
+    /// Reads a graph's, when its content is final.
+    pub(super) fn of(graph: &mut LinkGraph) -> Self {
+        let lists: Vec<(BlockId, List)> = graph
+            .blocks()
+            .filter(|block| block.live && !block.zero_fill)
+            .filter_map(|block| {
+                let section = graph.section(block.section);
+                (section.lifetime != Lifetime::NoAlloc)
+                    .then_some((block.id, List::named(section.name)?))
+            })
+            .collect();
+        let mut initializers = Self::default();
+        for (block, list) in lists {
+            let content = graph.content_mut(block);
+            let words = content
+                .chunks_exact(8)
+                .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+            // Null and -1 are what crt files put at the ends.
+            let functions = words.filter(|function| *function != 0 && *function != u64::MAX);
+            let mut functions: Vec<(u32, u64)> =
+                functions.map(|function| (list.priority, function)).collect();
+            if list.reversed {
+                functions.reverse();
+            }
+            if list.constructs {
+                initializers.constructors.extend(functions);
+            } else {
+                initializers.destructors.extend(functions);
+            }
+        }
+        initializers
+    }
+
+    /// Whether an object has something to run before the others, by the names of its sections.
+    pub(super) fn are_in(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> bool {
+        names.into_iter().any(|name| List::named(name.as_ref()).is_some())
+    }
+}
+
+/// A section that lists functions.
+struct List {
+    constructs: bool,
+    priority: u32,
+    /// Its functions run from the last to the first. Destructors are reversed again when they are run.
+    reversed: bool,
+}
+
+impl List {
+    fn named(name: &[u8]) -> Option<Self> {
+        let name = std::str::from_utf8(name).ok()?;
+        let priority = |rest: &str| match rest.strip_prefix('.') {
+            Some(number) => number.parse().ok(),
+            None => rest.is_empty().then_some(DEFAULT_PRIORITY),
+        };
+        if name == ".preinit_array" {
+            return Some(Self { constructs: true, priority: 0, reversed: false });
+        }
+        for (prefix, constructs, is_old) in [
+            (".init_array", true, false),
+            (".fini_array", false, false),
+            (".ctors", true, true),
+            (".dtors", false, true),
+        ] {
+            let Some(rest) = name.strip_prefix(prefix) else { continue };
+            let priority: u32 = priority(rest)?;
+            // The old sections count down, and their lists run the other way.
+            let priority = if is_old && priority != DEFAULT_PRIORITY {
+                65535_u32.saturating_sub(priority)
+            } else {
+                priority
+            };
+            return Some(Self { constructs, priority, reversed: is_old });
+        }
+        None
+    }
+}

@@ -1,0 +1,316 @@
+//! Sessions: libraries of objects, and look-ups that link what they need.
+
+mod copies;
+mod generator;
+mod initializers;
+mod link;
+mod object;
+mod pass;
+mod resolve;
+mod runtime_symbols;
+mod state;
+mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::debug::DebugSupport;
+use crate::elf::{Archive, is_archive};
+use crate::memory::{InProcessMemory, MemoryManager, Placement};
+use crate::runtime::StaticTls;
+use crate::{Architecture, Error, Result, Undefined};
+
+pub use generator::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request, StaticArchive};
+pub use initializers::MainArguments;
+pub use object::{Object, Removal};
+pub use pass::{Pass, Passes, Stage};
+
+use state::{LibraryId, ObjectId, State};
+
+/// Links objects for one process (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use it; links of one
+/// session happen one after the other.
+///
+/// Dropping the last handle of a session and its libraries gives all memory back, without running destructors: see
+/// [`Library::deinitialize`].
+pub struct Session(Arc<Shared>);
+
+/// A named table of symbols of a session (ORC's `JITDylib`). Cheap to clone; it lives as long as the session.
+#[derive(Clone)]
+pub struct Library {
+    session: Arc<Shared>,
+    id: LibraryId,
+}
+
+/// What a session is made of.
+pub struct SessionBuilder {
+    architecture: Option<Architecture>,
+    memory: Option<Arc<dyn MemoryManager>>,
+    options: Options,
+}
+
+/// What a look-up is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// The name must be defined.
+    Required,
+    /// It may be undefined.
+    Optional,
+}
+
+struct Shared {
+    architecture: Architecture,
+    memory: Arc<dyn MemoryManager>,
+    options: Options,
+    state: Mutex<State>,
+}
+
+struct Options {
+    threads: usize,
+    placement: Placement,
+    /// Code is executed in this process.
+    executes: bool,
+    prunes: bool,
+    phony_externals: Option<u64>,
+    passes: Passes,
+    debug: Option<DebugSupport>,
+    static_tls: Option<&'static StaticTls>,
+}
+
+impl Session {
+    /// A session for this process with memory of this process.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a processor that is neither x86-64 nor AArch64.
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A session with other choices.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder {
+            architecture: None,
+            memory: None,
+            options: Options {
+                threads: 1,
+                placement: Placement::Anywhere,
+                executes: true,
+                prunes: false,
+                phony_externals: None,
+                passes: Passes::default(),
+                debug: None,
+                static_tls: None,
+            },
+        }
+    }
+
+    /// The instruction set that it links for.
+    pub fn architecture(&self) -> Architecture {
+        self.0.architecture
+    }
+
+    /// A new library. Its name is for messages.
+    pub fn create_library(&self, name: &str) -> Library {
+        let id = self.0.state.lock().add_library(name);
+        Library { session: Arc::clone(&self.0), id }
+    }
+}
+
+impl SessionBuilder {
+    /// Links for this instruction set: that of the program, unless said otherwise.
+    pub fn architecture(mut self, architecture: Architecture) -> Self {
+        self.architecture = Some(architecture);
+        self
+    }
+
+    /// Takes memory from this manager: [`InProcessMemory`], unless said otherwise.
+    pub fn memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Links several objects at once on so many threads: 1, unless said otherwise.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads.max(1);
+        self
+    }
+
+    /// Where memory should lie. [`Placement::Low`] is chosen by itself for a link of code that is not position-independent; code
+    /// that will be linked together with such code later wants it too.
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.options.placement = placement;
+        self
+    }
+
+    /// The code will not be executed by this process: nothing is registered with it, and its own functions are not offered.
+    pub fn without_execution(mut self) -> Self {
+        self.options.executes = false;
+        self
+    }
+
+    /// Takes out of each object what nothing reaches from the symbols that are looked up. What was taken out is not there for
+    /// later look-ups.
+    pub fn prune(mut self) -> Self {
+        self.options.prunes = true;
+        self
+    }
+
+    /// Undefined symbols get this address instead of being errors.
+    pub fn phony_externals(mut self, address: u64) -> Self {
+        self.options.phony_externals = Some(address);
+        self
+    }
+
+    /// Runs these passes over every graph.
+    pub fn passes(mut self, passes: Passes) -> Self {
+        self.options.passes = passes;
+        self
+    }
+
+    /// Tells debuggers and profilers about what is linked.
+    pub fn debug(mut self, debug: DebugSupport) -> Self {
+        self.options.debug = Some(debug);
+        self
+    }
+
+    /// Puts thread-local variables of code that wants them at a fixed offset from the thread pointer into this reserve.
+    pub fn static_tls(mut self, reserve: &'static StaticTls) -> Self {
+        self.options.static_tls = Some(reserve);
+        self
+    }
+
+    /// The session.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if no architecture was chosen and the program's is not supported, or if the code is to be executed
+    /// and is for another one.
+    pub fn build(mut self) -> Result<Session> {
+        let unsupported = |problem: &str| Error::Unsupported {
+            file: "this program".into(),
+            problem: problem.into(),
+        };
+        let native = Architecture::native();
+        let architecture = self
+            .architecture
+            .or(native)
+            .ok_or_else(|| unsupported("is for a processor that is not supported"))?;
+        if native != Some(architecture) {
+            self.options.executes = false;
+        }
+        let memory = self.memory.unwrap_or_else(|| Arc::new(InProcessMemory::new()));
+        let state = Mutex::new(State::default());
+        Ok(Session(Arc::new(Shared { architecture, memory, options: self.options, state })))
+    }
+}
+
+impl Library {
+    /// Adds an object. It is linked when one of its symbols is needed. The bytes are kept until then.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] or [`Error::Unsupported`] for bytes that are not an object for this session's architecture,
+    /// [`Error::Duplicate`] if it defines a symbol that the library has; nothing has changed then.
+    pub fn add_object(&self, name: &str, bytes: Bytes) -> Result<Object> {
+        let id = self.session.add_elf(&mut self.session.state.lock(), self.id, name, bytes)?;
+        Ok(self.session.handle(id))
+    }
+
+    /// Adds every member of an archive as an object (a linker's `--whole-archive`). For members that are pulled in when they are
+    /// needed add a [`StaticArchive`] as a generator.
+    ///
+    /// # Errors
+    /// As for [`Self::add_object`]; nothing has changed then.
+    pub fn add_whole_archive(&self, name: &str, bytes: &Bytes) -> Result<Vec<Object>> {
+        let mut added: Vec<Object> = Vec::new();
+        for (member, bytes) in Archive::read(name, bytes)?.members {
+            match self.add_object(&member, bytes) {
+                Ok(object) => added.push(object),
+                Err(error) => {
+                    for object in added {
+                        object.remove(Removal::WithUsers)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// Adds an object or every member of an archive, whichever the bytes are.
+    ///
+    /// # Errors
+    /// As for [`Self::add_object`].
+    pub fn add(&self, name: &str, bytes: Bytes) -> Result<Vec<Object>> {
+        if is_archive(&bytes) {
+            self.add_whole_archive(name, &bytes)
+        } else {
+            Ok(vec![self.add_object(name, bytes)?])
+        }
+    }
+
+    /// Defines a symbol at an address (ORC's `absoluteSymbols`).
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`].
+    pub fn define_absolute(&self, name: &str, address: u64) -> Result<()> {
+        self.session.state.lock().define_absolute(self.id, name, address)
+    }
+
+    /// Defines `alias` as another name of `symbol`, which is linked now.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`], and those of [`Self::lookup`].
+    pub fn define_alias(&self, alias: &str, symbol: &str) -> Result<()> {
+        let address = self.lookup(symbol)?;
+        self.define_absolute(alias, address)
+    }
+
+    /// Adds a generator, which is asked for what neither the library nor the generators before it define.
+    pub fn add_generator(&self, generator: impl Generator + 'static) {
+        self.session.state.lock().library_mut(self.id).generators.push(Arc::new(generator));
+    }
+
+    /// The libraries in which names are looked up after this one, in order (ORC's `setLinkOrder`). Hidden symbols are found only
+    /// in the library that refers to them.
+    pub fn set_link_order(&self, libraries: &[&Library]) {
+        debug_assert!(libraries.iter().all(|library| Arc::ptr_eq(&library.session, &self.session)));
+        self.session.state.lock().library_mut(self.id).link_order =
+            libraries.iter().map(|library| library.id).collect();
+    }
+
+    /// The address of a symbol. Links what defines it, and what that needs. Blocks for that time.
+    ///
+    /// # Errors
+    /// [`Error::Undefined`] with everything that nothing defines, and whatever went wrong in the objects that were linked;
+    /// nothing has been linked then.
+    pub fn lookup(&self, name: &str) -> Result<u64> {
+        let found = self.lookup_all(&[(name, Lookup::Required)])?[0];
+        found.ok_or_else(|| {
+            Error::Undefined(vec![Undefined { symbol: name.to_owned(), file: String::new() }])
+        })
+    }
+
+    /// The addresses of several symbols, in their order; `None` for those that are [`Lookup::Optional`] and undefined. What they
+    /// need is linked together.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`].
+    pub fn lookup_all(&self, names: &[(&str, Lookup)]) -> Result<Vec<Option<u64>>> {
+        self.session.lookup(self.id, names)
+    }
+
+    /// Links all objects that have been added, and what they need.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`].
+    pub fn link_all(&self) -> Result<()> {
+        self.session.link_all(self.id)
+    }
+}
+
+impl Shared {
+    fn handle(self: &Arc<Self>, id: ObjectId) -> Object {
+        let generation = self.state.lock().object(id).generation;
+        Object { session: Arc::clone(self), id, generation }
+    }
+}

@@ -1,0 +1,248 @@
+//! Objects of a library: adding and removing them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object::elf;
+
+use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State};
+use super::table::{EntryId, Flags, Owner};
+use super::{Library, Shared};
+use crate::elf::{ElfObject, Home, View};
+use crate::graph::LinkGraph;
+use crate::{Error, Result};
+
+/// An object of a library (ORC's `ResourceTracker`). Dropping the handle leaves the object where it is.
+#[must_use = "without it the object cannot be removed before its session ends"]
+pub struct Object {
+    pub(super) session: Arc<Shared>,
+    pub(super) id: ObjectId,
+    /// Tells it from later objects in the same place.
+    pub(super) generation: u32,
+}
+
+/// What becomes of the users of an object that is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// There must be none.
+    Unused,
+    /// They are removed too, and theirs.
+    WithUsers,
+}
+
+impl Object {
+    /// Its name, as it was added.
+    pub fn name(&self) -> String {
+        self.session.state.lock().object(self.id).name.to_string()
+    }
+
+    /// Takes the object's symbols, memory, frames and destructors away, and nothing else. Destructors and exit handlers that it has
+    /// registered are run first, if its constructors have been. None of its code may be running. Blocks until the memory is given
+    /// back. An object that went with another one already is no error.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if others use it and it was to be removed only if not; nothing has changed then. [`Error::Action`] if an
+    /// action failed; it is removed all the same.
+    pub fn remove(self, removal: Removal) -> Result<()> {
+        self.session.remove(&self, removal)
+    }
+}
+
+impl Shared {
+    /// Adds an ELF object and its definitions to a library.
+    pub(super) fn add_elf(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        name: &str,
+        bytes: Bytes,
+    ) -> Result<ObjectId> {
+        let object = ElfObject::read(name, bytes)?;
+        if object.architecture() != self.architecture {
+            let problem = format!(
+                "it is for {:?}, the session links for {:?}",
+                object.architecture(),
+                self.architecture
+            );
+            return Err(Error::Unsupported { file: name.to_owned(), problem });
+        }
+        let id = state.new_object(Arc::clone(object.name()), library, Source::Elf(object.clone()));
+        state.claim_groups(id, object.view());
+        match state.define_symbols(id, object.view()) {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                state.forget_object(id);
+                Err(error)
+            }
+        }
+    }
+
+    fn remove(&self, object: &Object, removal: Removal) -> Result<()> {
+        let mut state = self.state.lock();
+        let known = state.object(object.id);
+        if known.generation != object.generation || matches!(known.phase, Phase::Removed) {
+            return Ok(());
+        }
+        let order = state.with_users(object.id);
+        if removal == Removal::Unused && order.len() > 1 {
+            let users =
+                order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
+            return Err(Error::InUse { object: known.name.to_string(), users });
+        }
+        drop(state);
+        // Users first. Destructors may look symbols up, so the session is not locked while they run.
+        let mut allocations = Vec::new();
+        for id in order.into_iter().rev() {
+            self.finalize_object(id);
+            if let Phase::Linked(linked) = self.state.lock().forget_object(id).phase {
+                allocations.push(dismantle(*linked));
+            }
+        }
+        allocations.reverse();
+        pollster::block_on(self.memory.deallocate(allocations))
+    }
+}
+
+/// Takes everything of a linked object away but its memory.
+pub(super) fn dismantle(linked: Linked) -> crate::memory::FinalizedAllocation {
+    drop(linked.debug);
+    drop(linked.tls);
+    linked.allocation
+}
+
+impl State {
+    /// Makes an object the owner of the COMDAT groups that nobody has.
+    fn claim_groups(&mut self, id: ObjectId, view: View<'_>) {
+        let library = self.object(id).library;
+        let (mut claimed, mut lost) = (Vec::new(), Vec::new());
+        let groups = &mut self.library_mut(library).groups;
+        for group in LinkGraph::groups(view) {
+            let signature: Box<[u8]> = group.signature.into();
+            match groups.get(group.signature) {
+                Some(owner) if *owner != id => lost.push(signature),
+                Some(_) => {}
+                None => {
+                    groups.insert(signature.clone(), id);
+                    claimed.push(signature);
+                }
+            }
+        }
+        let object = self.object_mut(id);
+        (object.groups, object.lost_groups) = (claimed, lost);
+    }
+
+    fn define_symbols(&mut self, id: ObjectId, view: View<'_>) -> Result<()> {
+        let lost = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
+        let library = self.object(id).library;
+        let globals = view.first_global.max(1)..view.symbols.len() as u32;
+        let defined = globals.filter(|symbol| match view.home(*symbol) {
+            Home::Undefined => false,
+            Home::Section(section) => lost.binary_search(&section).is_err(),
+            Home::Absolute | Home::Common => true,
+        });
+        let mut entries = Vec::with_capacity(globals_len(view));
+        let table = &mut self.library_mut(library).table;
+        table.reserve(entries.capacity());
+        let mut conflict = None;
+        let mut displaced = Vec::new();
+        let mut own_lost = Vec::new();
+        for symbol in defined {
+            let entry_id = table.intern(view.symbol_name(symbol));
+            let entry = table.entry_mut(entry_id);
+            let flags = flags_of(view, symbol);
+            match entry.owner {
+                Owner::Object(owner) if owner == id => {}
+                Owner::Nobody => {}
+                _ if entry.flags.contains(Flags::GENERATED) => {}
+                _ if flags.contains(Flags::WEAK) => {
+                    own_lost.push(symbol);
+                    continue;
+                }
+                Owner::Object(owner) if entry.flags.contains(Flags::WEAK) => {
+                    displaced.push((owner, entry_id, entry.symbol))
+                }
+                _ => {
+                    conflict = Some(entry_id);
+                    break;
+                }
+            }
+            (entry.owner, entry.symbol, entry.flags) = (Owner::Object(id), symbol, flags);
+            entries.push(entry_id);
+        }
+        self.settle(id, entries, own_lost, displaced, conflict)
+    }
+
+    /// Completes what [`Self::define_symbols`] has begun, or undoes it.
+    fn settle(
+        &mut self,
+        id: ObjectId,
+        entries: Vec<EntryId>,
+        lost: Vec<u32>,
+        displaced: Vec<(ObjectId, EntryId, u32)>,
+        mut conflict: Option<EntryId>,
+    ) -> Result<()> {
+        let linked = |state: &Self, owner| matches!(state.object(owner).phase, Phase::Linked(_));
+        conflict = conflict.or(displaced
+            .iter()
+            .find(|(owner, ..)| linked(self, *owner))
+            .map(|(_, entry, _)| *entry));
+        let library = self.object(id).library;
+        self.object_mut(id).entries = entries;
+        self.object_mut(id).lost = lost;
+        let Some(conflict) = conflict else {
+            for (owner, entry, symbol) in displaced {
+                let owner = self.object_mut(owner);
+                owner.entries.retain(|own| *own != entry);
+                owner.lost.push(symbol);
+            }
+            return Ok(());
+        };
+        for (owner, entry, symbol) in displaced {
+            let entry = self.library_mut(library).table.entry_mut(entry);
+            (entry.owner, entry.symbol, entry.flags) = (Owner::Object(owner), symbol, Flags::WEAK);
+        }
+        let name = self.library(library).table.name(conflict).to_vec();
+        let symbol = String::from_utf8_lossy(&name).into_owned();
+        let (first, second) = (self.owner_name(library, &name), self.object(id).name.to_string());
+        Err(Error::Duplicate { symbol, first, second })
+    }
+
+    /// An object and all that use it, directly or not: each before those that it uses... the object first.
+    fn with_users(&self, object: ObjectId) -> Vec<ObjectId> {
+        let mut found = vec![object];
+        let mut next = 0;
+        while next < found.len() {
+            let used = found[next];
+            let users =
+                self.linked().filter(|(_, linked)| linked.uses.contains(&used)).map(|(id, _)| id);
+            let fresh: Vec<_> = users.filter(|user| !found.contains(user)).collect();
+            found.extend(fresh);
+            next += 1;
+        }
+        found
+    }
+}
+
+fn globals_len(view: View<'_>) -> usize {
+    view.symbols.len().saturating_sub(view.first_global as usize)
+}
+
+/// What a definition is. Common symbols give way like weak ones.
+fn flags_of(view: View<'_>, symbol: u32) -> Flags {
+    let entry = &view.symbols[symbol as usize];
+    let kind = entry.st_type();
+    let weak = entry.st_bind() == elf::STB_WEAK || view.home(symbol) == Home::Common;
+    let hidden = matches!(entry.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
+    Flags::default()
+        .with(Flags::WEAK, weak)
+        .with(Flags::HIDDEN, hidden)
+        .with(Flags::CALLABLE, kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC)
+        .with(Flags::THREAD_LOCAL, kind == elf::STT_TLS)
+}
+
+impl Library {
+    /// Its name.
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&self.session.state.lock().library(self.id).name)
+    }
+}

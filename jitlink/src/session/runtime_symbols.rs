@@ -1,0 +1,86 @@
+//! Names that the linker itself defines for code that it executes: what has to know of which library it is called.
+
+use std::sync::Arc;
+
+use super::Shared;
+use super::state::{LibraryId, Source, State};
+use super::table::{EntryId, Flags, Owner};
+use crate::Architecture;
+use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
+use crate::memory::{Lifetime, Protection};
+use crate::runtime::{exit, tls};
+
+impl Shared {
+    /// Defines one of those names, if it is one.
+    pub(super) fn define_runtime_symbol(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        name: &[u8],
+    ) -> Option<EntryId> {
+        if !self.options.executes || !(name.starts_with(b"__") || name == b"atexit") {
+            return None;
+        }
+        let handle = state.library(library).scope.dso_handle();
+        let address = match name {
+            b"atexit" => return Some(self.define_atexit(state, library, handle)),
+            b"__dso_handle" => handle,
+            b"__tls_get_addr" => tls::tls_get_address_function(),
+            _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
+        };
+        let table = &mut state.library_mut(library).table;
+        let id = table.intern(name);
+        let entry = table.entry_mut(id);
+        entry.flags = Flags::GENERATED
+            .with(Flags::HIDDEN, true)
+            .with(Flags::CALLABLE, name != b"__dso_handle");
+        (entry.owner, entry.address) = (Owner::Absolute, address);
+        Some(id)
+    }
+
+    /// `atexit` is not told whose handler it registers, so each library has one of its own.
+    fn define_atexit(&self, state: &mut State, library: LibraryId, handle: u64) -> EntryId {
+        let architecture = self.architecture;
+        let (_, function) = exit::exit_functions()[1];
+        let made = move || atexit_graph(architecture, function, handle);
+        let symbol = made().symbol_named(b"atexit").expect("it is defined there").id;
+        let object = state.new_object("atexit".into(), library, Source::Made(Arc::new(made)));
+        let table = &mut state.library_mut(library).table;
+        let id = table.intern(b"atexit");
+        let entry = table.entry_mut(id);
+        (entry.owner, entry.symbol) = (Owner::Object(object), symbol.index());
+        entry.flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
+        state.object_mut(object).entries.push(id);
+        id
+    }
+}
+
+/// `int atexit(void (*f)(void)) { return function(f, handle); }`
+fn atexit_graph(architecture: Architecture, function: u64, handle: u64) -> LinkGraph {
+    let mut graph = LinkGraph::new("atexit", architecture);
+    let section = graph.add_section(".text", Protection::ReadExecute, Lifetime::Standard);
+    let [handle, function] = [handle, function].map(u64::to_le_bytes);
+    let code = match architecture {
+        // mov handle, %rsi; mov function, %rax; jmp *%rax
+        Architecture::X86_64 => {
+            [&[0x48, 0xbe][..], &handle, &[0x48, 0xb8], &function, &[0xff, 0xe0]].concat()
+        }
+        // ldr x1, handle; ldr x16, function; br x16; nop
+        Architecture::Aarch64 => {
+            let code =
+                [0x5800_0081_u32, 0x5800_00b0, 0xd61f_0200, 0xd503_201f].map(u32::to_le_bytes);
+            [code.as_flattened(), &handle, &function].concat()
+        }
+    };
+    let size = code.len() as u64;
+    let block = graph.add_block(section, Content::Bytes(code), 16);
+    graph.add_symbol(NewSymbol {
+        name: "atexit",
+        definition: Definition::Block(block, 0),
+        size,
+        linkage: Linkage::Weak,
+        scope: Scope::Hidden,
+        callable: true,
+    });
+    graph
+}

@@ -1,0 +1,249 @@
+//! What a session knows: its libraries and their objects.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::generator::Generator;
+use super::initializers::Initializers;
+use super::table::{EntryId, Flags, Owner, SymbolTable};
+use crate::debug::Registration;
+use crate::elf::ElfObject;
+use crate::graph::{LinkGraph, TlsLayout};
+use crate::memory::FinalizedAllocation;
+use crate::runtime::{ExitScope, ProcessTls, StaticTlsBlock, TlsModule};
+use crate::{Error, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LibraryId(u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ObjectId(pub(super) u32);
+
+#[derive(Default)]
+pub(super) struct State {
+    libraries: Vec<LibraryState>,
+    objects: Vec<ObjectState>,
+    /// Places of objects that were removed.
+    vacant: Vec<ObjectId>,
+}
+
+pub(super) struct LibraryState {
+    pub(super) name: Arc<str>,
+    pub(super) table: SymbolTable,
+    pub(super) link_order: Vec<LibraryId>,
+    pub(super) generators: Vec<Arc<dyn Generator>>,
+    pub(super) scope: Arc<ExitScope>,
+    /// Who has the sections of each COMDAT group.
+    pub(super) groups: HashMap<Box<[u8]>, ObjectId>,
+    /// Where variables of the process's libraries are.
+    pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
+    /// The objects whose constructors have run, in that order.
+    pub(super) initialized: Vec<ObjectId>,
+}
+
+pub(super) struct ObjectState {
+    pub(super) name: Arc<str>,
+    pub(super) library: LibraryId,
+    /// How many objects had this place before.
+    pub(super) generation: u32,
+    /// The symbols that it defines.
+    pub(super) entries: Vec<EntryId>,
+    /// Its weak definitions that are not used, since another object has a definition of that name.
+    pub(super) lost: Vec<u32>,
+    /// The signatures of its COMDAT groups that another object has.
+    pub(super) lost_groups: Vec<Box<[u8]>>,
+    pub(super) groups: Vec<Box<[u8]>>,
+    pub(super) phase: Phase,
+}
+
+pub(super) enum Phase {
+    Pending(Source),
+    Linked(Box<Linked>),
+    Removed,
+}
+
+/// From what a graph is made.
+#[derive(Clone)]
+pub(super) enum Source {
+    Elf(ElfObject),
+    Made(Arc<dyn Fn() -> LinkGraph + Send + Sync>),
+}
+
+/// What is left of an object when it is linked.
+pub(super) struct Linked {
+    pub(super) allocation: FinalizedAllocation,
+    /// Where its memory is.
+    pub(super) range: std::ops::Range<u64>,
+    pub(super) uses: Vec<ObjectId>,
+    pub(super) initializers: Initializers,
+    pub(super) tls: Option<Tls>,
+    pub(super) debug: Option<Registration>,
+}
+
+/// The thread-local variables of an object.
+pub(super) struct Tls {
+    pub(super) layout: TlsLayout,
+    /// The address of the template, by which its symbols are known.
+    pub(super) template: u64,
+    pub(super) storage: TlsStorage,
+}
+
+pub(super) enum TlsStorage {
+    Dynamic(TlsModule),
+    Static(StaticTlsBlock),
+    /// Nothing is executed.
+    None,
+}
+
+impl State {
+    pub(super) fn add_library(&mut self, name: &str) -> LibraryId {
+        self.libraries.push(LibraryState {
+            name: name.into(),
+            table: SymbolTable::default(),
+            link_order: Vec::new(),
+            generators: Vec::new(),
+            scope: Arc::new(ExitScope::new()),
+            groups: HashMap::new(),
+            thread_locals: HashMap::new(),
+            initialized: Vec::new(),
+        });
+        LibraryId(self.libraries.len() as u32 - 1)
+    }
+
+    pub(super) fn library(&self, id: LibraryId) -> &LibraryState {
+        &self.libraries[id.0 as usize]
+    }
+
+    pub(super) fn library_mut(&mut self, id: LibraryId) -> &mut LibraryState {
+        &mut self.libraries[id.0 as usize]
+    }
+
+    pub(super) fn object(&self, id: ObjectId) -> &ObjectState {
+        &self.objects[id.0 as usize]
+    }
+
+    pub(super) fn object_mut(&mut self, id: ObjectId) -> &mut ObjectState {
+        &mut self.objects[id.0 as usize]
+    }
+
+    /// All objects of a library that have not been removed.
+    pub(super) fn objects_of(
+        &self,
+        library: LibraryId,
+    ) -> impl Iterator<Item = (ObjectId, &ObjectState)> {
+        let objects =
+            self.objects.iter().enumerate().map(|(index, object)| (ObjectId(index as u32), object));
+        objects.filter(move |(_, object)| {
+            object.library == library && !matches!(object.phase, Phase::Removed)
+        })
+    }
+
+    /// All objects that are linked, in no order.
+    pub(super) fn linked(&self) -> impl Iterator<Item = (ObjectId, &Linked)> {
+        self.objects.iter().enumerate().filter_map(|(index, object)| match &object.phase {
+            Phase::Linked(linked) => Some((ObjectId(index as u32), &**linked)),
+            _ => None,
+        })
+    }
+
+    /// A place for an object that defines nothing yet.
+    pub(super) fn new_object(
+        &mut self,
+        name: Arc<str>,
+        library: LibraryId,
+        source: Source,
+    ) -> ObjectId {
+        let mut object = ObjectState {
+            name,
+            library,
+            generation: 0,
+            entries: Vec::new(),
+            lost: Vec::new(),
+            lost_groups: Vec::new(),
+            groups: Vec::new(),
+            phase: Phase::Pending(source),
+        };
+        match self.vacant.pop() {
+            Some(id) => {
+                object.generation = self.object(id).generation + 1;
+                *self.object_mut(id) = object;
+                id
+            }
+            None => {
+                self.objects.push(object);
+                ObjectId(self.objects.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Takes an object's symbols and groups from its library, and its place. What it was is returned.
+    pub(super) fn forget_object(&mut self, id: ObjectId) -> ObjectState {
+        let (generation, name, library) = {
+            let object = self.object(id);
+            (object.generation, Arc::clone(&object.name), object.library)
+        };
+        let none = ObjectState {
+            name,
+            library,
+            generation,
+            entries: Vec::new(),
+            lost: Vec::new(),
+            lost_groups: Vec::new(),
+            groups: Vec::new(),
+            phase: Phase::Removed,
+        };
+        let object = std::mem::replace(self.object_mut(id), none);
+        let library = self.library_mut(library);
+        for entry in &object.entries {
+            let entry = library.table.entry_mut(*entry);
+            if entry.owner == Owner::Object(id) {
+                entry.owner = Owner::Nobody;
+            }
+        }
+        for group in &object.groups {
+            library.groups.remove(group);
+        }
+        library.initialized.retain(|initialized| *initialized != id);
+        self.vacant.push(id);
+        object
+    }
+
+    pub(super) fn define_absolute(
+        &mut self,
+        library: LibraryId,
+        name: &str,
+        address: u64,
+    ) -> Result<()> {
+        let first = self.owner_name(library, name.as_bytes());
+        let table = &mut self.library_mut(library).table;
+        let id = table.intern(name.as_bytes());
+        let entry = table.entry_mut(id);
+        if entry.owner != Owner::Nobody && !entry.flags.contains(Flags::GENERATED) {
+            let second = "an absolute definition".to_owned();
+            return Err(Error::Duplicate { symbol: name.to_owned(), first, second });
+        }
+        (entry.owner, entry.address, entry.flags) = (Owner::Absolute, address, Flags::default());
+        Ok(())
+    }
+
+    /// Who defines a name, for messages.
+    pub(super) fn owner_name(&self, library: LibraryId, name: &[u8]) -> String {
+        let table = &self.library(library).table;
+        match table.find(name).map(|id| table.entry(id).owner) {
+            Some(Owner::Object(object)) => self.object(object).name.to_string(),
+            Some(Owner::Absolute) => "an absolute definition".to_owned(),
+            Some(Owner::Nobody) | None => "nothing".to_owned(),
+        }
+    }
+}
+
+impl Tls {
+    /// Start and size of the blocks that threads have.
+    pub(super) fn blocks(&self) -> Vec<(u64, u64)> {
+        match &self.storage {
+            TlsStorage::Dynamic(module) => module.blocks(),
+            TlsStorage::Static(_) | TlsStorage::None => Vec::new(),
+        }
+    }
+}

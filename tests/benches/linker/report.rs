@@ -1,0 +1,147 @@
+//! The tables.
+
+use crate::contenders::Outcome;
+use crate::ours::MemoryPeak;
+use crate::survey::{Kind, Survey};
+use comfy_table::Table;
+use std::time::Duration;
+
+/// How long our best may take, as a part of what the best peer takes.
+const TARGET: f64 = 1.0;
+
+/// What was measured on one workload.
+pub(crate) struct Row {
+    pub(crate) workload: &'static str,
+    /// The floor first, ours on one thread and on two, then the peers.
+    pub(crate) results: Vec<Outcome>,
+    pub(crate) peak: Option<MemoryPeak>,
+    /// Bytes of the allocated sections.
+    pub(crate) allocated: u64,
+}
+
+impl Row {
+    fn floor(&self) -> &Outcome {
+        &self.results[0]
+    }
+
+    fn ours(&self) -> &[Outcome] {
+        &self.results[1..3]
+    }
+
+    fn best_peer(&self) -> Option<&Outcome> {
+        let peers = self.results[3..].iter().filter(|peer| peer.best().is_some());
+        peers.min_by_key(|peer| peer.best())
+    }
+}
+
+/// What the workloads consist of.
+pub(crate) fn surveys(surveys: &[(&str, Survey)]) -> Table {
+    let mut table = Table::new();
+    table.set_header([
+        "workload",
+        "objects",
+        "KiB",
+        "sections",
+        "symbols",
+        "relocations",
+        "external",
+        "allocated KiB",
+        "text",
+        "eh_frame",
+        "rodata",
+        "data",
+        "bss",
+    ]);
+    for (name, survey) in surveys {
+        let kib = |bytes: u64| (bytes / 1024).to_string();
+        table.add_row([
+            (*name).to_owned(),
+            survey.objects.to_string(),
+            kib(survey.bytes),
+            survey.section_headers.to_string(),
+            survey.symbols.to_string(),
+            survey.relocations.to_string(),
+            survey.undefined.len().to_string(),
+            kib(survey.allocated()),
+            kib(survey.size_of(Kind::Text)),
+            kib(survey.size_of(Kind::EhFrame)),
+            kib(survey.size_of(Kind::ReadOnly)),
+            kib(survey.size_of(Kind::Data)),
+            kib(survey.size_of(Kind::ZeroFill)),
+        ]);
+    }
+    table
+}
+
+/// Milliseconds: the best and the median.
+pub(crate) fn times(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    let mut header = vec!["ms: best (median)".to_owned()];
+    header.extend(rows.iter().map(|row| row.workload.to_owned()));
+    table.set_header(header);
+    for number in 0..rows.first().map_or(0, |row| row.results.len()) {
+        let mut line = vec![rows[0].results[number].name.clone()];
+        line.extend(rows.iter().map(|row| cell(&row.results[number])));
+        table.add_row(line);
+    }
+    let mut add = |name: String, value: fn(&Row) -> Option<String>| {
+        let values = rows.iter().map(|row| value(row).unwrap_or_else(|| "-".to_owned()));
+        table.add_row([name].into_iter().chain(values));
+    };
+    add("best peer".to_owned(), |row| Some(row.best_peer()?.name.clone()));
+    add("ours, 1 thread / floor".to_owned(), |row| ratio(&row.ours()[0], row.floor()));
+    add("ours, 1 thread / best peer".to_owned(), |row| ratio(&row.ours()[0], row.best_peer()?));
+    add("ours, 2 threads / best peer".to_owned(), |row| ratio(&row.ours()[1], row.best_peer()?));
+    add(format!("target: below x{TARGET} of the best peer"), met);
+    add("peak memory / allocated sections".to_owned(), |row| {
+        let peak = row.peak?;
+        Some(format!("x{:.2}", (peak.heap + peak.mapped) as f64 / row.allocated as f64))
+    });
+    table
+}
+
+/// Prints what the tables leave out.
+pub(crate) fn notes(rows: &[Row], missing: &[String]) {
+    for row in rows {
+        for Outcome { name, overhead, samples } in &row.results {
+            match (samples, overhead) {
+                (Err(reason), _) => println!("{}, {name}: {reason}", row.workload),
+                (Ok(_), Some(overhead)) => {
+                    let overhead = milliseconds(*overhead);
+                    println!("{}, {name}: less {overhead} ms for an empty object", row.workload);
+                }
+                (Ok(_), None) => {}
+            }
+        }
+    }
+    for reason in missing {
+        println!("{reason}");
+    }
+    if let Ok(load) = std::fs::read_to_string("/proc/loadavg") {
+        println!(
+            "Load of the machine in the last minute, this benchmark included: {}",
+            load.split(' ').next().unwrap_or_default()
+        );
+    }
+}
+
+fn met(row: &Row) -> Option<String> {
+    let ours = row.ours().iter().filter_map(Outcome::best).min()?;
+    let met = ours.as_secs_f64() <= TARGET * row.best_peer()?.best()?.as_secs_f64();
+    Some(if met { "met" } else { "missed" }.to_owned())
+}
+
+fn ratio(one: &Outcome, other: &Outcome) -> Option<String> {
+    Some(format!("x{:.2}", one.best()?.as_secs_f64() / other.best()?.as_secs_f64()))
+}
+
+fn cell(result: &Outcome) -> String {
+    match (result.best(), result.median()) {
+        (Some(best), Some(median)) => format!("{} ({})", milliseconds(best), milliseconds(median)),
+        _ => "-".to_owned(),
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() * 1e3)
+}

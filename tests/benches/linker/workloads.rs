@@ -1,0 +1,218 @@
+//! What is linked: objects of real programs and written ones, compiled once into the target folder.
+
+use crate::synthetic::Shape;
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use longshore_tests::programs::sources;
+use memmap2::Mmap;
+use object::read::archive::ArchiveFile;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// A workload that may be prepared.
+pub(crate) struct WorkloadKind {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// Its folder below the one of the benchmark.
+    folder: &'static str,
+    /// Makes the objects in a folder that exists.
+    make: fn(&Path) -> Result<Vec<PathBuf>>,
+}
+
+/// All of them.
+pub(crate) const KINDS: [WorkloadKind; 6] = [
+    WorkloadKind { name: "SQLite", folder: "sqlite", make: |folder| sqlite(folder, &[]) },
+    WorkloadKind {
+        name: "SQLite, function sections",
+        folder: "sqlite-sections",
+        make: |folder| sqlite(folder, &["-ffunction-sections"]),
+    },
+    WorkloadKind {
+        name: "10,000 functions",
+        folder: "functions",
+        make: |folder| synthetic(folder, Shape { objects: 1, functions_per_object: 10_000 }),
+    },
+    WorkloadKind {
+        name: "100 x 1,000 functions",
+        folder: "objects",
+        make: |folder| synthetic(folder, Shape { objects: 100, functions_per_object: 1_000 }),
+    },
+    WorkloadKind { name: "LLVM ExecutionEngine", folder: "llvm", make: llvm },
+    WorkloadKind { name: "zstd", folder: "zstd", make: zstd },
+];
+
+/// Objects to be linked together.
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    /// Where the objects are, and what is made for the peers.
+    pub(crate) folder: PathBuf,
+    pub(crate) objects: Vec<PathBuf>,
+}
+
+impl WorkloadKind {
+    /// Makes the objects, if they are not there yet.
+    ///
+    /// # Errors
+    /// A compiler, sources or libraries that are not there.
+    pub(crate) fn prepare(&self, folder: &Path) -> Result<Workload> {
+        let folder = folder.join(self.folder);
+        fs::create_dir_all(&folder)?;
+        let mut objects = (self.make)(&folder)?;
+        objects.sort();
+        Ok(Workload { name: self.name, folder, objects })
+    }
+}
+
+impl Workload {
+    /// The objects' bytes, mapped from the page cache by this call; no page of them is in this process yet.
+    ///
+    /// # Errors
+    /// Files that cannot be mapped.
+    pub(crate) fn map(&self) -> Result<Vec<Bytes>> {
+        let map = |path: &PathBuf| {
+            // SAFETY: the benchmark alone writes to its folder, and not while it measures.
+            let map = unsafe { Mmap::map(&File::open(path)?) };
+            Ok(Bytes::from_owner(map.with_context(|| path.display().to_string())?))
+        };
+        self.objects.iter().map(map).collect()
+    }
+}
+
+/// The folder of the benchmark, in the target folder that this program was built in.
+///
+/// # Errors
+/// A folder that cannot be made.
+pub(crate) fn folder() -> Result<PathBuf> {
+    let executable = std::env::current_exe()?;
+    let target = executable.ancestors().nth(3).context("target/release/deps/<executable>")?;
+    let folder = target.join("linker-bench");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Compiles one C or assembly file, unless the object is newer than it.
+///
+/// # Errors
+/// No compiler, or one that fails.
+pub(crate) fn compile(source: &Path, output: &Path, flags: &[&str]) -> Result<()> {
+    let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    if modified(output).is_some_and(|output| Some(output) > modified(source)) {
+        return Ok(());
+    }
+    let compiler = program(&["clang-19", "clang", "gcc"]).context("there is no C compiler")?;
+    let mut command = Command::new(compiler);
+    command.args(["-fPIC", "-w"]).args(flags).arg("-o").arg(output).arg(source);
+    ensure!(command.status()?.success(), "compiling {} failed", source.display());
+    Ok(())
+}
+
+/// The first of the programs that is in the path.
+pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let candidates = names.iter().flat_map(|name| folders.iter().map(move |f| f.join(name)));
+    candidates.into_iter().find(|candidate| candidate.is_file())
+}
+
+/// Writes a file, unless it holds that text already.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(crate) fn write_if_changed(path: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn sqlite(folder: &Path, flags: &[&str]) -> Result<Vec<PathBuf>> {
+    let source = sources::sqlite3()?.join("sqlite3.c");
+    let object = folder.join("sqlite3.o");
+    compile(
+        &source,
+        &object,
+        &[&["-O2", "-c", "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE"], flags].concat(),
+    )?;
+    Ok(vec![object])
+}
+
+fn zstd(folder: &Path) -> Result<Vec<PathBuf>> {
+    let library = sources::zstd()?.join("lib");
+    let mut objects = Vec::new();
+    for part in ["common", "compress", "decompress", "dictBuilder"] {
+        for entry in fs::read_dir(library.join(part))? {
+            let source = entry?.path();
+            if source.extension().is_some_and(|extension| extension == "c" || extension == "S") {
+                let name = source.file_name().context("a file has a name")?;
+                let object = folder.join(name).with_extension("o");
+                compile(&source, &object, &["-O2", "-c"])?;
+                objects.push(object);
+            }
+        }
+    }
+    Ok(objects)
+}
+
+fn synthetic(folder: &Path, shape: Shape) -> Result<Vec<PathBuf>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut objects = Vec::new();
+        loop {
+            let object = next.fetch_add(1, Ordering::Relaxed);
+            if object >= shape.objects {
+                return Ok(objects);
+            }
+            let source = folder.join(format!("object{object:03}.c"));
+            write_if_changed(&source, &shape.source(object))?;
+            let output = source.with_extension("o");
+            compile(&source, &output, &["-Os", "-c", "-ffunction-sections"])?;
+            objects.push(output);
+        }
+    };
+    let threads = thread::available_parallelism()?.get();
+    let parts: Result<Vec<Vec<_>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("it does not panic")).collect()
+    });
+    Ok(parts?.concat())
+}
+
+/// LLVM's lib/ExecutionEngine, as the distribution's development package has compiled it.
+fn llvm(folder: &Path) -> Result<Vec<PathBuf>> {
+    const LIBRARIES: [&str; 9] = [
+        "ExecutionEngine",
+        "Interpreter",
+        "JITLink",
+        "MCJIT",
+        "OrcDebugging",
+        "OrcJIT",
+        "OrcShared",
+        "OrcTargetProcess",
+        "RuntimeDyld",
+    ];
+    let config = program(&["llvm-config-19", "llvm-config"]).context("there is no llvm-config")?;
+    let output = Command::new(config).arg("--libdir").output()?;
+    let libraries = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    let mut objects = Vec::new();
+    for library in LIBRARIES {
+        let path = libraries.join(format!("libLLVM{library}.a"));
+        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+        for member in ArchiveFile::parse(&*bytes)?.members() {
+            let member = member?;
+            let content = member.data(&*bytes)?;
+            if !content.starts_with(b"\x7fELF") {
+                bail!("{} holds something else than ELF objects", path.display());
+            }
+            let name = format!("{library}.{}", String::from_utf8_lossy(member.name()));
+            let object = folder.join(name);
+            if fs::metadata(&object).map(|data| data.len()).ok() != Some(content.len() as u64) {
+                fs::write(&object, content)?;
+            }
+            objects.push(object);
+        }
+    }
+    Ok(objects)
+}

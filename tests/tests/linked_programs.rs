@@ -1,0 +1,120 @@
+//! Real programs, linked in memory and by the system's linker, do the same.
+//!
+//! One trial for each program and compiler. Those that would take too long for every run are
+//! ignored: `cargo test -p longshore-tests --test linked_programs -- --include-ignored` is the
+//! whole matrix. `LONGSHORE_TEST_LINKER` is `system` or `llvm-jitlink` where another linker is to
+//! stand in for `longshore link`.
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use longshore_tests::programs::compile::Family;
+use longshore_tests::programs::{
+    Case, Compiler, Inputs, Linker, Position, SUBJECTS, Subject, Unavailable,
+};
+use longshore_tests::world;
+use std::process::ExitCode;
+
+const FUNCTIONS: &[&str] = &["-ffunction-sections", "-fdata-sections"];
+const SMALL: &[&str] = &["-mcmodel=small"];
+const LARGE: &[&str] = &["-mcmodel=large"];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = matrix().into_iter().flat_map(trials_of).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Every compiler with every way to compile.
+fn matrix() -> Vec<Compiler> {
+    let families = [Family::Gcc, Family::Clang(14), Family::Clang(16), Family::Clang(19)];
+    let ways: [(Position, &'static [&'static str]); 5] = [
+        (Position::Fixed, SMALL),
+        (Position::Fixed, LARGE),
+        (Position::Independent, &[]),
+        (Position::Independent, FUNCTIONS),
+        (Position::Executable, &[]),
+    ];
+    let mut matrix = Vec::new();
+    for family in families {
+        for optimization in ["-O0", "-O2"] {
+            for (position, flags) in ways {
+                matrix.push(Compiler { family, optimization, position, flags });
+            }
+        }
+    }
+    matrix
+}
+
+fn trials_of(compiler: Compiler) -> impl Iterator<Item = Trial> {
+    SUBJECTS.iter().map(move |subject| {
+        let name = format!("{} by {compiler}", subject.name);
+        let trial = Trial::ignorable_test(name, move || run(subject, &compiler));
+        trial.with_ignored_flag(!is_usual(subject, &compiler))
+    })
+}
+
+/// Whether the trial is for every run. SQLite at `-O2` and zstd's tests take longest.
+fn is_usual(subject: &Subject, compiler: &Compiler) -> bool {
+    use Family::{Clang, Gcc};
+    use Position::{Executable, Fixed, Independent};
+    let way = (compiler.family, compiler.optimization, compiler.position, compiler.flags);
+    let slow = matches!(subject.name, "sqlite3" | "zstd-fuzzer" | "zstd-zstreamtest");
+    match way {
+        (Gcc, "-O2", Independent, FUNCTIONS) => !subject.name.starts_with("zstd-"),
+        (Clang(19), "-O2", Fixed, SMALL) => true,
+        (Gcc, "-O0", Fixed, SMALL) | (Clang(19), "-O0", Independent, []) => {
+            !subject.name.starts_with("zstd-")
+        }
+        (Gcc, "-O2", Fixed, LARGE) | (Clang(19), "-O2", Executable, []) => !slow,
+        _ => false,
+    }
+}
+
+fn run(subject: &Subject, compiler: &Compiler) -> Result<Completion, Failed> {
+    if !compiler.is_installed() {
+        return Ok(Completion::ignored_with(format!("not installed: {compiler}")));
+    }
+    let made = (subject.inputs)(compiler).and_then(|inputs| Ok((inputs, (subject.cases)()?)));
+    match made {
+        Ok((inputs, cases)) => compare(&inputs, &cases),
+        Err(error) if std::env::var_os("CI").is_some() => Err(error.into()),
+        Err(error) => Ok(Completion::ignored_with(error.to_string())),
+    }
+}
+
+fn compare(inputs: &Inputs, cases: &[Case]) -> Result<Completion, Failed> {
+    let linker = linker();
+    let mut failures = String::new();
+    for case in cases {
+        if let Some(difference) = difference(&linker, inputs, case)? {
+            failures += &format!("{}:\n{difference}", case.name);
+        }
+    }
+    if failures.is_empty() { Ok(Completion::Completed) } else { Err(failures.into()) }
+}
+
+/// What the linker does otherwise than the system's. The latter must do what the program is known
+/// to do.
+fn difference(
+    linker: &Linker,
+    inputs: &Inputs,
+    case: &Case,
+) -> Result<Option<String>, Unavailable> {
+    let expected = Linker::System.run(inputs, case)?;
+    let exits: Vec<_> = case.steps.iter().map(|step| step.exit).collect();
+    if expected.exits() != exits {
+        let found = expected.exits();
+        return Ok(Some(format!(
+            "linked by the system, its steps exit {found:?}, not {exits:?}\n"
+        )));
+    }
+    Ok(expected.difference(&linker.run(inputs, case)?))
+}
+
+fn linker() -> Linker {
+    match std::env::var("LONGSHORE_TEST_LINKER").as_deref() {
+        Ok("system") => Linker::System,
+        Ok("llvm-jitlink") => Linker::LlvmJitlink,
+        Ok(other) => panic!("LONGSHORE_TEST_LINKER is '{other}', not 'system' or 'llvm-jitlink'"),
+        Err(_) => Linker::Longshore(world::command()),
+    }
+}
