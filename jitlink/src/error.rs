@@ -37,17 +37,8 @@ pub enum Error {
     },
 
     /// A relocation could not be applied.
-    #[error("{place}: relocation {kind} against {symbol}: {fault}")]
-    Relocation {
-        /// Where the relocation is.
-        place: Place,
-        /// Its name in the ELF supplement.
-        kind: String,
-        /// The symbol it refers to.
-        symbol: String,
-        /// Why not.
-        fault: crate::arch::Fault,
-    },
+    #[error("{0}")]
+    Relocation(Box<RelocationError>),
 
     /// Symbols that nothing defines, all of them.
     #[error("undefined symbols: {}", list(.0))]
@@ -94,6 +85,26 @@ pub enum Error {
         /// What the operating system said.
         problem: String,
     },
+}
+
+/// A relocation that could not be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationError {
+    /// Where the relocation is.
+    pub place: Place,
+    /// Its name in the ELF supplement.
+    pub kind: String,
+    /// The symbol it refers to.
+    pub symbol: String,
+    /// Why not.
+    pub fault: crate::arch::Fault,
+}
+
+impl fmt::Display for RelocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, kind, symbol, fault } = self;
+        write!(f, "{place}: relocation {kind} against {symbol}: {fault}")
+    }
 }
 
 /// A symbol that nothing defines.

@@ -21,5 +21,5 @@ pub mod runtime;
 pub mod session;
 
 pub use arch::Architecture;
-pub use error::{Error, Place, Result, Undefined};
+pub use error::{Error, Place, RelocationError, Result, Undefined};
 pub use session::{Library, Object, Session};

@@ -262,7 +262,9 @@ fn file_header(bytes: &[u8]) -> Result<(Architecture, Table, usize), Problem> {
     match header.e_type.get(LE) {
         elf::ET_REL => {}
         elf::ET_DYN => {
-            return Err(Unsupported("it is a shared object, expected a relocatable one".to_owned()));
+            return Err(Unsupported(
+                "it is a shared object, expected a relocatable one".to_owned(),
+            ));
         }
         elf::FileType(other) => {
             return Err(Unsupported(format!(

@@ -1,15 +1,12 @@
 //! From an object to a graph.
 
 use bytes::Bytes;
-use hashbrown::HashSet;
 use object::elf;
 use object::endian::U32;
 use object::pod::slice_from_bytes;
 
 use super::edit::Content;
-use super::{
-    BaseBlock, BlockId, DISCARDED, Definition, FRAMES, LIVE, LinkGraph, NO_SEGMENT, NONE, SymbolId,
-};
+use super::{BaseBlock, BlockId, DISCARDED, Definition, FRAMES, LIVE, LinkGraph, NO_SEGMENT, NONE};
 use crate::elf::{ElfObject, Home, LE, Relocation, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
@@ -24,6 +21,8 @@ const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// A COMDAT group: of all objects that have one of the same signature, one keeps its sections.
 pub(crate) struct Group<'a> {
+    /// The section that describes it.
+    pub(crate) section: u32,
     pub(crate) signature: &'a [u8],
     members: &'a [U32<object::LittleEndian>],
 }
@@ -180,38 +179,22 @@ impl LinkGraph {
 
     /// The COMDAT groups of an object.
     pub(crate) fn groups<'a>(view: View<'a>) -> impl Iterator<Item = Group<'a>> {
-        view.sections.iter().filter(|section| section.sh_type.get(LE) == elf::SHT_GROUP).filter_map(
-            move |section| {
-                let content = view.content(section);
-                let (words, _) =
-                    slice_from_bytes::<U32<object::LittleEndian>>(content, content.len() / 4)
-                        .ok()?;
-                let (flags, members) = words.split_first()?;
-                let signature = section.sh_info.get(LE);
-                let known = (signature as usize) < view.symbols.len();
-                (known && flags.get(LE) & elf::GRP_COMDAT.0 != 0)
-                    .then(|| Group { signature: view.symbol_name(signature), members })
-            },
-        )
+        (0..view.sections.len() as u32).filter_map(move |index| group_at(view, index))
     }
 
-    /// The sections of the groups with these signatures, in order.
-    pub(crate) fn sections_of_groups(view: View<'_>, signatures: &[Box<[u8]>]) -> Vec<u32> {
-        if signatures.is_empty() {
-            return Vec::new();
-        }
-        let signatures: HashSet<&[u8]> = signatures.iter().map(|signature| &**signature).collect();
-        let groups = Self::groups(view).filter(|group| signatures.contains(group.signature));
+    /// The sections of the groups that these sections describe, in order.
+    pub(crate) fn sections_of_groups(view: View<'_>, groups: &[u32]) -> Vec<u32> {
+        let groups = groups.iter().filter_map(|index| group_at(view, *index));
         let mut sections: Vec<u32> =
             groups.flat_map(|group| group.members).map(|member| member.get(LE)).collect();
         sections.sort_unstable();
         sections
     }
 
-    /// Takes the sections of the groups with these signatures out: other objects have them. Their frames go too.
-    pub(crate) fn discard_groups(&mut self, signatures: &[Box<[u8]>]) -> Result<()> {
+    /// Takes the sections of the groups out that these sections describe: other objects have them. Their frames go too.
+    pub(crate) fn discard_groups(&mut self, groups: &[u32]) -> Result<()> {
         let object = self.object.clone();
-        let sections = Self::sections_of_groups(object.view(), signatures);
+        let sections = Self::sections_of_groups(object.view(), groups);
         let mut any = false;
         for section in sections {
             match self.section_blocks.get(section as usize) {
@@ -230,11 +213,25 @@ impl LinkGraph {
     pub(super) fn is_discarded(&self, block: BlockId) -> bool {
         self.base.get(block.0 as usize).is_some_and(|block| block.flags & DISCARDED != 0)
     }
+}
 
-    /// Whether the symbol was defined in a COMDAT group that was taken out.
-    pub(super) fn in_discarded_group(&self, symbol: SymbolId) -> bool {
-        matches!(self.definition_in(self.object.view(), symbol), Definition::Block(block, _) if self.is_discarded(block))
+/// The COMDAT group that a section describes.
+fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
+    let section = view.sections.get(index as usize)?;
+    if section.sh_type.get(LE) != elf::SHT_GROUP {
+        return None;
     }
+    let content = view.content(section);
+    let (words, _) =
+        slice_from_bytes::<U32<object::LittleEndian>>(content, content.len() / 4).ok()?;
+    let (flags, members) = words.split_first()?;
+    let signature = section.sh_info.get(LE);
+    let known = (signature as usize) < view.symbols.len();
+    (known && flags.get(LE) & elf::GRP_COMDAT.0 != 0).then(|| Group {
+        section: index,
+        signature: view.symbol_name(signature),
+        members,
+    })
 }
 
 /// Whether a section has content of the program, or of tools, as opposed to tables for the linker.

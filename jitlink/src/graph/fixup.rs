@@ -2,13 +2,14 @@
 
 use hashbrown::HashMap;
 
-use super::tables::{External, ExternalKind, GotEntry, SLOT, SlotKind, need};
+use super::tables::{ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
 use super::{BlockId, Definition, Edge, EdgeKind, LIVE, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
 use crate::arch::x86_64::X86_64;
 use crate::arch::{Arch, Fault, Need};
 use crate::elf::View;
+use crate::error::RelocationError;
 use crate::memory::Lifetime;
 use crate::{Architecture, Error, Result};
 
@@ -120,7 +121,7 @@ impl LinkGraph {
     }
 
     /// What the symbols outside of the graph are, now that addresses are known: the same as before, in the same order.
-    pub(crate) fn set_externals(&mut self, externals: Vec<External>) {
+    pub(crate) fn set_externals(&mut self, externals: Externals) {
         self.tables.externals = externals;
     }
 
@@ -137,11 +138,13 @@ impl LinkGraph {
     fn reaches_all<A: Reaching>(&self) -> bool {
         let range = self.address_range();
         let linked = |kind| kind == ExternalKind::Linked;
-        self.tables.externals.iter().filter(|external| linked(external.kind)).all(|external| {
-            let needs = self.tables.needs[external.symbol.0 as usize];
-            needs & (need::CALL | need::SLOT_RELAXABLE) == 0
-                || within(&range, external.address, A::CALL_REACH)
-        })
+        self.tables.externals.symbols.iter().filter(|external| linked(external.kind)).all(
+            |external| {
+                let needs = self.tables.needs[external.symbol.0 as usize];
+                needs & (need::CALL | need::SLOT_RELAXABLE) == 0
+                    || within(&range, external.address, A::CALL_REACH)
+            },
+        )
     }
 
     fn fix_up_as<A: Reaching>(&mut self, tls: TlsLayout) -> Result<()> {
@@ -259,12 +262,12 @@ impl LinkGraph {
     }
 
     pub(super) fn edge_error(&self, block: BlockId, edge: Edge, fault: Fault) -> Error {
-        Error::Relocation {
+        Error::Relocation(Box::new(RelocationError {
             place: self.place(block, edge.offset),
             kind: self.relocation_name(edge.kind),
             symbol: String::from_utf8_lossy(self.symbol(edge.target).name).into_owned(),
             fault,
-        }
+        }))
     }
 }
 
@@ -284,7 +287,7 @@ impl<'a> Values<'a> {
             };
             self.addresses.push(address);
         }
-        for external in &graph.tables.externals {
+        for external in &graph.tables.externals.symbols {
             self.addresses[external.symbol.0 as usize] = external.address;
         }
         // A function that is known by its stub is known by it to everyone.
@@ -423,12 +426,13 @@ impl<'a> Values<'a> {
 
     /// Module and offset in it of a thread-local variable.
     fn thread_local(&self, target: SymbolId, symbol: u64) -> (u64, u64) {
-        match self.graph.tables.external(target).map(|external| external.kind) {
-            Some(ExternalKind::ThreadLocal { module, .. }) => (module, symbol),
-            _ => (
-                self.tls.module,
-                symbol.wrapping_sub(self.template).wrapping_add(self.tls.module_offset),
-            ),
+        match self.graph.tables.thread_local(target) {
+            Some(variable) => (variable.module, symbol),
+            None => {
+                let offset =
+                    symbol.wrapping_sub(self.template).wrapping_add(self.tls.module_offset);
+                (self.tls.module, offset)
+            }
         }
     }
 
@@ -437,9 +441,9 @@ impl<'a> Values<'a> {
     }
 
     fn thread_pointer_offset(&self, target: SymbolId, symbol: u64) -> Option<i64> {
-        match self.graph.tables.external(target).map(|external| external.kind) {
-            Some(ExternalKind::ThreadLocal { from_thread_pointer, .. }) => from_thread_pointer,
-            _ => Some(
+        match self.graph.tables.thread_local(target) {
+            Some(variable) => variable.from_thread_pointer,
+            None => Some(
                 self.tls
                     .from_thread_pointer?
                     .wrapping_add(symbol.wrapping_sub(self.template) as i64),

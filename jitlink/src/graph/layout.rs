@@ -104,11 +104,6 @@ impl LinkGraph {
         start..end.max().unwrap_or(start)
     }
 
-    /// The segments with their final sizes.
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
     /// The template of its thread-local variables and the address at which it lies.
     pub(crate) fn tls_template(&self) -> Option<(TlsTemplate, u64)> {
         let template = self.tables.template?;

@@ -25,7 +25,7 @@ use object::elf;
 
 use crate::elf::{ElfObject, LE, Relocation, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection};
-use crate::{Architecture, Error, Place, Result};
+use crate::{Architecture, Error, Place};
 
 pub use edit::{Content, NewSymbol};
 pub use symbol::{Definition, Linkage, Scope, Symbol};
@@ -34,7 +34,7 @@ pub(crate) use fixup::TlsLayout;
 pub(crate) use layout::Segment;
 pub(crate) use prune::Pruning;
 pub use tables::TableEntry;
-pub(crate) use tables::{External, ExternalKind, Reach};
+pub(crate) use tables::{External, ExternalKind, Externals, Reach, ThreadLocalPlace};
 
 /// A section of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

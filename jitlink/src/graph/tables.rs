@@ -36,8 +36,24 @@ pub(crate) enum ExternalKind {
     Process { callable: bool },
     /// A weak reference that nothing defines: null.
     Missing,
-    /// A thread-local variable: its module, and its offset from the thread pointer if that is the same in all threads.
-    ThreadLocal { module: u64, from_thread_pointer: Option<i64> },
+    /// A thread-local variable: its index in [`Externals::thread_locals`].
+    ThreadLocal(u32),
+}
+
+/// The symbols of a graph that are defined elsewhere.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Externals {
+    /// In the order of the graph's symbols.
+    pub(crate) symbols: Vec<External>,
+    pub(crate) thread_locals: Vec<ThreadLocalPlace>,
+}
+
+/// Where a thread-local variable is, but for its offset in its module's block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadLocalPlace {
+    pub(crate) module: u64,
+    /// The variable's offset from the thread pointer, if it is the same in all threads.
+    pub(crate) from_thread_pointer: Option<i64>,
 }
 
 /// How much of what is linked for the same session is taken to be within reach.
@@ -110,8 +126,7 @@ pub(super) struct Tables {
     got_symbol: Option<SymbolId>,
     tls_module: bool,
     narrow: bool,
-    /// By symbol.
-    pub(super) externals: Vec<External>,
+    pub(super) externals: Externals,
     pub(super) got: Option<BlockId>,
     pub(super) stubs: Option<BlockId>,
     /// Slots of indirect functions, written when they are resolved.
@@ -198,11 +213,6 @@ impl LinkGraph {
             .any(|needs| needs & (need::TLS_OFFSET | need::TLS_OFFSET_SLOT) != 0)
     }
 
-    /// Whether it defines thread-local variables.
-    pub(crate) fn has_thread_locals(&self) -> bool {
-        self.has_thread_locals
-    }
-
     /// The symbols that are referred to and not defined here. After [`Self::scan`].
     pub(crate) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
         let view = self.object.view();
@@ -277,7 +287,7 @@ impl LinkGraph {
     }
 
     /// Says what the undefined symbols are, and makes room for the entries that are needed. After [`Self::scan`].
-    pub(crate) fn reserve_tables(&mut self, externals: Vec<External>, reach: Reach) {
+    pub(crate) fn reserve_tables(&mut self, externals: Externals, reach: Reach) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.externals = externals;
         tables.entries.clear();
@@ -298,8 +308,8 @@ impl LinkGraph {
     }
 
     fn reserve_for_externals(&self, tables: &mut Tables, reach: Reach) {
-        for index in 0..tables.externals.len() {
-            let External { symbol, kind, .. } = tables.externals[index];
+        for index in 0..tables.externals.symbols.len() {
+            let External { symbol, kind, .. } = tables.externals.symbols[index];
             let needs = tables.needs[symbol.0 as usize];
             let near = kind == ExternalKind::Linked && reach == Reach::Session;
             let stand_in = kind == ExternalKind::Process { callable: true }
@@ -331,6 +341,8 @@ impl LinkGraph {
             let absolute = match self.definition_in(view, symbol) {
                 Definition::Block(block, _) if !self.is_discarded(block) => false,
                 Definition::Absolute(_) => true,
+                // The bounds of sections are defined when these are laid out.
+                _ if tables.bounds.iter().any(|(bound, ..)| *bound == symbol) => false,
                 _ => continue,
             };
             if absolute && needs & need::CALL != 0 {
@@ -454,11 +466,24 @@ impl Tables {
         self.needs[edge.target.0 as usize] |= bits | need::REFERENCED;
     }
 
+    /// Where a thread-local variable is that is defined elsewhere.
+    pub(super) fn thread_local(&self, symbol: SymbolId) -> Option<ThreadLocalPlace> {
+        match self.external(symbol)?.kind {
+            ExternalKind::ThreadLocal(index) => {
+                self.externals.thread_locals.get(index as usize).copied()
+            }
+            _ => None,
+        }
+    }
+
     /// What a symbol is that is defined elsewhere.
     pub(super) fn external(&self, symbol: SymbolId) -> Option<&External> {
-        let index =
-            self.externals.binary_search_by_key(&symbol, |external| external.symbol).ok()?;
-        Some(&self.externals[index])
+        let index = self
+            .externals
+            .symbols
+            .binary_search_by_key(&symbol, |external| external.symbol)
+            .ok()?;
+        Some(&self.externals.symbols[index])
     }
 
     fn reserve_thread_local(&mut self, target: SymbolId, needs: u16) {

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::memory::{ActionCall, ActionPair};
 
 /// The action that calls an indirect function's resolver and puts the address that it returns into a slot.
-pub fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
+pub(crate) fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
     let argument = [slot, resolver].map(u64::to_le_bytes).as_flattened().to_vec();
     let call = ActionCall { function: resolve as *const () as u64, argument };
     ActionPair { finalize: Some(call), deallocate: None }

@@ -64,9 +64,10 @@ impl Copies {
         let object =
             state.new_object(graph.name().clone(), library, Source::Made(Arc::new(nothing)));
         for (found, symbol) in symbols {
-            let entry = state.library_mut(library).table.entry_mut(found.1);
-            self.replaced.push((*found, *entry));
-            (entry.owner, entry.symbol) = (Owner::Object(object), symbol.index());
+            let table = &mut state.library_mut(library).table;
+            let entry = table.entry(found.1);
+            self.replaced.push((*found, entry));
+            table.set(found.1, Entry::of_object(object, symbol.index(), entry.flags));
             state.object_mut(object).entries.push(found.1);
         }
         self.objects.push(object);
@@ -79,7 +80,7 @@ impl Copies {
             state.forget_object(object);
         }
         for ((library, id), entry) in self.replaced {
-            *state.library_mut(library).table.entry_mut(id) = entry;
+            state.library_mut(library).table.set(id, entry);
         }
     }
 }

@@ -11,11 +11,12 @@ use super::initializers::Initializers;
 use super::pass::Stage;
 use super::resolve::{Found, Wanted};
 use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State, Tls, TlsStorage};
-use super::table::{EntryId, Flags, Owner};
+use super::table::{Entry, Flags, Owner};
 use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::graph::{
-    Definition, External, ExternalKind, LinkGraph, Linkage, Pruning, Reach, SymbolId, TlsLayout,
+    Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Pruning, Reach, SymbolId,
+    ThreadLocalPlace, TlsLayout,
 };
 use crate::memory::{ActionPair, AllocationRequest, FinalizedAllocation, Placement, Protection};
 use crate::runtime::{TlsModule, tls_descriptor, unwind};
@@ -42,7 +43,7 @@ pub(super) enum Target {
     /// Nothing defines it, and that is allowed.
     Missing,
     /// Nothing defines it, and it is taken to be at this address.
-    Phony(u64),
+    Phony,
 }
 
 /// What is linked together.
@@ -244,7 +245,7 @@ impl Shared {
                     Target::Found(found)
                 }
                 (None, _) if symbol.linkage == Linkage::Weak => Target::Missing,
-                (None, Some(address)) => Target::Phony(address),
+                (None, Some(_)) => Target::Phony,
                 (None, None) => {
                     let name = String::from_utf8_lossy(symbol.name).into_owned();
                     batch.missing.push(Undefined { symbol: name, file: graph.name().to_string() });
@@ -294,10 +295,11 @@ impl Shared {
         placement: Placement,
         reach: Reach,
     ) -> Result<()> {
+        let phony = self.options.phony_externals.unwrap_or(0);
         {
             let state = &*state;
             let requests = parallel_mut_map(self.options.threads, &mut batch.members, |linking| {
-                let externals = linking.externals(state, &TlsOf::new());
+                let externals = linking.externals(state, &TlsOf::new(), phony);
                 linking.graph.reserve_tables(externals, reach);
                 linking.graph.lay_out()
             })?;
@@ -328,7 +330,7 @@ impl Shared {
             })
             .collect();
         for linking in &mut batch.members {
-            let externals = linking.externals(state, &tls);
+            let externals = linking.externals(state, &tls, phony);
             linking.graph.set_externals(externals);
         }
         Ok(())
@@ -399,6 +401,9 @@ impl Shared {
         for ((linking, allocation), initializers) in
             batch.members.drain(..).zip(done).zip(initializers)
         {
+            if self.options.prunes {
+                state.disown_pruned(&linking);
+            }
             let debug = self.announce(state, &linking);
             let linked = Linked {
                 allocation,
@@ -470,7 +475,7 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn entry(&self, (library, entry): Found) -> &super::table::Entry {
+    pub(super) fn entry(&self, (library, entry): Found) -> super::table::Entry {
         self.library(library).table.entry(entry)
     }
 
@@ -480,6 +485,18 @@ impl State {
         match entry.owner {
             Owner::Object(object) => Some((object, SymbolId::from_index(entry.symbol))),
             _ => None,
+        }
+    }
+
+    /// What was pruned is not there for later look-ups.
+    fn disown_pruned(&mut self, linking: &Linking) {
+        for id in self.object(linking.object).entries.clone() {
+            let table = &mut self.library_mut(linking.library).table;
+            let Entry { owner, symbol, .. } = table.entry(id);
+            let gone = linking.graph.exported_address(SymbolId::from_index(symbol)).is_none();
+            if owner == Owner::Object(linking.object) && gone {
+                table.disown(id);
+            }
         }
     }
 
@@ -527,19 +544,15 @@ impl Batch {
     /// Gives the addresses of what the graphs define to their libraries' tables.
     fn publish(&self, state: &mut State) {
         for linking in &self.members {
-            let entries: Vec<EntryId> = state.object(linking.object).entries.clone();
+            let entries = std::mem::take(&mut state.object_mut(linking.object).entries);
             let table = &mut state.library_mut(linking.library).table;
-            for id in entries {
-                let entry = table.entry_mut(id);
-                if let Some(address) =
-                    linking.graph.exported_address(SymbolId::from_index(entry.symbol))
-                {
-                    entry.address = address;
-                } else if entry.owner == Owner::Object(linking.object) {
-                    // It was pruned.
-                    entry.owner = Owner::Nobody;
+            for id in &entries {
+                let symbol = SymbolId::from_index(table.entry(*id).symbol);
+                if let Some(address) = linking.graph.exported_address(symbol) {
+                    table.set_address(*id, address);
                 }
             }
+            state.object_mut(linking.object).entries = entries;
         }
     }
 }
@@ -561,59 +574,40 @@ impl Linking {
     }
 
     /// What the symbols are that the graph does not define, with the addresses that are known by now.
-    fn externals(&self, state: &State, tls: &TlsOf) -> Vec<External> {
-        self.targets
-            .iter()
-            .map(|(symbol, target)| self.external(state, tls, *symbol, *target))
-            .collect()
-    }
-
-    fn external(&self, state: &State, tls: &TlsOf, symbol: SymbolId, target: Target) -> External {
-        let (library, id) = match target {
-            Target::Found(found) => found,
-            Target::Missing => return External { symbol, address: 0, kind: ExternalKind::Missing },
-            Target::Phony(address) => {
-                return External {
+    fn externals(&self, state: &State, tls: &TlsOf, phony: u64) -> Externals {
+        let mut externals = Externals {
+            symbols: Vec::with_capacity(self.targets.len()),
+            thread_locals: Vec::new(),
+        };
+        for (symbol, target) in &self.targets {
+            let symbol = *symbol;
+            let external = match target {
+                Target::Missing => External { symbol, address: 0, kind: ExternalKind::Missing },
+                Target::Phony => External {
                     symbol,
-                    address,
+                    address: phony,
                     kind: ExternalKind::Process { callable: true },
-                };
-            }
-        };
-        let entry = state.library(library).table.entry(id);
-        if !entry.flags.contains(Flags::THREAD_LOCAL) {
-            let kind = match entry.owner {
-                Owner::Object(_) => ExternalKind::Linked,
-                _ => ExternalKind::Process { callable: true },
+                },
+                Target::Found(found) => {
+                    let entry = state.entry(*found);
+                    let (address, kind) = match entry.owner {
+                        _ if entry.flags.contains(Flags::THREAD_LOCAL) => {
+                            let (offset, place) = thread_local(state, tls, *found);
+                            externals.thread_locals.push(place);
+                            (
+                                offset,
+                                ExternalKind::ThreadLocal(externals.thread_locals.len() as u32 - 1),
+                            )
+                        }
+                        Owner::Object(_) => (entry.address, ExternalKind::Linked),
+                        _ => (entry.address, ExternalKind::Process { callable: true }),
+                    };
+                    External { symbol, address, kind }
+                }
             };
-            return External { symbol, address: entry.address, kind };
+            externals.symbols.push(external);
         }
-        if let Some(variable) = state.library(library).thread_locals.get(&id) {
-            let (module, from_thread_pointer) =
-                (variable.module, variable.offset_from_thread_pointer);
-            return External {
-                symbol,
-                address: variable.offset,
-                kind: ExternalKind::ThreadLocal { module, from_thread_pointer },
-            };
-        }
-        let layout = match entry.owner {
-            Owner::Object(owner) => {
-                tls.get(&owner).copied().or_else(|| match &state.object(owner).phase {
-                    Phase::Linked(linked) => {
-                        linked.tls.as_ref().map(|tls| (tls.layout, tls.template))
-                    }
-                    _ => None,
-                })
-            }
-            _ => None,
-        };
-        let (layout, template) = layout.unwrap_or_default();
-        let offset = entry.address.wrapping_sub(template);
-        let from_thread_pointer =
-            layout.from_thread_pointer.map(|start| start.wrapping_add(offset as i64));
-        let kind = ExternalKind::ThreadLocal { module: layout.module, from_thread_pointer };
-        External { symbol, address: layout.module_offset.wrapping_add(offset), kind }
+        externals
     }
 
     /// The template at a fixed offset is final now.
@@ -638,6 +632,32 @@ impl Linking {
         uses.dedup();
         uses
     }
+}
+
+/// Offset in its module, and where that is, of a thread-local variable of another object or of the process.
+fn thread_local(state: &State, tls: &TlsOf, (library, id): Found) -> (u64, ThreadLocalPlace) {
+    if let Some(variable) = state.library(library).thread_locals.get(&id) {
+        let (module, from_thread_pointer) = (variable.module, variable.offset_from_thread_pointer);
+        return (variable.offset, ThreadLocalPlace { module, from_thread_pointer });
+    }
+    let entry = state.entry((library, id));
+    let layout = match entry.owner {
+        Owner::Object(owner) => {
+            tls.get(&owner).copied().or_else(|| match &state.object(owner).phase {
+                Phase::Linked(linked) => linked.tls.as_ref().map(|tls| (tls.layout, tls.template)),
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    let (layout, template) = layout.unwrap_or_default();
+    let offset = entry.address.wrapping_sub(template);
+    let from_thread_pointer =
+        layout.from_thread_pointer.map(|start| start.wrapping_add(offset as i64));
+    (
+        layout.module_offset.wrapping_add(offset),
+        ThreadLocalPlace { module: layout.module, from_thread_pointer },
+    )
 }
 
 fn parallel<T: Sync, R: Send>(

@@ -308,6 +308,16 @@ impl Library {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let linked = self.state.get_mut().take_linked();
+        let allocations = linked.into_iter().map(object::dismantle).collect();
+        if let Err(error) = pollster::block_on(self.memory.deallocate(allocations)) {
+            log::warn!("the memory of a session: {error}");
+        }
+    }
+}
+
 impl Shared {
     fn handle(self: &Arc<Self>, id: ObjectId) -> Object {
         let generation = self.state.lock().object(id).generation;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use object::elf;
 
 use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State};
-use super::table::{EntryId, Flags, Owner};
+use super::table::{Entry, EntryId, Flags, Owner};
 use super::{Library, Shared};
-use crate::elf::{ElfObject, Home, View};
+use crate::elf::{ElfObject, Home, LE, View};
 use crate::graph::LinkGraph;
 use crate::{Error, Result};
 
@@ -66,6 +66,10 @@ impl Shared {
             );
             return Err(Error::Unsupported { file: name.to_owned(), problem });
         }
+        if state.is_full() {
+            let problem = "the session has as many objects as it can".to_owned();
+            return Err(Error::Unsupported { file: name.to_owned(), problem });
+        }
         let id = state.new_object(Arc::clone(object.name()), library, Source::Elf(object.clone()));
         state.claim_groups(id, object.view());
         match state.define_symbols(id, object.view()) {
@@ -78,7 +82,7 @@ impl Shared {
     }
 
     fn remove(&self, object: &Object, removal: Removal) -> Result<()> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let known = state.object(object.id);
         if known.generation != object.generation || matches!(known.phase, Phase::Removed) {
             return Ok(());
@@ -115,14 +119,14 @@ impl State {
     fn claim_groups(&mut self, id: ObjectId, view: View<'_>) {
         let library = self.object(id).library;
         let (mut claimed, mut lost) = (Vec::new(), Vec::new());
-        let groups = &mut self.library_mut(library).groups;
+        let library = self.library_mut(library);
         for group in LinkGraph::groups(view) {
-            let signature: Box<[u8]> = group.signature.into();
-            match groups.get(group.signature) {
-                Some(owner) if *owner != id => lost.push(signature),
+            let signature = library.table.intern(group.signature);
+            match library.groups.get(&signature) {
+                Some(owner) if *owner != id => lost.push(group.section),
                 Some(_) => {}
                 None => {
-                    groups.insert(signature.clone(), id);
+                    library.groups.insert(signature, id);
                     claimed.push(signature);
                 }
             }
@@ -132,74 +136,91 @@ impl State {
     }
 
     fn define_symbols(&mut self, id: ObjectId, view: View<'_>) -> Result<()> {
-        let lost = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
+        let lost_sections = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
         let library = self.object(id).library;
         let globals = view.first_global.max(1)..view.symbols.len() as u32;
-        let defined = globals.filter(|symbol| match view.home(*symbol) {
+        let is_defined = |symbol: &u32| match view.home(*symbol) {
             Home::Undefined => false,
-            Home::Section(section) => lost.binary_search(&section).is_err(),
+            Home::Section(section) => lost_sections.binary_search(&section).is_err(),
             Home::Absolute | Home::Common => true,
-        });
-        let mut entries = Vec::with_capacity(globals_len(view));
-        let table = &mut self.library_mut(library).table;
-        table.reserve(entries.capacity());
-        let mut conflict = None;
-        let mut displaced = Vec::new();
-        let mut own_lost = Vec::new();
-        for symbol in defined {
-            let entry_id = table.intern(view.symbol_name(symbol));
-            let entry = table.entry_mut(entry_id);
-            let flags = flags_of(view, symbol);
-            match entry.owner {
-                Owner::Object(owner) if owner == id => {}
-                Owner::Nobody => {}
-                _ if entry.flags.contains(Flags::GENERATED) => {}
-                _ if flags.contains(Flags::WEAK) => {
-                    own_lost.push(symbol);
-                    continue;
-                }
-                Owner::Object(owner) if entry.flags.contains(Flags::WEAK) => {
-                    displaced.push((owner, entry_id, entry.symbol))
-                }
-                _ => {
-                    conflict = Some(entry_id);
+        };
+        let defined: usize = globals.clone().filter(is_defined).count();
+        let mut adding = Adding { entries: Vec::with_capacity(defined), ..Adding::default() };
+        self.library_mut(library).table.reserve(defined);
+        for symbol in globals.filter(is_defined) {
+            let entry_id = self.library_mut(library).table.intern(view.symbol_name(symbol));
+            let fresh = Entry::of_object(id, symbol, flags_of(view, symbol));
+            let known = self.library(library).table.entry(entry_id);
+            match self.choose(&known, &fresh, view) {
+                Choice::First => adding.lost.push(symbol),
+                Choice::Conflict => {
+                    adding.conflict = Some(entry_id);
                     break;
                 }
+                Choice::Second => {
+                    if let Owner::Object(owner) = known.owner {
+                        adding.displaced.push((owner, entry_id, known));
+                    }
+                    self.library_mut(library).table.set(entry_id, fresh);
+                    adding.entries.push(entry_id);
+                }
             }
-            (entry.owner, entry.symbol, entry.flags) = (Owner::Object(id), symbol, flags);
-            entries.push(entry_id);
         }
-        self.settle(id, entries, own_lost, displaced, conflict)
+        self.settle(id, adding)
+    }
+
+    /// Which of two definitions of a name counts.
+    fn choose(&self, first: &Entry, second: &Entry, view: View<'_>) -> Choice {
+        let replaceable = match first.owner {
+            Owner::Nobody => return Choice::Second,
+            _ if first.flags.contains(Flags::GENERATED) => return Choice::Second,
+            Owner::Absolute => false,
+            Owner::Object(owner) => {
+                first.flags.contains(Flags::WEAK)
+                    && matches!(self.object(owner).phase, Phase::Pending(_))
+            }
+        };
+        let both_common =
+            first.flags.contains(Flags::COMMON) && second.flags.contains(Flags::COMMON);
+        if both_common
+            && replaceable
+            && self.size_of(first) < view.symbols[second.symbol as usize].st_size.get(LE)
+        {
+            return Choice::Second;
+        }
+        match (second.flags.contains(Flags::WEAK), replaceable) {
+            (true, _) => Choice::First,
+            (false, true) => Choice::Second,
+            (false, false) => Choice::Conflict,
+        }
+    }
+
+    /// The size of a symbol of an object that is not linked yet.
+    fn size_of(&self, entry: &Entry) -> u64 {
+        let Owner::Object(owner) = entry.owner else { return 0 };
+        match &self.object(owner).phase {
+            Phase::Pending(Source::Elf(object)) => {
+                object.view().symbols[entry.symbol as usize].st_size.get(LE)
+            }
+            _ => 0,
+        }
     }
 
     /// Completes what [`Self::define_symbols`] has begun, or undoes it.
-    fn settle(
-        &mut self,
-        id: ObjectId,
-        entries: Vec<EntryId>,
-        lost: Vec<u32>,
-        displaced: Vec<(ObjectId, EntryId, u32)>,
-        mut conflict: Option<EntryId>,
-    ) -> Result<()> {
-        let linked = |state: &Self, owner| matches!(state.object(owner).phase, Phase::Linked(_));
-        conflict = conflict.or(displaced
-            .iter()
-            .find(|(owner, ..)| linked(self, *owner))
-            .map(|(_, entry, _)| *entry));
+    fn settle(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
         let library = self.object(id).library;
-        self.object_mut(id).entries = entries;
-        self.object_mut(id).lost = lost;
-        let Some(conflict) = conflict else {
-            for (owner, entry, symbol) in displaced {
+        let object = self.object_mut(id);
+        (object.entries, object.lost) = (adding.entries, adding.lost);
+        let Some(conflict) = adding.conflict else {
+            for (owner, entry, was) in adding.displaced {
                 let owner = self.object_mut(owner);
                 owner.entries.retain(|own| *own != entry);
-                owner.lost.push(symbol);
+                owner.lost.push(was.symbol);
             }
             return Ok(());
         };
-        for (owner, entry, symbol) in displaced {
-            let entry = self.library_mut(library).table.entry_mut(entry);
-            (entry.owner, entry.symbol, entry.flags) = (Owner::Object(owner), symbol, Flags::WEAK);
+        for (_, entry, was) in adding.displaced {
+            self.library_mut(library).table.set(entry, was);
         }
         let name = self.library(library).table.name(conflict).to_vec();
         let symbol = String::from_utf8_lossy(&name).into_owned();
@@ -207,7 +228,7 @@ impl State {
         Err(Error::Duplicate { symbol, first, second })
     }
 
-    /// An object and all that use it, directly or not: each before those that it uses... the object first.
+    /// An object and all that use it, directly or not, in the order in which they are found.
     fn with_users(&self, object: ObjectId) -> Vec<ObjectId> {
         let mut found = vec![object];
         let mut next = 0;
@@ -223,8 +244,21 @@ impl State {
     }
 }
 
-fn globals_len(view: View<'_>) -> usize {
-    view.symbols.len().saturating_sub(view.first_global as usize)
+/// The definitions of an object while they are added.
+#[derive(Default)]
+struct Adding {
+    entries: Vec<EntryId>,
+    /// Its symbols that another definition is taken for.
+    lost: Vec<u32>,
+    /// Definitions of other objects that are not used any more, as they were.
+    displaced: Vec<(ObjectId, EntryId, Entry)>,
+    conflict: Option<EntryId>,
+}
+
+enum Choice {
+    First,
+    Second,
+    Conflict,
 }
 
 /// What a definition is. Common symbols give way like weak ones.
@@ -235,6 +269,7 @@ fn flags_of(view: View<'_>, symbol: u32) -> Flags {
     let hidden = matches!(entry.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
     Flags::default()
         .with(Flags::WEAK, weak)
+        .with(Flags::COMMON, view.home(symbol) == Home::Common)
         .with(Flags::HIDDEN, hidden)
         .with(Flags::CALLABLE, kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC)
         .with(Flags::THREAD_LOCAL, kind == elf::STT_TLS)

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::generator::{Generated, Request};
 use super::state::{LibraryId, State};
-use super::table::{EntryId, Flags, Owner};
+use super::table::{Entry, EntryId, Flags, Owner};
 use crate::Result;
 
 /// A definition: its library and its place there.
@@ -94,9 +94,8 @@ impl Shared {
         let Some(request) = requests.get(index) else { return Ok(()) };
         let library = state.library_mut(library);
         let id = library.table.intern(request.name.as_bytes());
-        let entry = library.table.entry_mut(id);
-        entry.flags = Flags::GENERATED.with(Flags::THREAD_LOCAL, variable.is_some());
-        (entry.owner, entry.address) = (Owner::Absolute, address);
+        let flags = Flags::GENERATED.with(Flags::THREAD_LOCAL, variable.is_some());
+        library.table.set(id, Entry::absolute(address, flags));
         if let Some(variable) = variable {
             library.thread_locals.insert(id, variable);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::state::{LibraryId, Source, State};
-use super::table::{EntryId, Flags, Owner};
+use super::table::{Entry, EntryId, Flags};
 use crate::Architecture;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::memory::{Lifetime, Protection};
@@ -30,11 +30,10 @@ impl Shared {
         };
         let table = &mut state.library_mut(library).table;
         let id = table.intern(name);
-        let entry = table.entry_mut(id);
-        entry.flags = Flags::GENERATED
+        let flags = Flags::GENERATED
             .with(Flags::HIDDEN, true)
             .with(Flags::CALLABLE, name != b"__dso_handle");
-        (entry.owner, entry.address) = (Owner::Absolute, address);
+        table.set(id, Entry::absolute(address, flags));
         Some(id)
     }
 
@@ -47,9 +46,8 @@ impl Shared {
         let object = state.new_object("atexit".into(), library, Source::Made(Arc::new(made)));
         let table = &mut state.library_mut(library).table;
         let id = table.intern(b"atexit");
-        let entry = table.entry_mut(id);
-        (entry.owner, entry.symbol) = (Owner::Object(object), symbol.index());
-        entry.flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
+        let flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
+        table.set(id, Entry::of_object(object, symbol.index(), flags));
         state.object_mut(object).entries.push(id);
         id
     }

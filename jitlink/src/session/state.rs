@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::generator::Generator;
 use super::initializers::Initializers;
-use super::table::{EntryId, Flags, Owner, SymbolTable};
+use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
 use crate::debug::Registration;
 use crate::elf::ElfObject;
 use crate::graph::{LinkGraph, TlsLayout};
@@ -35,7 +35,7 @@ pub(super) struct LibraryState {
     pub(super) generators: Vec<Arc<dyn Generator>>,
     pub(super) scope: Arc<ExitScope>,
     /// Who has the sections of each COMDAT group.
-    pub(super) groups: HashMap<Box<[u8]>, ObjectId>,
+    pub(super) groups: HashMap<EntryId, ObjectId>,
     /// Where variables of the process's libraries are.
     pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
     /// The objects whose constructors have run, in that order.
@@ -51,9 +51,10 @@ pub(super) struct ObjectState {
     pub(super) entries: Vec<EntryId>,
     /// Its weak definitions that are not used, since another object has a definition of that name.
     pub(super) lost: Vec<u32>,
-    /// The signatures of its COMDAT groups that another object has.
-    pub(super) lost_groups: Vec<Box<[u8]>>,
-    pub(super) groups: Vec<Box<[u8]>>,
+    /// The sections that describe those of its COMDAT groups that another object has.
+    pub(super) lost_groups: Vec<u32>,
+    /// The signatures of the COMDAT groups whose sections it keeps.
+    pub(super) groups: Vec<EntryId>,
     pub(super) phase: Phase,
 }
 
@@ -147,6 +148,25 @@ impl State {
         })
     }
 
+    /// Everything that is linked, in the order in which it was added. The objects are gone then.
+    pub(super) fn take_linked(&mut self) -> Vec<Linked> {
+        let phases = self
+            .objects
+            .iter_mut()
+            .map(|object| std::mem::replace(&mut object.phase, Phase::Removed));
+        phases
+            .filter_map(|phase| match phase {
+                Phase::Linked(linked) => Some(*linked),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether there is no place for another object.
+    pub(super) fn is_full(&self) -> bool {
+        self.vacant.is_empty() && self.objects.len() >= MAX_OBJECTS
+    }
+
     /// A place for an object that defines nothing yet.
     pub(super) fn new_object(
         &mut self,
@@ -196,9 +216,8 @@ impl State {
         let object = std::mem::replace(self.object_mut(id), none);
         let library = self.library_mut(library);
         for entry in &object.entries {
-            let entry = library.table.entry_mut(*entry);
-            if entry.owner == Owner::Object(id) {
-                entry.owner = Owner::Nobody;
+            if library.table.entry(*entry).owner == Owner::Object(id) {
+                library.table.disown(*entry);
             }
         }
         for group in &object.groups {
@@ -218,12 +237,12 @@ impl State {
         let first = self.owner_name(library, name.as_bytes());
         let table = &mut self.library_mut(library).table;
         let id = table.intern(name.as_bytes());
-        let entry = table.entry_mut(id);
+        let entry = table.entry(id);
         if entry.owner != Owner::Nobody && !entry.flags.contains(Flags::GENERATED) {
             let second = "an absolute definition".to_owned();
             return Err(Error::Duplicate { symbol: name.to_owned(), first, second });
         }
-        (entry.owner, entry.address, entry.flags) = (Owner::Absolute, address, Flags::default());
+        table.set(id, Entry::absolute(address, Flags::default()));
         Ok(())
     }
 

@@ -22,16 +22,27 @@ pub(super) enum Owner {
     Absolute,
 }
 
-/// A symbol of a library. Names are kept apart, so that this is small.
+/// A symbol of a library.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    name: u32,
     pub(super) owner: Owner,
     /// Its place in the owner's symbol table.
     pub(super) symbol: u32,
     pub(super) flags: Flags,
     /// Valid once its object is linked.
     pub(super) address: u64,
+}
+
+impl Entry {
+    /// A symbol of an object that is not linked yet.
+    pub(super) fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
+        Self { owner: Owner::Object(object), symbol, flags, address: 0 }
+    }
+
+    /// A symbol at an address.
+    pub(super) fn absolute(address: u64, flags: Flags) -> Self {
+        Self { owner: Owner::Absolute, symbol: 0, flags, address }
+    }
 }
 
 /// What kind of symbol it is.
@@ -45,6 +56,8 @@ impl Flags {
     pub(super) const THREAD_LOCAL: Self = Self(8);
     /// Given by a generator: a definition in an object takes its place.
     pub(super) const GENERATED: Self = Self(16);
+    /// A common symbol: of several, the largest counts.
+    pub(super) const COMMON: Self = Self(32);
 
     pub(super) fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -55,21 +68,36 @@ impl Flags {
     }
 }
 
-/// Names and entries.
+/// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small.
 #[derive(Default)]
 pub(super) struct SymbolTable {
     /// All names, each followed by a zero.
     names: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<Packed>,
+    addresses: Vec<u64>,
     by_name: HashTable<u32>,
     hasher: FixedState,
 }
 
+/// An [`Entry`] without its address.
+#[derive(Clone, Copy)]
+struct Packed {
+    name: u32,
+    /// 0 for nobody, 1 for an absolute symbol, an object's number and 2 for an object. The flags are in the upper bits.
+    owner: u32,
+    symbol: u32,
+}
+
+const FLAGS_SHIFT: u32 = 26;
+/// Objects of a session at one time.
+pub(super) const MAX_OBJECTS: usize = (1 << FLAGS_SHIFT) - 1024;
+
 impl SymbolTable {
     /// Makes room, so that so many symbols can be added without moving the table.
     pub(super) fn reserve(&mut self, symbols: usize) {
-        let Self { names, entries, by_name, hasher } = self;
-        entries.reserve(symbols);
+        reserve(&mut self.entries, symbols);
+        reserve(&mut self.addresses, symbols);
+        let Self { names, entries, by_name, hasher, .. } = self;
         by_name.reserve(symbols, |id| hasher.hash_one(name_at(names, entries[*id as usize].name)));
     }
 
@@ -81,7 +109,7 @@ impl SymbolTable {
 
     /// The entry of a name, made without an owner if there is none.
     pub(super) fn intern(&mut self, name: &[u8]) -> EntryId {
-        let Self { names, entries, by_name, hasher } = self;
+        let Self { names, entries, addresses, by_name, hasher } = self;
         let hash = hasher.hash_one(name);
         let same = |id: &u32| name_is(names, entries[*id as usize].name, name);
         if let Some(id) = by_name.find(hash, same) {
@@ -89,31 +117,60 @@ impl SymbolTable {
         }
         let id = entries.len() as u32;
         let at = names.len() as u32;
+        reserve(names, name.len() + 1);
         names.extend_from_slice(name);
         names.push(0);
-        entries.push(Entry {
-            name: at,
-            owner: Owner::Nobody,
-            symbol: 0,
-            flags: Flags::default(),
-            address: 0,
-        });
+        entries.push(Packed { name: at, owner: 0, symbol: 0 });
+        addresses.push(0);
         by_name.insert_unique(hash, id, |id| {
             hasher.hash_one(name_at(names, entries[*id as usize].name))
         });
         EntryId(id)
     }
 
-    pub(super) fn entry(&self, id: EntryId) -> &Entry {
-        &self.entries[id.0 as usize]
+    #[inline]
+    pub(super) fn entry(&self, id: EntryId) -> Entry {
+        let Packed { owner, symbol, .. } = self.entries[id.0 as usize];
+        let flags = Flags((owner >> FLAGS_SHIFT) as u8);
+        let owner = match owner & ((1 << FLAGS_SHIFT) - 1) {
+            0 => Owner::Nobody,
+            1 => Owner::Absolute,
+            object => Owner::Object(ObjectId(object - 2)),
+        };
+        Entry { owner, symbol, flags, address: self.addresses[id.0 as usize] }
     }
 
-    pub(super) fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
-        &mut self.entries[id.0 as usize]
+    pub(super) fn set(&mut self, id: EntryId, entry: Entry) {
+        let owner = match entry.owner {
+            Owner::Nobody => 0,
+            Owner::Absolute => 1,
+            Owner::Object(object) => object.0 + 2,
+        };
+        let packed = &mut self.entries[id.0 as usize];
+        (packed.owner, packed.symbol) =
+            (owner | u32::from(entry.flags.0) << FLAGS_SHIFT, entry.symbol);
+        self.addresses[id.0 as usize] = entry.address;
+    }
+
+    pub(super) fn set_address(&mut self, id: EntryId, address: u64) {
+        self.addresses[id.0 as usize] = address;
+    }
+
+    /// Leaves a name without a definition.
+    pub(super) fn disown(&mut self, id: EntryId) {
+        let nobody = Entry { owner: Owner::Nobody, symbol: 0, flags: Flags::default(), address: 0 };
+        self.set(id, nobody);
     }
 
     pub(super) fn name(&self, id: EntryId) -> &[u8] {
         name_at(&self.names, self.entries[id.0 as usize].name)
+    }
+}
+
+/// Makes room without doubling: a table of symbols may be most of the memory that there is.
+fn reserve<T>(items: &mut Vec<T>, more: usize) {
+    if items.capacity() - items.len() < more {
+        items.reserve_exact(more.max(items.len() / 4));
     }
 }
 
