@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
 
-use longshore_jitlink::Session;
+use longshore_jitlink::{Session, static_tls_reserve};
 use longshore_jitlink::session::{MainArguments, ProcessSymbols};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     files.retain(|file| file != "--");
 
-    let session = Session::new()?;
+    // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
+    let session = Session::builder().static_tls(static_tls_reserve!(16 * 1024)?).build()?;
     let program = session.create_library("program");
     for file in &files {
         program.add(file, std::fs::read(file)?.into())?;

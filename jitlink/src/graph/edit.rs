@@ -212,6 +212,7 @@ impl LinkGraph {
             lifetimes: HashMap::new(),
             compacted_frames: Vec::new(),
             has_thread_locals: false,
+            dso_handle: None,
             properties: 0,
             segments: Vec::new(),
             tables: Default::default(),

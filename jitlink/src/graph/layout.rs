@@ -104,6 +104,11 @@ impl LinkGraph {
         start..end.max().unwrap_or(start)
     }
 
+    /// Bytes of its segments together, zeroes included, once it is laid out.
+    pub fn memory_size(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.content_size + segment.zero_fill_size).sum()
+    }
+
     /// The template of its thread-local variables and the address at which it lies.
     pub(crate) fn tls_template(&self) -> Option<(TlsTemplate, u64)> {
         let template = self.tables.template?;

@@ -139,6 +139,8 @@ pub struct LinkGraph {
     /// Blocks that have taken the place of the object's frames.
     compacted_frames: Vec<BlockId>,
     has_thread_locals: bool,
+    /// What `__dso_handle` stands for in this graph.
+    dso_handle: Option<BlockId>,
     properties: u32,
     segments: Vec<Segment>,
     tables: tables::Tables,

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use super::edit::Content;
 use super::fixup::TlsLayout;
 use super::layout::TlsTemplate;
-use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, SymbolId};
+use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, Symbol, SymbolId};
 use crate::arch::Need;
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::{Reach as EdgeReach, Reaching};
@@ -176,7 +176,13 @@ impl LinkGraph {
             .map(|(id, name)| (id, name.to_vec()))
             .collect();
         for (symbol, name) in names {
-            if name == b"_GLOBAL_OFFSET_TABLE_" {
+            if name == b"__dso_handle" {
+                // Code expects it nearby, so each object has its own.
+                let section = self.add_section("$__dso_handle", Protection::Read, Lifetime::Standard);
+                let block = self.add_block(section, Content::Zero(SLOT), SLOT);
+                self.redefine(symbol, Definition::Block(block, 0));
+                self.dso_handle = Some(block);
+            } else if name == b"_GLOBAL_OFFSET_TABLE_" {
                 self.tables.got_base = true;
                 self.tables.got_symbol = Some(symbol);
             } else if let Some((section, is_start)) = self.bounded_section(&name) {
@@ -193,6 +199,11 @@ impl LinkGraph {
         };
         let exists = self.sections().any(|s| s.name == section && s.lifetime != Lifetime::NoAlloc);
         exists.then(|| (section.to_vec(), is_start))
+    }
+
+    /// The address of the object's `__dso_handle`, once allocated, if it refers to one.
+    pub(crate) fn dso_handle(&self) -> Option<u64> {
+        self.dso_handle.map(|block| self.block_address(block))
     }
 
     /// Whether a name is a bound of a section of this graph.
@@ -389,6 +400,15 @@ impl LinkGraph {
     ) -> BlockId {
         let section = self.add_section(name, protection, Lifetime::Standard);
         self.add_block(section, Content::Bytes(vec![0; size as usize]), alignment)
+    }
+
+    /// The symbols that are defined elsewhere, with their addresses once every block has one: 0 for a weak reference that nothing
+    /// defines. Thread-local variables, which have no address, are left out.
+    pub fn externals(&self) -> impl Iterator<Item = (Symbol<'_>, u64)> {
+        let has_address =
+            |external: &&External| !matches!(external.kind, ExternalKind::ThreadLocal(..));
+        let externals = self.tables.externals.symbols.iter().filter(has_address);
+        externals.map(|external| (self.symbol(external.symbol), external.address))
     }
 
     /// The entries of the global offset table in use, after fix-up.

@@ -31,6 +31,16 @@ impl ExitScope {
         Arc::as_ptr(&self.0) as u64
     }
 
+    /// Lets linked code have another `__dso_handle` of this scope, in its own memory. It has to be taken back before the memory is.
+    pub fn add_handle(&self, address: u64) {
+        SCOPES.write().insert(address as usize, Arc::downgrade(&self.0));
+    }
+
+    /// Takes such a handle back. Handlers that were registered with it stay.
+    pub fn remove_handle(&self, address: u64) {
+        SCOPES.write().remove(&(address as usize));
+    }
+
     /// Runs the handlers, the last registered first and each exactly once: those for the end of the calling thread, then
     /// those for the end of the library. Those that are registered meanwhile are run too, by the same rule. Those for the
     /// end of other threads are forgotten.

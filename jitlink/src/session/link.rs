@@ -1,6 +1,7 @@
 //! Linking: reading graphs, finding what they need, giving them memory and fixing them up, several objects together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use futures_util::future::{join_all, try_join_all};
 use hashbrown::HashMap;
@@ -10,8 +11,9 @@ use super::copies::Copies;
 use super::initializers::Initializers;
 use super::pass::Stage;
 use super::resolve::{Found, Wanted};
-use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State, Tls, TlsStorage};
+use super::state::{DsoHandle, LibraryId, Linked, ObjectId, Phase, Source, State, Tls, TlsStorage};
 use super::table::{Entry, Flags, Owner};
+use super::times::lap;
 use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::graph::{
@@ -150,6 +152,7 @@ impl Shared {
                 .map(|(object, symbol)| (object, Some(symbol))),
         );
         while !needed.is_empty() {
+            let mut clock = Instant::now();
             let first = batch.members.len();
             let fresh = state.pending_of(&needed, &batch.index);
             batch.members.extend(self.read_all(state, &fresh)?);
@@ -164,12 +167,16 @@ impl Shared {
                     .collect()
             };
             needed.clear();
+            state.times.read += lap(&mut clock);
             for (index, symbols) in reached {
                 self.find_targets(state, batch, index, symbols, &mut needed)?;
             }
+            state.times.resolve += lap(&mut clock);
         }
         if self.options.prunes {
+            let mut clock = Instant::now();
             self.finish_pruning(batch)?;
+            state.times.read += lap(&mut clock);
         }
         Ok(())
     }
@@ -227,7 +234,7 @@ impl Shared {
         needed: &mut Vec<(ObjectId, Option<SymbolId>)>,
     ) -> Result<()> {
         let Linking { graph, library, targets, .. } = &mut batch.members[index];
-        let own_names = |name: &[u8]| name == b"_GLOBAL_OFFSET_TABLE_" || graph.has_bound(name);
+        let own_names = |name: &[u8]| [&b"_GLOBAL_OFFSET_TABLE_"[..], b"__dso_handle"].contains(&name) || graph.has_bound(name);
         let symbols: Vec<_> =
             symbols.into_iter().map(|id| graph.symbol(id)).filter(|s| !own_names(s.name)).collect();
         let wanted: Vec<_> = symbols
@@ -266,6 +273,7 @@ impl Shared {
 
     /// From graphs whose symbols are known to memory that can be executed.
     fn link_batch(&self, state: &mut State, batch: &mut Batch, placement: Placement) -> Result<()> {
+        let mut clock = Instant::now();
         self.allocate_batch(state, batch, placement, Reach::Session)?;
         if !batch.members.iter().all(|linking| linking.graph.is_within_reach()) {
             for linking in &mut batch.members {
@@ -276,6 +284,7 @@ impl Shared {
         let run =
             |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
         let threads = self.options.threads;
+        state.times.allocate += lap(&mut clock);
         parallel_mut(threads, &mut batch.members, |linking| {
             run(Stage::PreFixup)(linking)?;
             linking
@@ -284,7 +293,12 @@ impl Shared {
             linking.initialize_static_tls()?;
             run(Stage::PostFixup)(linking)
         })?;
-        self.finalize_batch(state, batch)
+        state.times.fix_up += lap(&mut clock);
+        state.times.objects += batch.members.len();
+        state.times.bytes += batch.members.iter().map(|linking| linking.graph.memory_size()).sum::<u64>();
+        self.finalize_batch(state, batch)?;
+        state.times.finalize += lap(&mut clock);
+        Ok(())
     }
 
     /// Memory, and with it every address.
@@ -410,12 +424,18 @@ impl Shared {
                 range: linking.graph.address_range(),
                 uses: linking.uses(state),
                 initializers,
+                dso_handle: self.dso_handle(state, &linking),
                 tls: linking.tls,
                 debug,
             };
             state.object_mut(linking.object).phase = Phase::Linked(Box::new(linked));
         }
         Ok(())
+    }
+
+    fn dso_handle(&self, state: &State, linking: &Linking) -> Option<DsoHandle> {
+        let address = linking.graph.dso_handle().filter(|_| self.options.executes)?;
+        Some(DsoHandle::new(&state.library(linking.library).scope, address))
     }
 
     /// What the executing side has to do for a graph.

@@ -10,6 +10,7 @@ mod resolve;
 mod runtime_symbols;
 mod state;
 mod table;
+mod times;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use generator::{DynamicLibrary, Generated, Generator, ProcessSymbols, Reques
 pub use initializers::MainArguments;
 pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
+pub use times::LinkTimes;
 
 use state::{LibraryId, ObjectId, State};
 
@@ -108,6 +110,11 @@ impl Session {
     /// The instruction set that it links for.
     pub fn architecture(&self) -> Architecture {
         self.0.architecture
+    }
+
+    /// How long its links have taken by now.
+    pub fn times(&self) -> LinkTimes {
+        self.0.state.lock().times
     }
 
     /// A new library. Its name is for messages.
@@ -256,13 +263,17 @@ impl Library {
         self.session.state.lock().define_absolute(self.id, name, address)
     }
 
-    /// Defines `alias` as another name of `symbol`, which is linked now.
+    /// Defines `alias` as another name of `symbol`: whoever looks it up from this library gets what `symbol` is then (ORC's
+    /// `symbolAliases`). `symbol` may be defined later, and may be an alias too.
     ///
     /// # Errors
-    /// [`Error::Duplicate`], and those of [`Self::lookup`].
+    /// [`Error::Duplicate`].
     pub fn define_alias(&self, alias: &str, symbol: &str) -> Result<()> {
-        let address = self.lookup(symbol)?;
-        self.define_absolute(alias, address)
+        let mut state = self.session.state.lock();
+        // An address that nobody sees keeps others from defining the name.
+        state.define_absolute(self.id, alias, 0)?;
+        state.library_mut(self.id).aliases.insert(alias.as_bytes().into(), symbol.as_bytes().into());
+        Ok(())
     }
 
     /// Adds a generator, which is asked for what neither the library nor the generators before it define.
@@ -297,6 +308,14 @@ impl Library {
     /// As for [`Self::lookup`].
     pub fn lookup_all(&self, names: &[(&str, Lookup)]) -> Result<Vec<Option<u64>>> {
         self.session.lookup(self.id, names)
+    }
+
+    /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] does it too.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`].
+    pub fn link_constructors(&self) -> Result<()> {
+        self.session.link_constructors(self.id)
     }
 
     /// Links all objects that have been added, and what they need.

@@ -111,6 +111,7 @@ impl Shared {
 pub(super) fn dismantle(linked: Linked) -> crate::memory::FinalizedAllocation {
     drop(linked.debug);
     drop(linked.tls);
+    drop(linked.dso_handle);
     linked.allocation
 }
 

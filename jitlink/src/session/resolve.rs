@@ -1,8 +1,11 @@
 //! Finding who defines a name.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::Shared;
 use super::generator::{Generated, Request};
-use super::state::{LibraryId, State};
+use super::state::{LibraryId, LibraryState, State};
 use super::table::{Entry, EntryId, Flags, Owner};
 use crate::Result;
 
@@ -29,6 +32,8 @@ impl Shared {
             .chain(state.library(library).link_order.iter().copied())
             .collect();
         for searched in order {
+            let meant = state.library(searched).meant_by(wanted);
+            let wanted = &with_names(wanted, &meant)[..];
             let mut missing: Vec<usize> = Vec::new();
             for (index, wanted) in wanted.iter().enumerate() {
                 if found[index].is_none() {
@@ -112,6 +117,39 @@ impl State {
         (entry.owner != Owner::Nobody && (own || !entry.flags.contains(Flags::HIDDEN)))
             .then_some((library, id))
     }
+}
+
+impl LibraryState {
+    /// What the names that are aliases stand for; nothing if the library has no aliases.
+    fn meant_by(&self, wanted: &[Wanted<'_>]) -> Vec<Option<Arc<[u8]>>> {
+        if self.aliases.is_empty() {
+            return Vec::new();
+        }
+        wanted.iter().map(|wanted| self.meant_by_name(wanted.name)).collect()
+    }
+
+    /// Aliases that stand for each other stand for nothing, the empty name.
+    fn meant_by_name(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        let first = self.aliases.get(name)?;
+        let mut chain = std::iter::successors(Some(first), |name| self.aliases.get(&***name));
+        let last = chain.by_ref().take(self.aliases.len()).last()?;
+        Some(if chain.next().is_none() { Arc::clone(last) } else { Arc::default() })
+    }
+}
+
+/// The same with other names where there are some.
+fn with_names<'a>(
+    wanted: &'a [Wanted<'a>],
+    names: &'a [Option<Arc<[u8]>>],
+) -> Cow<'a, [Wanted<'a>]> {
+    if names.is_empty() {
+        return Cow::Borrowed(wanted);
+    }
+    let renamed = |(wanted, name): (&Wanted<'a>, &'a Option<Arc<[u8]>>)| Wanted {
+        name: name.as_deref().unwrap_or(wanted.name),
+        ..*wanted
+    };
+    wanted.iter().zip(names).map(renamed).collect()
 }
 
 /// A name that is not UTF-8 is known to no generator.

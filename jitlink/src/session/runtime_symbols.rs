@@ -24,7 +24,6 @@ impl Shared {
         let handle = state.library(library).scope.dso_handle();
         let address = match name {
             b"atexit" => return Some(self.define_atexit(state, library, handle)),
-            b"__dso_handle" => handle,
             b"__tls_get_addr" => tls::tls_get_address_function(),
             _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
         };
@@ -32,7 +31,7 @@ impl Shared {
         let id = table.intern(name);
         let flags = Flags::GENERATED
             .with(Flags::HIDDEN, true)
-            .with(Flags::CALLABLE, name != b"__dso_handle");
+            .with(Flags::CALLABLE, true);
         table.set(id, Entry::absolute(address, flags));
         Some(id)
     }

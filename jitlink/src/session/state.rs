@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::generator::Generator;
 use super::initializers::Initializers;
+use super::times::LinkTimes;
 use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
 use crate::debug::Registration;
 use crate::elf::ElfObject;
@@ -26,12 +27,15 @@ pub(super) struct State {
     objects: Vec<ObjectState>,
     /// Places of objects that were removed.
     vacant: Vec<ObjectId>,
+    pub(super) times: LinkTimes,
 }
 
 pub(super) struct LibraryState {
     pub(super) name: Arc<str>,
     pub(super) table: SymbolTable,
     pub(super) link_order: Vec<LibraryId>,
+    /// Other names, and what they stand for.
+    pub(super) aliases: HashMap<Box<[u8]>, Arc<[u8]>>,
     pub(super) generators: Vec<Arc<dyn Generator>>,
     pub(super) scope: Arc<ExitScope>,
     /// Who has the sections of each COMDAT group.
@@ -79,7 +83,27 @@ pub(super) struct Linked {
     pub(super) uses: Vec<ObjectId>,
     pub(super) initializers: Initializers,
     pub(super) tls: Option<Tls>,
+    pub(super) dso_handle: Option<DsoHandle>,
     pub(super) debug: Option<Registration>,
+}
+
+/// The `__dso_handle` of an object. Dropping it takes it from its library's scope.
+pub(super) struct DsoHandle {
+    scope: Arc<ExitScope>,
+    address: u64,
+}
+
+impl DsoHandle {
+    pub(super) fn new(scope: &Arc<ExitScope>, address: u64) -> Self {
+        scope.add_handle(address);
+        Self { scope: Arc::clone(scope), address }
+    }
+}
+
+impl Drop for DsoHandle {
+    fn drop(&mut self) {
+        self.scope.remove_handle(self.address);
+    }
 }
 
 /// The thread-local variables of an object.
@@ -103,6 +127,7 @@ impl State {
             name: name.into(),
             table: SymbolTable::default(),
             link_order: Vec::new(),
+            aliases: HashMap::new(),
             generators: Vec::new(),
             scope: Arc::new(ExitScope::new()),
             groups: HashMap::new(),

@@ -93,6 +93,7 @@ fn measure(
     contenders::run_in_rounds(&mut contenders);
     Ok(Row {
         workload: workload.name,
+        target_ms: workload.target_ms,
         results: contenders.into_iter().map(Contender::finish).collect(),
         peak: ours::peak(workload)?,
         allocated: survey.allocated(),

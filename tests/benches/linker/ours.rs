@@ -5,9 +5,16 @@
 
 use crate::memory;
 use crate::workloads::Workload;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use bytes::Bytes;
-use std::time::Duration;
+use longshore_jitlink::Session;
+use longshore_jitlink::memory::{
+    AllocationRequest, FinalizedAllocation, InFlightAllocation, InProcessMemory, MemoryManager,
+    Pending, SegmentRequest,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a link holds while it runs, beyond the objects.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +45,45 @@ pub(crate) fn peak(workload: &Workload) -> Result<Option<MemoryPeak>> {
 
 /// Links the objects, all of their definitions, with every undefined symbol at some absolute address. Returns the time
 /// from here until the code could be called, and the bytes that the memory manager has mapped for it.
-fn link(_objects: &[Bytes], _threads: usize) -> Result<(Duration, u64)> {
-    bail!("there is no session yet")
+fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, u64)> {
+    let memory = Arc::new(CountingMemory::default());
+    let start = Instant::now();
+    let session = Session::builder()
+        .memory(memory.clone())
+        .threads(threads)
+        .phony_externals(PHONY)
+        .build()?;
+    let library = session.create_library("workload");
+    for (index, object) in objects.iter().enumerate() {
+        drop(library.add_object(&index.to_string(), object.clone())?);
+    }
+    library.link_all()?;
+    Ok((start.elapsed(), memory.bytes.load(Ordering::Relaxed)))
+}
+
+/// Where undefined symbols are.
+const PHONY: u64 = 0xbad;
+
+/// The memory of this process, and how much of it was asked for.
+#[derive(Default)]
+struct CountingMemory {
+    inner: InProcessMemory,
+    bytes: AtomicU64,
+}
+
+impl MemoryManager for CountingMemory {
+    fn page_size(&self) -> u64 {
+        self.inner.page_size()
+    }
+
+    fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
+        let page = self.page_size();
+        let size = |s: &SegmentRequest| (s.content_size + s.zero_fill_size).next_multiple_of(page);
+        self.bytes.fetch_add(request.segments.iter().map(size).sum(), Ordering::Relaxed);
+        self.inner.allocate(request)
+    }
+
+    fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
+        self.inner.deallocate(allocations)
+    }
 }

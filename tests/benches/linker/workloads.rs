@@ -18,35 +18,41 @@ pub(crate) struct WorkloadKind {
     pub(crate) name: &'static str,
     /// Its folder below the one of the benchmark.
     folder: &'static str,
+    /// How long one thread may take, in milliseconds on the machines that the project is measured on.
+    pub(crate) target_ms: u32,
     /// Makes the objects in a folder that exists.
     make: fn(&Path) -> Result<Vec<PathBuf>>,
 }
 
 /// All of them.
 pub(crate) const KINDS: [WorkloadKind; 6] = [
-    WorkloadKind { name: "SQLite", folder: "sqlite", make: |folder| sqlite(folder, &[]) },
+    WorkloadKind { name: "SQLite", folder: "sqlite", target_ms: 5, make: |folder| sqlite(folder, &[]) },
     WorkloadKind {
         name: "SQLite, function sections",
         folder: "sqlite-sections",
+        target_ms: 5,
         make: |folder| sqlite(folder, &["-ffunction-sections"]),
     },
     WorkloadKind {
         name: "10,000 functions",
         folder: "functions",
+        target_ms: 10,
         make: |folder| synthetic(folder, Shape { objects: 1, functions_per_object: 10_000 }),
     },
     WorkloadKind {
         name: "100 x 1,000 functions",
         folder: "objects",
+        target_ms: 150,
         make: |folder| synthetic(folder, Shape { objects: 100, functions_per_object: 1_000 }),
     },
-    WorkloadKind { name: "LLVM ExecutionEngine", folder: "llvm", make: llvm },
-    WorkloadKind { name: "zstd", folder: "zstd", make: zstd },
+    WorkloadKind { name: "LLVM ExecutionEngine", folder: "llvm", target_ms: 45, make: llvm },
+    WorkloadKind { name: "zstd", folder: "zstd", target_ms: 3, make: zstd },
 ];
 
 /// Objects to be linked together.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
+    pub(crate) target_ms: u32,
     /// Where the objects are, and what is made for the peers.
     pub(crate) folder: PathBuf,
     pub(crate) objects: Vec<PathBuf>,
@@ -62,7 +68,7 @@ impl WorkloadKind {
         fs::create_dir_all(&folder)?;
         let mut objects = (self.make)(&folder)?;
         objects.sort();
-        Ok(Workload { name: self.name, folder, objects })
+        Ok(Workload { name: self.name, target_ms: self.target_ms, folder, objects })
     }
 }
 
