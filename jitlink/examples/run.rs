@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
 
-use longshore_jitlink::{Session, static_tls_reserve};
 use longshore_jitlink::session::{MainArguments, ProcessSymbols};
+use longshore_jitlink::{Session, static_tls_reserve};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     files.retain(|file| file != "--");
 
     // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
-    let session = Session::builder().static_tls(static_tls_reserve!(16 * 1024)?).build()?;
+    let session = Session::builder()
+        .static_tls(static_tls_reserve!(16 * 1024)?)
+        .rebind_process_data()
+        .build()?;
     let program = session.create_library("program");
     for file in &files {
         program.add(file, std::fs::read(file)?.into())?;

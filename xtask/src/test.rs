@@ -15,7 +15,7 @@ struct Package {
 
 const VERSION: &[&str] = &["--version"];
 
-const PACKAGES: [Package; 7] = [
+const PACKAGES: [Package; 14] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -39,6 +39,25 @@ const PACKAGES: [Package; 7] = [
         probe: ("valgrind", VERSION),
         skipped: "the sample plugin under valgrind",
     },
+    Package { name: "gdb", probe: ("gdb", VERSION), skipped: "linked code in the debugger" },
+    Package { name: "linux-perf", probe: ("perf", VERSION), skipped: "linked code in the profiler" },
+    Package {
+        name: "gcc-aarch64-linux-gnu",
+        probe: ("aarch64-linux-gnu-gcc", VERSION),
+        skipped: "linking for AArch64 beside the system's linker",
+    },
+    Package {
+        name: "qemu-user-static",
+        probe: ("qemu-aarch64-static", VERSION),
+        skipped: "running what was linked for AArch64",
+    },
+    Package {
+        name: "python3-pip",
+        probe: ("python3", &["-m", "pip", "--version"]),
+        skipped: "linking Lua",
+    },
+    Package { name: "xz-utils", probe: ("xz", VERSION), skipped: "linking zlib and zstd" },
+    Package { name: "bzip2", probe: ("bzip2", &["--help"]), skipped: "linking zlib and zstd" },
 ];
 
 impl Package {

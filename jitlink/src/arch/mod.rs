@@ -112,6 +112,8 @@ pub enum Fault {
     },
     /// The symbol was taken out of the link with its section.
     Discarded,
+    /// The symbol is another object's, of which only the address is known.
+    UnknownSize,
     /// The variable is not at a fixed offset from the thread pointer.
     NoStaticTls,
     /// The graph was changed after its tables were made: there is no entry for the symbol.
@@ -131,6 +133,7 @@ impl fmt::Display for Fault {
                 write!(f, "found the instruction {found:#x}, expected {expected}")
             }
             Self::Discarded => f.write_str("the symbol is in a section that was taken out of the link"),
+            Self::UnknownSize => f.write_str("the size of a symbol of another object is not known"),
             Self::NoStaticTls => f.write_str(
                 "it needs a fixed offset from the thread pointer, which there is not for this variable; \
                  compile with -fPIC and without -ftls-model=initial-exec or local-exec",

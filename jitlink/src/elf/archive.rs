@@ -5,6 +5,9 @@ use object::read::archive::ArchiveFile;
 
 use crate::{Error, Result};
 
+/// The longest path on Linux. Names may overlap in a hostile archive, so a longer one would be kept many times.
+const MAX_NAME: usize = libc::PATH_MAX as usize;
+
 /// Whether the bytes start as an archive does.
 pub(crate) fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n")
@@ -32,6 +35,12 @@ impl Archive {
         for member in archive.members() {
             let member = member.map_err(|e| malformed(&e))?;
             let content = member.data(&**bytes).map_err(|e| malformed(&e))?;
+            let length = member.name().len();
+            if length > MAX_NAME {
+                return Err(malformed(&format_args!(
+                    "a member's name has {length} bytes, expected a file's name"
+                )));
+            }
             let member_name = format!("{name}({})", String::from_utf8_lossy(member.name()));
             members.push((member_name, bytes.slice_ref(content)));
         }

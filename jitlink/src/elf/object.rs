@@ -198,6 +198,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether a symbol's own name starts so. Cheaper than to look for its end.
+    pub(crate) fn name_starts_with(&self, index: u32, prefix: &[u8]) -> bool {
+        let offset = self.symbols[index as usize].st_name.get(LE) as usize;
+        self.symbol_names.get(offset..).is_some_and(|name| name.starts_with(prefix))
+    }
+
     #[inline]
     pub(crate) fn home(&self, index: u32) -> Home {
         match self.symbols[index as usize].st_shndx.get(LE) {

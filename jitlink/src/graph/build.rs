@@ -87,12 +87,19 @@ impl LinkGraph {
                 "section {name} is writable and executable; no memory is both"
             )));
         }
+        if flags.contains(elf::SHF_TLS | elf::SHF_EXECINSTR) {
+            let name = String::from_utf8_lossy(name);
+            return Err(self.unsupported(format!("section {name} is thread-local and executable")));
+        }
         self.has_thread_locals |= flags.contains(elf::SHF_TLS);
         if section.sh_type.get(LE) == elf::SHT_NOTE && name == b".note.gnu.property" {
             self.properties = property_features(self.architecture(), view.content(section));
             self.lifetimes.insert(index, Lifetime::NoAlloc);
         }
-        Ok(if name == b".eh_frame" { LIVE | FRAMES } else { LIVE })
+        let has_frames = name == b".eh_frame"
+            && section.sh_type.get(LE) != elf::SHT_NOBITS
+            && !flags.contains(elf::SHF_TLS);
+        Ok(if has_frames { LIVE | FRAMES } else { LIVE })
     }
 
     fn take_relocations(&mut self) -> Result<()> {

@@ -159,18 +159,18 @@ impl LinkGraph {
         }
     }
 
-    /// The content of a block, to be changed. Before allocation and for [`Lifetime::NoAlloc`] this is a copy in the graph, made now;
-    /// afterwards it is the working memory, final after fix-up. Empty for zeroes.
+    /// The content of a block, to be changed. Before fix-up and for [`Lifetime::NoAlloc`] this is a copy in the graph, made now;
+    /// afterwards it is the working memory, with final content. Empty for zeroes.
     pub fn content_mut(&mut self, block: BlockId) -> &mut [u8] {
         let Block { size, zero_fill, live, .. } = self.block(block);
         let (segment, placement) = self.position(block);
         if zero_fill || !live {
             return &mut [];
         }
-        if segment == NO_SEGMENT || self.allocation.is_none() {
+        if segment == NO_SEGMENT || !self.tables.fixed_up {
             return self.own_content(block);
         }
-        let allocation = self.allocation.as_mut().expect("checked above");
+        let Some(allocation) = self.allocation.as_mut() else { return &mut [] };
         let mut segments = allocation.working_memory();
         let memory = std::mem::take(&mut segments[usize::from(segment)]);
         &mut memory[placement as usize..][..size as usize]

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::tables::{ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
+use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
 use super::{BlockId, Definition, Edge, EdgeKind, LIVE, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
@@ -156,6 +156,7 @@ impl LinkGraph {
             .ok_or_else(|| self.malformed("it has no memory to be linked into"))?;
         let result = self.write_all::<A>(&mut allocation.working_memory(), tls);
         self.allocation = Some(allocation);
+        self.tables.fixed_up = true;
         result
     }
 
@@ -290,6 +291,9 @@ impl<'a> Values<'a> {
         for external in &graph.tables.externals.symbols {
             self.addresses[external.symbol.0 as usize] = external.address;
         }
+        if let Some(symbol) = graph.tables.tls_base {
+            self.addresses[symbol.0 as usize] = self.template.wrapping_sub(self.tls.module_offset);
+        }
         // A function that is known by its stub is known by it to everyone.
         for (symbol, offset) in &graph.tables.stub_offsets {
             let needs = graph.tables.needs[symbol.0 as usize];
@@ -384,6 +388,9 @@ impl<'a> Values<'a> {
             Need::SymbolFromGot => self.present(symbol, target)?.wrapping_sub(self.got),
             Need::CallFromGot => self.call_target(target, symbol).wrapping_sub(self.got),
             Need::Got => self.got,
+            Need::Size if self.graph.tables.external(target).is_some() => {
+                return Err(Fault::UnknownSize);
+            }
             Need::Size => self.graph.symbol(target).size,
             Need::TlsPair => slot(SlotKind::TlsPair)?,
             Need::TlsModule => {
@@ -391,7 +398,10 @@ impl<'a> Values<'a> {
                 self.entry(entry).ok_or(missing)?
             }
             Need::TlsModuleOffset => self.module_offset(target, symbol)?,
-            Need::TlsOffsetSlot => slot(SlotKind::TlsOffset)?,
+            Need::TlsOffsetSlot => {
+                self.thread_pointer_offset(target, symbol).ok_or(Fault::NoStaticTls)?;
+                slot(SlotKind::TlsOffset)?
+            }
             Need::TlsOffset => {
                 self.thread_pointer_offset(target, symbol).ok_or(Fault::NoStaticTls)? as u64
             }
@@ -410,14 +420,14 @@ impl<'a> Values<'a> {
     }
 
     fn slot(&self, target: SymbolId, kind: SlotKind) -> Option<u64> {
-        if self.graph.tables.indirect.contains(&target) && kind == SlotKind::Address {
-            let index =
-                self.graph.tables.indirect.iter().position(|indirect| *indirect == target)?;
-            return Some(
-                self.graph.block_address(self.graph.tables.indirect_got?) + index as u64 * SLOT,
-            );
-        }
         self.entry(GotEntry { target, kind })
+    }
+
+    /// The slot from which the stub of an indirect function of this graph jumps.
+    fn indirect_slot(&self, target: SymbolId) -> Option<u64> {
+        let tables = &self.graph.tables;
+        let index = tables.indirect.iter().position(|indirect| *indirect == target)?;
+        Some(self.graph.block_address(tables.indirect_got?) + index as u64 * SLOT)
     }
 
     fn entry(&self, entry: GotEntry) -> Option<u64> {
@@ -436,8 +446,22 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// The module of this graph's variables, or of those elsewhere that it takes to be in the same.
+    fn local_dynamic_module(&self) -> u64 {
+        let tables = &self.graph.tables;
+        if tables.template.is_some() {
+            return self.tls.module;
+        }
+        let used = |external: &&External| {
+            tables.needs[external.symbol.0 as usize] & need::TLS_MODULE_OFFSET != 0
+        };
+        let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
+        symbol.and_then(|symbol| tables.thread_local(symbol)).map_or(0, |variable| variable.module)
+    }
+
     fn module_offset(&self, target: SymbolId, symbol: u64) -> Result<u64, Fault> {
-        Ok(self.thread_local(target, self.present(symbol, target)?).1)
+        let (module, offset) = self.thread_local(target, self.present(symbol, target)?);
+        if module == self.local_dynamic_module() { Ok(offset) } else { Err(Fault::NoStaticTls) }
     }
 
     fn thread_pointer_offset(&self, target: SymbolId, symbol: u64) -> Option<i64> {
@@ -466,7 +490,7 @@ impl<'a> Values<'a> {
             let words = match entry.kind {
                 SlotKind::Address => [self.real_address(entry.target, symbol), 0, 0, 0],
                 SlotKind::TlsPair => [module, tls_offset, 0, 0],
-                SlotKind::TlsModule => [self.tls.module, 0, 0, 0],
+                SlotKind::TlsModule => [self.local_dynamic_module(), 0, 0, 0],
                 SlotKind::TlsOffset => [fixed.unwrap_or(0) as u64, 0, 0, 0],
                 SlotKind::TlsDescriptor => match fixed {
                     Some(fixed) => [self.tls.static_resolver, fixed as u64, module, tls_offset],
@@ -499,7 +523,9 @@ impl<'a> Values<'a> {
         let stubs = &mut memory[usize::from(segment)][placement as usize..];
         for (target, offset) in &self.graph.tables.stub_offsets {
             let stub = &mut stubs[*offset as usize..][..A::STUB_SIZE];
-            let slot = self.slot(*target, SlotKind::Address).unwrap_or(0);
+            let slot =
+                self.indirect_slot(*target).or_else(|| self.slot(*target, SlotKind::Address));
+            let slot = slot.unwrap_or(0);
             A::write_stub(stub, self.stubs + u64::from(*offset), slot).map_err(|fault| {
                 let name = String::from_utf8_lossy(self.graph.symbol(*target).name).into_owned();
                 self.graph

@@ -1,8 +1,9 @@
 //! Layout: blocks into segments by protection and lifetime.
 
 use hashbrown::HashMap;
+use object::elf;
 
-use super::{Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SymbolId, frames};
+use super::{Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SectionId, SymbolId, frames, protection};
 use crate::elf::{LE, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};
@@ -78,6 +79,12 @@ impl LinkGraph {
             }
         }
         self.place_empty(object.view());
+        for segment in &mut self.segments {
+            // Thread-local zeroes alone take no memory, but have an address.
+            if segment.content_size + segment.zero_fill_size == 0 {
+                segment.zero_fill_size = 1;
+            }
+        }
         Ok(self.segments.iter().map(Segment::request).collect())
     }
 
@@ -131,9 +138,13 @@ impl LinkGraph {
             return None;
         }
         let header = &view.sections[base.section as usize];
-        let section = self.section(super::SectionId(base.section));
+        let lifetime = self.lifetime(SectionId(base.section), header);
+        if lifetime == Lifetime::NoAlloc {
+            return None;
+        }
         let size = header.sh_size.get(LE);
-        let part = match (section.thread_local, section.zero_fill) {
+        let thread_local = header.sh_flags.get(LE).contains(elf::SHF_TLS);
+        let part = match (thread_local, header.sh_type.get(LE) == elf::SHT_NOBITS) {
             (true, false) => Part::ThreadLocal,
             (true, true) => Part::ThreadLocalZero,
             (false, false) => Part::Content,
@@ -141,15 +152,8 @@ impl LinkGraph {
         };
         let terminator = if base.flags & FRAMES == 0 { 0 } else { frames::TERMINATOR };
         let size = size.saturating_add(terminator);
-        let (protection, lifetime) = (section.protection, section.lifetime);
-        (lifetime != Lifetime::NoAlloc).then_some(Item {
-            id,
-            part,
-            protection,
-            lifetime,
-            size,
-            alignment: section.alignment,
-        })
+        let alignment = header.sh_addralign.get(LE).max(1);
+        Some(Item { id, part, protection: protection(view, header), lifetime, size, alignment })
     }
 
     fn added_item(&self, id: BlockId) -> Option<Item> {

@@ -238,22 +238,12 @@ impl LinkGraph {
         }
         let view = self.object.view();
         let header = &view.sections[id.0 as usize];
-        let flags = header.sh_flags.get(LE);
-        let name = view.section_name(header);
-        let protection = if flags.contains(elf::SHF_EXECINSTR) {
-            Protection::ReadExecute
-        } else if flags.contains(elf::SHF_WRITE) && !flags.contains(elf::SHF_TLS) && !is_relro(name)
-        {
-            Protection::ReadWrite
-        } else {
-            Protection::Read
-        };
         Section {
             id,
-            name,
-            protection,
+            name: view.section_name(header),
+            protection: protection(view, header),
             lifetime: self.lifetime(id, header),
-            thread_local: flags.contains(elf::SHF_TLS),
+            thread_local: header.sh_flags.get(LE).contains(elf::SHF_TLS),
             zero_fill: header.sh_type.get(LE) == elf::SHT_NOBITS,
             alignment: header.sh_addralign.get(LE).max(1),
         }
@@ -344,6 +334,11 @@ impl LinkGraph {
         Edges(EdgesIn::Object(relocations.iter()))
     }
 
+    /// Whether a block's edges are what the object says, in which nothing means [`EdgeKind::KEEP_ALIVE`].
+    fn has_edges_of_object(&self, block: BlockId) -> bool {
+        (block.0 as usize) < self.base.len() && !self.edited_edges.contains_key(&block.0)
+    }
+
     /// ELF section index and address of each section of the object that has memory.
     pub(crate) fn section_addresses(&self) -> Vec<(usize, u64)> {
         let placed =
@@ -399,6 +394,18 @@ impl LinkGraph {
             None if kind == EdgeKind::KEEP_ALIVE => "keep-alive".to_owned(),
             None => format!("number {}", kind.0),
         }
+    }
+}
+
+/// What may be done with a section of an object.
+fn protection(view: View<'_>, header: &crate::elf::Section) -> Protection {
+    let flags = header.sh_flags.get(LE);
+    if flags.contains(elf::SHF_EXECINSTR) {
+        Protection::ReadExecute
+    } else if !flags.contains(elf::SHF_WRITE) || flags.contains(elf::SHF_TLS) || is_relro(view.section_name(header)) {
+        Protection::Read
+    } else {
+        Protection::ReadWrite
     }
 }
 

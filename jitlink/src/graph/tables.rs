@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use object::elf;
 
 use super::edit::Content;
 use super::fixup::TlsLayout;
@@ -115,6 +116,8 @@ pub(super) mod need {
     pub(crate) const TLS_OFFSET: u16 = 1 << 9;
     /// Through a slot that lies near the start of the GOT.
     pub(crate) const SLOT_NEAR: u16 = 1 << 10;
+    /// By its offset in this graph's module, whosever it is (local dynamic).
+    pub(crate) const TLS_MODULE_OFFSET: u16 = 1 << 11;
 }
 
 #[derive(Default)]
@@ -124,6 +127,10 @@ pub(super) struct Tables {
     got_base: bool,
     /// `_GLOBAL_OFFSET_TABLE_`, if the object refers to it.
     got_symbol: Option<SymbolId>,
+    /// `_TLS_MODULE_BASE_`, the start of the module's block, if the object refers to it.
+    pub(super) tls_base: Option<SymbolId>,
+    /// Whether working memory has its content.
+    pub(super) fixed_up: bool,
     tls_module: bool,
     narrow: bool,
     pub(super) externals: Externals,
@@ -169,10 +176,14 @@ impl LinkGraph {
 
     /// Names that are undefined in the object and that the linker defines: the GOT, and the bounds of sections.
     fn find_own_names(&mut self) {
+        let view = self.object.view();
+        let own = |id: &SymbolId| id.0 < view.symbols.len() as u32 && [&b"__"[..], b"_GLOBAL_", b"_TLS_"].iter().any(|prefix| view.name_starts_with(id.0, prefix));
+        let named = |id| (id, self.symbol(id).name);
         let names: Vec<(SymbolId, Vec<u8>)> = self
             .undefined()
-            .map(|id| (id, self.symbol(id).name))
-            .filter(|(_, name)| name.starts_with(b"_"))
+            .filter(own)
+            .map(named)
+            .filter(|(_, name)| name.starts_with(b"__") || [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_"].contains(name))
             .map(|(id, name)| (id, name.to_vec()))
             .collect();
         for (symbol, name) in names {
@@ -185,6 +196,10 @@ impl LinkGraph {
             } else if name == b"_GLOBAL_OFFSET_TABLE_" {
                 self.tables.got_base = true;
                 self.tables.got_symbol = Some(symbol);
+            } else if name == b"_TLS_MODULE_BASE_" {
+                // It has an address when the variables do.
+                self.redefine(symbol, Definition::Absolute(0));
+                self.tables.tls_base = Some(symbol);
             } else if let Some((section, is_start)) = self.bounded_section(&name) {
                 self.tables.bounds.push((symbol, section, is_start));
             }
@@ -216,12 +231,17 @@ impl LinkGraph {
         self.tables.narrow
     }
 
-    /// Whether code uses thread-local storage by a fixed offset from the thread pointer. After [`Self::scan`].
+    /// Whether code uses thread-local storage by a fixed offset from the thread pointer, or takes another object's variables
+    /// to be in its module, as they are only at fixed offsets. After [`Self::scan`].
     pub(crate) fn uses_thread_pointer(&self) -> bool {
-        self.tables
-            .needs
-            .iter()
-            .any(|needs| needs & (need::TLS_OFFSET | need::TLS_OFFSET_SLOT) != 0)
+        let view = self.object.view();
+        let elsewhere = |symbol: usize| {
+            self.definition_in(view, SymbolId(symbol as u32)) == Definition::External
+        };
+        self.tables.needs.iter().enumerate().any(|(symbol, needs)| {
+            needs & (need::TLS_OFFSET | need::TLS_OFFSET_SLOT) != 0
+                || needs & need::TLS_MODULE_OFFSET != 0 && elsewhere(symbol)
+        })
     }
 
     /// The symbols that are referred to and not defined here. After [`Self::scan`].
@@ -263,7 +283,7 @@ impl LinkGraph {
             }
             let content = self.content(id);
             for edge in edges {
-                if edge.kind == EdgeKind::KEEP_ALIVE {
+                if edge.kind == EdgeKind::KEEP_ALIVE && !self.has_edges_of_object(id) {
                     continue;
                 }
                 let Some(need) = A::need(edge.kind.0) else {
@@ -366,9 +386,9 @@ impl LinkGraph {
             }
             tables.reserve_thread_local(symbol, needs);
         }
-        let live = |definition| matches!(definition, Definition::Block(block, _) if self.block(block).live);
-        let indirect = self.symbols().filter(|symbol| symbol.indirect && live(symbol.definition));
-        tables.indirect = indirect.map(|symbol| symbol.id).collect();
+        let live = |id: &SymbolId| matches!(self.definition_in(view, *id), Definition::Block(block, _) if self.block(block).live);
+        let indirect = view.symbols.iter().enumerate().filter(|(_, symbol)| symbol.st_type() == elf::STT_GNU_IFUNC);
+        tables.indirect = indirect.map(|(index, _)| SymbolId(index as u32)).filter(live).collect();
     }
 
     /// One block for all entries of a kind; made again when the tables are made again.
@@ -473,7 +493,8 @@ impl Tables {
                 // Its symbol is _GLOBAL_OFFSET_TABLE_, which is here.
                 return;
             }
-            Need::Size | Need::TlsModuleOffset => 0,
+            Need::Size => 0,
+            Need::TlsModuleOffset => need::TLS_MODULE_OFFSET,
             Need::TlsPair => need::TLS_PAIR,
             Need::TlsModule => {
                 self.tls_module = true;

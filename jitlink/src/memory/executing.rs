@@ -93,7 +93,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.0.get_mut().live));
+        // An emptied map owns memory too.
+        std::mem::take(&mut self.0.get_mut().live).into_values().for_each(std::mem::forget);
     }
 }
 

@@ -1,6 +1,12 @@
-//! The images (executable and shared libraries) of this process that have thread-local storage.
+//! The images (executable and shared libraries) of this process.
 
 use std::ffi::{c_int, c_void};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use object::pod::Pod;
+use parking_lot::Mutex;
+use rustix::mm::{MprotectFlags, mprotect};
 
 /// An image as the dynamic linker describes it.
 pub(super) struct Image {
@@ -16,47 +22,160 @@ pub(super) struct Image {
     pub(super) is_executable: bool,
 }
 
+/// An image that stays as it is, since the dynamic linker is just describing it: see [`Image::find`].
+pub(super) struct Loaded(Image);
+
+/// Held while pages of an image are writable that are not otherwise: what is changed can share one.
+pub(super) static WRITING: Mutex<()> = Mutex::new(());
+
 impl Image {
-    /// The one in whose block of the calling thread this address lies.
-    pub(super) fn with_thread_local(address: u64) -> Option<Self> {
-        let mut search = Search { address, visited: 0, found: None };
+    /// The first that is wanted, of all images of the process. None is closed meanwhile; `wanted` must open and close none.
+    pub(super) fn find(mut wanted: impl FnMut(&Loaded) -> bool) -> Option<Self> {
+        let mut search = Search { wanted: &mut wanted, visited: 0, found: None };
         // SAFETY: `visit` is given this search.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
         search.found
+    }
+
+    /// The one in whose block of the calling thread this address lies.
+    pub(super) fn with_thread_local(address: u64) -> Option<Self> {
+        Self::find(|image| {
+            let size = image.thread_local_segment().map_or(0, |segment| segment.p_memsz);
+            image.block != 0 && address.wrapping_sub(image.block) < size
+        })
     }
 
     /// The header of its thread-local segment.
     pub(super) fn thread_local_segment(&self) -> Option<&libc::Elf64_Phdr> {
         self.headers.iter().find(|header| header.p_type == libc::PT_TLS)
     }
+
+    /// Whether these bytes lie in one of its segments, and can be read.
+    pub(super) fn contains(&self, address: u64, size: u64) -> bool {
+        let segments = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        segments.filter(|header| header.p_flags & libc::PF_R != 0).any(|header| {
+            let offset = address.wrapping_sub(self.base.wrapping_add(header.p_vaddr));
+            header.p_memsz.checked_sub(offset).is_some_and(|rest| size <= rest)
+        })
+    }
+
+    /// The protection that a page of it has once it is relocated.
+    pub(super) fn protection(&self, page: u64, page_size: u64) -> MprotectFlags {
+        let round_down = |address: u64| address & !(page_size - 1);
+        let start = |header: &libc::Elf64_Phdr| round_down(self.base.wrapping_add(header.p_vaddr));
+        let end = |header: &libc::Elf64_Phdr| {
+            self.base.wrapping_add(header.p_vaddr).wrapping_add(header.p_memsz)
+        };
+        let of_kind = |kind: u32| self.headers.iter().filter(move |header| header.p_type == kind);
+        // The dynamic linker protects whole pages only, of what is read-only after relocation.
+        if of_kind(libc::PT_GNU_RELRO)
+            .any(|header| (start(header)..round_down(end(header))).contains(&page))
+        {
+            return MprotectFlags::READ;
+        }
+        let flags =
+            of_kind(libc::PT_LOAD).find(|header| (start(header)..end(header)).contains(&page));
+        let flags = flags.map_or(libc::PF_R, |header| header.p_flags);
+        let bits = [
+            (libc::PF_R, MprotectFlags::READ),
+            (libc::PF_W, MprotectFlags::WRITE),
+            (libc::PF_X, MprotectFlags::EXEC),
+        ];
+        bits.into_iter()
+            .filter(|(flag, _)| flags & flag != 0)
+            .map(|(_, protection)| protection)
+            .collect()
+    }
 }
 
-struct Search {
-    address: u64,
+impl Deref for Loaded {
+    type Target = Image;
+
+    fn deref(&self) -> &Image {
+        &self.0
+    }
+}
+
+impl Loaded {
+    /// What is at an address; `None` if that is not within the image. Nothing may write it meanwhile.
+    pub(super) fn read<T: Pod>(&self, address: u64) -> Option<T> {
+        // SAFETY: the bytes can be read, and any bytes are a `T`.
+        self.contains(address, size_of::<T>() as u64)
+            .then(|| unsafe { (address as *const T).read_unaligned() })
+    }
+
+    /// The word at an address, which other threads may be writing; `None` if it is not aligned, or not within the image.
+    pub(super) fn load(&self, address: u64) -> Option<u64> {
+        Some(self.word(address)?.load(Ordering::Relaxed))
+    }
+
+    /// Changes the word at an address by one store. Its page is as protected afterwards as before.
+    pub(super) fn store(&self, address: u64, value: u64) -> Result<(), String> {
+        let word =
+            self.word(address).ok_or_else(|| format!("{address:#x} is not a word of the image"))?;
+        let page_size = rustix::param::page_size();
+        let page = address & !(page_size as u64 - 1);
+        let protection = self.protection(page, page_size as u64);
+        let protect = |protection| {
+            // SAFETY: the page is of the image, which is not closed during this call; nothing that runs relies on its being
+            // read-only.
+            unsafe { mprotect(page as *mut _, page_size, protection) }
+                .map_err(|error| format!("page {page:#x} cannot be made {protection:?}: {error}"))
+        };
+        let _one_at_a_time = WRITING.lock();
+        if protection.contains(MprotectFlags::WRITE) {
+            word.store(value, Ordering::Relaxed);
+            return Ok(());
+        }
+        protect(protection | MprotectFlags::WRITE)?;
+        word.store(value, Ordering::Relaxed);
+        protect(protection)
+    }
+
+    /// Whether these bytes can be written.
+    pub(super) fn is_writable(&self, address: u64, size: u64) -> bool {
+        let page_size = rustix::param::page_size() as u64;
+        let first = address & !(page_size - 1);
+        let mut pages = (first..address.saturating_add(size)).step_by(page_size as usize);
+        self.contains(address, size)
+            && pages.all(|page| self.protection(page, page_size).contains(MprotectFlags::WRITE))
+    }
+
+    /// One that was not loaded by the dynamic linker: its segments must stay readable while it lives.
+    #[cfg(test)]
+    pub(super) fn made_up(headers: Vec<libc::Elf64_Phdr>) -> Self {
+        Self(Image { base: 0, headers, module: 0, block: 0, is_executable: false })
+    }
+
+    fn word(&self, address: u64) -> Option<&AtomicU64> {
+        let is_here = address.is_multiple_of(8) && self.contains(address, 8);
+        // SAFETY: the word is aligned and can be read while the image is loaded.
+        is_here.then(|| unsafe { &*(address as *const AtomicU64) })
+    }
+}
+
+struct Search<'a> {
+    wanted: &'a mut dyn FnMut(&Loaded) -> bool,
     visited: usize,
     found: Option<Image>,
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: `with_thread_local` passes its search; the information is valid during this call.
-    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+    // SAFETY: `find` passes its search; the information is valid during this call.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_>>()) };
     search.visited += 1;
-    if info.dlpi_tls_data.is_null() {
-        return 0;
-    }
     // SAFETY: the dynamic linker gives the address and the number of the headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let image = Image {
+    let image = Loaded(Image {
         base: info.dlpi_addr,
         headers: headers.to_vec(),
         module: info.dlpi_tls_modid as u64,
         block: info.dlpi_tls_data as u64,
         is_executable: search.visited == 1,
-    };
-    let size = image.thread_local_segment().map_or(0, |segment| segment.p_memsz);
-    if search.address.wrapping_sub(image.block) >= size {
+    });
+    if !(search.wanted)(&image) {
         return 0;
     }
-    search.found = Some(image);
+    search.found = Some(image.0);
     1
 }

@@ -12,7 +12,9 @@
 //!   ([`exit`]);
 //! - the thread-local modules that are alive, and for each thread a table of its blocks ([`tls`]);
 //! - a counter that numbers threads;
-//! - a lock for the pages of the executable that hold the reserves of [`static_tls`]; the executable declares these;
+//! - a lock for pages of the process's images that are writable for a moment: those with the reserves of [`static_tls`], which
+//!   the executable declares, and with the slots that are rebound to copies of data;
+//! - which data of the process's libraries copies have taken the place of;
 //! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
 
 pub mod exit;
@@ -20,6 +22,7 @@ mod images;
 pub(crate) mod indirect;
 pub(crate) mod process_data;
 pub mod process_tls;
+pub(crate) mod rebind;
 pub mod static_tls;
 mod thread;
 pub mod tls;

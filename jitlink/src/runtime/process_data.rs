@@ -1,6 +1,6 @@
 //! Data of the libraries of this process.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -42,4 +42,38 @@ pub(crate) unsafe fn data_at(address: u64) -> Option<Vec<u8>> {
     let size = symbol.st_size.get(LittleEndian) as usize;
     // SAFETY: promised by the caller; the library says that the object has this size.
     Some(unsafe { std::slice::from_raw_parts(address as *const u8, size) }.to_vec())
+}
+
+/// Has the C++ library that defines the symbol at an address construct its standard streams. It does so itself for the first
+/// code that includes `<iostream>`; before that, their bytes say nothing.
+///
+/// # Safety
+/// The library must stay open while this runs.
+pub(crate) unsafe fn construct_streams(address: u64) {
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the result is valid for writes; any address may be asked about.
+    if unsafe { libc::dladdr(address as *const c_void, info.as_mut_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: dladdr has filled it in; the name lives as long as the library, which is open.
+    let library = unsafe {
+        let name = CStr::from_ptr(info.assume_init().dli_fname);
+        libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY)
+    };
+    if library.is_null() {
+        return;
+    }
+    // `std::ios_base::Init`, whose first object constructs the streams, and whose last one flushes them.
+    for function in [c"_ZNSt8ios_base4InitC1Ev", c"_ZNSt8ios_base4InitD1Ev"] {
+        // SAFETY: these names are the constructor and the destructor of a class whose objects have no members.
+        unsafe {
+            let function = libc::dlsym(library, function.as_ptr());
+            if !function.is_null() {
+                let function: extern "C" fn(*mut u64) = std::mem::transmute(function);
+                function(&mut 0);
+            }
+        }
+    }
+    // SAFETY: it was opened above.
+    unsafe { libc::dlclose(library) };
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use parking_lot::Mutex;
 use rustix::mm::{MprotectFlags, mprotect};
 
-use super::images::Image;
+use super::images::{Image, WRITING};
 use super::thread_pointer;
 use crate::{Error, Result};
 
@@ -171,9 +171,6 @@ struct Template {
     page_size: u64,
 }
 
-/// Held while pages are writable: two reserves can share one.
-static WRITING: Mutex<()> = Mutex::new(());
-
 impl Template {
     /// That of the `size` bytes at `offset` in the executable's thread-local block.
     fn new(executable: &Image, offset: u64, size: u64) -> Result<Self> {
@@ -185,7 +182,7 @@ impl Template {
         let address = executable.base + segment.p_vaddr + offset;
         let page_size = rustix::param::page_size() as u64;
         let pages = (address & !(page_size - 1)..address + size).step_by(page_size as usize);
-        let pages = pages.map(|page| (page, protection(executable, page, page_size))).collect();
+        let pages = pages.map(|page| (page, executable.protection(page, page_size))).collect();
         Ok(Self { address, pages, page_size })
     }
 
@@ -217,31 +214,6 @@ impl Template {
             pages().map(|(page, protection)| protect(*page, *protection)).fold(Ok(()), Result::and);
         opened.and(closed)
     }
-}
-
-/// The protection that a page of the executable has once it runs.
-fn protection(executable: &Image, page: u64, page_size: u64) -> MprotectFlags {
-    let round_down = |address: u64| address & !(page_size - 1);
-    let start = |header: &libc::Elf64_Phdr| round_down(executable.base + header.p_vaddr);
-    let end = |header: &libc::Elf64_Phdr| executable.base + header.p_vaddr + header.p_memsz;
-    let of_kind = |kind: u32| executable.headers.iter().filter(move |header| header.p_type == kind);
-    // The dynamic linker protects whole pages only, of what is read-only after relocation.
-    if of_kind(libc::PT_GNU_RELRO)
-        .any(|header| (start(header)..round_down(end(header))).contains(&page))
-    {
-        return MprotectFlags::READ;
-    }
-    let flags = of_kind(libc::PT_LOAD).find(|header| (start(header)..end(header)).contains(&page));
-    let flags = flags.map_or(libc::PF_R, |header| header.p_flags);
-    let bits = [
-        (libc::PF_R, MprotectFlags::READ),
-        (libc::PF_W, MprotectFlags::WRITE),
-        (libc::PF_X, MprotectFlags::EXEC),
-    ];
-    bits.into_iter()
-        .filter(|(flag, _)| flags & flag != 0)
-        .map(|(_, protection)| protection)
-        .collect()
 }
 
 /// Which bytes of a reserve are free.

@@ -125,7 +125,7 @@ fn unwinder_is_llvms() -> bool {
 }
 
 /// A message as the caller of an action wants it.
-fn message(text: &str) -> *mut c_char {
+pub(super) fn message(text: &str) -> *mut c_char {
     let text = CString::new(text).expect("no message contains a zero");
     // SAFETY: a string is copied.
     unsafe { libc::strdup(text.as_ptr()) }

@@ -1,21 +1,25 @@
 //! Copies of data of the process for code that holds its address in 32 bits.
 //!
 //! Code that is not position-independent refers to `stdout` of the C library as if it were near. A system linker reserves
-//! room in the program for such data, and the dynamic linker makes the library use that. Here the library has long begun to use
-//! its own, so the code gets a copy, made when it is linked: right for what does not change afterwards, as `stdout`, and
-//! documented as a limit for the rest. Code compiled with `-fPIC` or `-fPIE` needs no copies.
+//! room in the program for such data, and the dynamic linker makes the libraries use that. With
+//! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::rebind_process_data) it is so here. Otherwise the library goes on
+//! using its own, and the code gets a copy as it is when it is linked: right for what does not change afterwards, as `stdout`,
+//! and a limit for the rest. Code compiled with `-fPIC` or `-fPIE` needs no copies.
+//!
+//! Copies go with the last object that uses them.
 
 use std::sync::Arc;
 
 use super::Shared;
 use super::link::Linking;
 use super::resolve::Found;
-use super::state::{ObjectId, Source, State};
+use super::state::{Linked, ObjectId, Phase, Source, State};
 use super::table::{Entry, Owner};
 use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
-use crate::memory::{Lifetime, Placement, Protection};
-use crate::runtime::process_data::data_at;
+use crate::memory::{ActionPair, Lifetime, Placement, Protection};
+use crate::runtime::process_data::{construct_streams, data_at};
+use crate::runtime::rebind::rebind_actions;
 
 /// Symbols that have become copies, and what they were.
 #[derive(Default)]
@@ -38,10 +42,13 @@ impl Copies {
         }
         let mut wanted: Vec<Found> = members.iter().flat_map(Linking::nearby_targets).collect();
         wanted.retain(|found| state.entry(*found).owner == Owner::Absolute);
-        wanted.sort_unstable();
+        wanted.sort_unstable_by_key(|found| (found.0, state.entry(*found).address, found.1));
         wanted.dedup();
         for symbols in wanted.chunk_by(|one, other| one.0 == other.0) {
             let mut graph = LinkGraph::new("copies of data", shared.architecture);
+            if !shared.options.rebinds_process_data {
+                construct_streams_among(symbols, state);
+            }
             let copied = copy_into(&mut graph, state, symbols);
             if !copied.is_empty() {
                 graph.scan()?;
@@ -63,15 +70,17 @@ impl Copies {
         let nothing = move || LinkGraph::new("copies of data", architecture);
         let object =
             state.new_object(graph.name().clone(), library, Source::Made(Arc::new(nothing)));
+        let mut linking = Linking::new(object, library, graph);
         for (found, symbol) in symbols {
             let table = &mut state.library_mut(library).table;
             let entry = table.entry(found.1);
             self.replaced.push((*found, entry));
+            linking.replaced.push((found.1, entry));
             table.set(found.1, Entry::of_object(object, symbol.index(), entry.flags));
             state.object_mut(object).entries.push(found.1);
         }
         self.objects.push(object);
-        Linking::new(object, library, graph)
+        linking
     }
 
     /// The link has failed: the symbols are what they were.
@@ -85,26 +94,79 @@ impl Copies {
     }
 }
 
-/// Adds a block for each symbol that is data of the process.
+impl Shared {
+    /// The actions that make copies what the libraries of the process use, one for each original.
+    pub(super) fn rebinding<'a>(
+        &'a self,
+        state: &'a State,
+        linking: &'a Linking,
+    ) -> impl Iterator<Item = ActionPair> {
+        let table = &state.library(linking.library).table;
+        let originals = linking.replaced.chunk_by(|one, other| one.1.address == other.1.address);
+        originals.filter(|_| self.options.rebinds_process_data).map(move |names| {
+            let (id, original) = &names[0];
+            let name = String::from_utf8_lossy(table.name(*id));
+            let copy = table.entry(*id);
+            let size = linking.graph.symbol(SymbolId::from_index(copy.symbol)).size;
+            rebind_actions(&name, original.address, copy.address, size)
+        })
+    }
+}
+
+impl State {
+    /// Takes away the copies that nothing uses any more. Their symbols are what they were.
+    pub(super) fn forget_unused_copies(&mut self) -> Vec<Linked> {
+        let copies = self.linked().filter(|(_, linked)| !linked.replaced.is_empty());
+        let is_used = |id| self.linked().any(|(_, linked)| linked.uses.contains(&id));
+        let unused: Vec<ObjectId> = copies.map(|(id, _)| id).filter(|id| !is_used(*id)).collect();
+        unused.into_iter().filter_map(|id| self.forget_copies(id)).collect()
+    }
+
+    fn forget_copies(&mut self, id: ObjectId) -> Option<Linked> {
+        let object = self.forget_object(id);
+        let Phase::Linked(linked) = object.phase else { return None };
+        let table = &mut self.library_mut(object.library).table;
+        for (id, entry) in &linked.replaced {
+            if table.entry(*id).owner == Owner::Nobody {
+                table.set(*id, *entry);
+            }
+        }
+        Some(*linked)
+    }
+}
+
+/// The streams of C++ are constructed when the first code that includes `<iostream>` is, which is late for a copy of them.
+fn construct_streams_among(symbols: &[Found], state: &State) {
+    let name_of = |found: &Found| state.library(found.0).table.name(found.1);
+    if let Some(of_cpp) = symbols.iter().find(|found| name_of(found).starts_with(b"_ZSt")) {
+        // SAFETY: the address is of a symbol that a library of this process defines.
+        unsafe { construct_streams(state.entry(*of_cpp).address) };
+    }
+}
+
+/// Adds a block for each datum of the process, and a symbol for each of its names. Those of one datum are next to each other.
 fn copy_into(graph: &mut LinkGraph, state: &State, symbols: &[Found]) -> Vec<(Found, SymbolId)> {
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);
-    let copy = |found: &Found| {
+    let address = |found: &Found| state.entry(*found).address;
+    let mut copied = Vec::with_capacity(symbols.len());
+    for names in symbols.chunk_by(|one, other| address(one) == address(other)) {
         // SAFETY: the address is of a symbol that a library of this process defines.
-        let content = unsafe { data_at(state.entry(*found).address) }?;
+        let Some(content) = (unsafe { data_at(address(&names[0])) }) else { continue };
         let size = content.len() as u64;
         let block = graph.add_block(section, Content::Bytes(content), ALIGNMENT);
-        let name = String::from_utf8_lossy(state.library(found.0).table.name(found.1));
-        let symbol = graph.add_symbol(NewSymbol {
-            name: &name,
-            definition: Definition::Block(block, 0),
-            size,
-            linkage: Linkage::Strong,
-            scope: Scope::Default,
-            callable: false,
-        });
-        Some((*found, symbol))
-    };
-    symbols.iter().filter_map(copy).collect()
+        for found in names {
+            let symbol = graph.add_symbol(NewSymbol {
+                name: &String::from_utf8_lossy(state.library(found.0).table.name(found.1)),
+                definition: Definition::Block(block, 0),
+                size,
+                linkage: Linkage::Strong,
+                scope: Scope::Default,
+                callable: false,
+            });
+            copied.push((*found, symbol));
+        }
+    }
+    copied
 }
 
 /// Nothing in a library says how its data is aligned; this is enough for every type of the C library.

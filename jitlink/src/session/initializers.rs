@@ -87,7 +87,7 @@ impl Library {
     fn constructors(&self) -> Vec<u64> {
         let mut state = self.session.state.lock();
         let initialized = state.library(self.id).initialized.clone();
-        let fresh: Vec<ObjectId> = state
+        let mut fresh: Vec<ObjectId> = state
             .objects_of(self.id)
             .filter(|(id, object)| {
                 matches!(object.phase, Phase::Linked(_)) && !initialized.contains(id)
@@ -95,6 +95,7 @@ impl Library {
             .map(|(id, _)| id)
             .collect();
         let mut functions: Vec<(u32, u64)> = Vec::new();
+        fresh.sort_by_key(|id| state.object(*id).serial);
         for id in &fresh {
             if let Phase::Linked(linked) = &state.object(*id).phase {
                 functions.extend(&linked.initializers.constructors);

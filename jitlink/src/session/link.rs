@@ -12,7 +12,7 @@ use super::initializers::Initializers;
 use super::pass::Stage;
 use super::resolve::{Found, Wanted};
 use super::state::{DsoHandle, LibraryId, Linked, ObjectId, Phase, Source, State, Tls, TlsStorage};
-use super::table::{Entry, Flags, Owner};
+use super::table::{Entry, EntryId, Flags, Owner};
 use super::times::lap;
 use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
@@ -20,7 +20,9 @@ use crate::graph::{
     Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Pruning, Reach, SymbolId,
     ThreadLocalPlace, TlsLayout,
 };
-use crate::memory::{ActionPair, AllocationRequest, FinalizedAllocation, Placement, Protection};
+use crate::memory::{
+    ActionPair, AllocationRequest, FinalizedAllocation, Lifetime, Placement, Protection,
+};
 use crate::runtime::{TlsModule, tls_descriptor, unwind};
 use crate::{Error, Result, Undefined};
 
@@ -33,6 +35,8 @@ pub(super) struct Linking {
     /// The symbols that are not in the graph, in order.
     targets: Vec<(SymbolId, Target)>,
     tls: Option<Tls>,
+    /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
+    pub(super) replaced: Vec<(EntryId, Entry)>,
 }
 
 /// How the thread-local variables of objects of a batch are found, and their templates.
@@ -69,15 +73,16 @@ impl Shared {
             .map(|(name, _)| Wanted { name: name.as_bytes(), thread_local: false })
             .collect();
         let found = self.resolve(state, library, &wanted)?;
-        let missing = names
-            .iter()
-            .zip(&found)
-            .filter(|((_, lookup), found)| *lookup == Lookup::Required && found.is_none());
-        let missing: Vec<Undefined> = missing
-            .map(|((name, _), _)| Undefined { symbol: (*name).to_owned(), file: String::new() })
-            .collect();
-        self.link(state, found.iter().flatten().copied().collect(), Vec::new(), missing)?;
-        Ok(found.into_iter().map(|found| Some(state.entry(found?).address)).collect())
+        let undefined = missing(names, &found);
+        self.link(state, found.iter().flatten().copied().collect(), Vec::new(), undefined)?;
+        // A pass may have taken out what was found.
+        let address = |found| {
+            let entry = state.entry(found);
+            (entry.owner != Owner::Nobody).then_some(entry.address)
+        };
+        let addresses: Vec<_> = found.into_iter().map(|found| address(found?)).collect();
+        let undefined = missing(names, &addresses);
+        if undefined.is_empty() { Ok(addresses) } else { Err(Error::Undefined(undefined)) }
     }
 
     pub(super) fn link_all(&self, library: LibraryId) -> Result<()> {
@@ -98,6 +103,9 @@ impl Shared {
             Phase::Pending(Source::Elf(object)) => {
                 let view = object.view();
                 Initializers::are_in(view.sections.iter().map(|section| view.section_name(section)))
+            }
+            Phase::Pending(Source::Made(make)) => {
+                Initializers::are_in(make().sections().map(|section| section.name.to_vec()))
             }
             _ => false,
         };
@@ -234,7 +242,7 @@ impl Shared {
         needed: &mut Vec<(ObjectId, Option<SymbolId>)>,
     ) -> Result<()> {
         let Linking { graph, library, targets, .. } = &mut batch.members[index];
-        let own_names = |name: &[u8]| [&b"_GLOBAL_OFFSET_TABLE_"[..], b"__dso_handle"].contains(&name) || graph.has_bound(name);
+        let own_names = |name: &[u8]| [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"].contains(&name) || graph.has_bound(name);
         let symbols: Vec<_> =
             symbols.into_iter().map(|id| graph.symbol(id)).filter(|s| !own_names(s.name)).collect();
         let wanted: Vec<_> = symbols
@@ -280,6 +288,13 @@ impl Shared {
                 linking.graph.take_allocation();
             }
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
+        }
+        if !self.options.passes.is_empty() {
+            for linking in &mut batch.members {
+                self.options.passes.run(Stage::PostAllocation, &mut linking.graph)?;
+            }
+            // A pass may have defined symbols elsewhere.
+            self.exchange_addresses(state, batch);
         }
         let run =
             |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
@@ -331,10 +346,14 @@ impl Shared {
                 linking.graph.place_segments(allocation);
             }
         }
-        for linking in &mut batch.members {
-            self.options.passes.run(Stage::PostAllocation, &mut linking.graph)?;
-        }
         self.place_thread_locals(batch)?;
+        self.exchange_addresses(state, batch);
+        Ok(())
+    }
+
+    /// Tells each graph the addresses of what the others define.
+    fn exchange_addresses(&self, state: &mut State, batch: &mut Batch) {
+        let phony = self.options.phony_externals.unwrap_or(0);
         batch.publish(state);
         let tls: TlsOf = batch
             .members
@@ -347,7 +366,6 @@ impl Shared {
             let externals = linking.externals(state, &tls, phony);
             linking.graph.set_externals(externals);
         }
-        Ok(())
     }
 
     /// Where thread-local variables live: at a fixed offset from the thread pointer if any code of the batch wants that.
@@ -399,7 +417,7 @@ impl Shared {
         let initializers: Vec<Initializers> =
             batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
         let finalize = |linking: &mut Linking| {
-            let actions = self.actions(&linking.graph);
+            let actions = self.actions(state, linking);
             linking.graph.take_allocation().map(|allocation| allocation.finalize(actions))
         };
         let pending: Vec<_> = batch.members.iter_mut().filter_map(finalize).collect();
@@ -415,7 +433,7 @@ impl Shared {
         for ((linking, allocation), initializers) in
             batch.members.drain(..).zip(done).zip(initializers)
         {
-            if self.options.prunes {
+            if self.options.prunes || !self.options.passes.is_empty() {
                 state.disown_pruned(&linking);
             }
             let debug = self.announce(state, &linking);
@@ -427,6 +445,7 @@ impl Shared {
                 dso_handle: self.dso_handle(state, &linking),
                 tls: linking.tls,
                 debug,
+                replaced: linking.replaced,
             };
             state.object_mut(linking.object).phase = Phase::Linked(Box::new(linked));
         }
@@ -439,7 +458,8 @@ impl Shared {
     }
 
     /// What the executing side has to do for a graph.
-    fn actions(&self, graph: &LinkGraph) -> Vec<ActionPair> {
+    fn actions(&self, state: &State, linking: &Linking) -> Vec<ActionPair> {
+        let graph = &linking.graph;
         if !self.options.executes {
             return Vec::new();
         }
@@ -451,7 +471,7 @@ impl Shared {
         let indirect = indirect
             .into_iter()
             .map(|(slot, function)| crate::runtime::indirect::resolve_action(slot, function));
-        frames.chain(indirect).collect()
+        frames.chain(indirect).chain(self.rebinding(state, linking)).collect()
     }
 
     fn announce(&self, state: &State, linking: &Linking) -> Option<Registration> {
@@ -466,8 +486,10 @@ impl Shared {
             .filter_map(|symbol| {
                 let Definition::Block(block, offset) = symbol.definition else { return None };
                 let block = graph.block(block);
-                let executable = graph.section(block.section).protection == Protection::ReadExecute;
-                (block.live && executable && offset.checked_add(symbol.size)? <= block.size)
+                let section = graph.section(block.section);
+                let stays = section.protection == Protection::ReadExecute
+                    && section.lifetime == Lifetime::Standard;
+                (block.live && stays && offset.checked_add(symbol.size)? <= block.size)
                     .then_some(())?;
                 let address = block.address + offset;
                 // SAFETY: the function lies in a block of executable memory of this process, which was just finalized and is
@@ -580,7 +602,15 @@ impl Batch {
 impl Linking {
     /// A graph that needs nothing from others.
     pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
-        Self { object, library, graph, pruning: None, targets: Vec::new(), tls: None }
+        Self {
+            object,
+            library,
+            graph,
+            pruning: None,
+            targets: Vec::new(),
+            tls: None,
+            replaced: Vec::new(),
+        }
     }
 
     /// The definitions that it refers to by an address or distance of 32 bits.
@@ -678,6 +708,15 @@ fn thread_local(state: &State, tls: &TlsOf, (library, id): Found) -> (u64, Threa
         layout.module_offset.wrapping_add(offset),
         ThreadLocalPlace { module: layout.module, from_thread_pointer },
     )
+}
+
+/// The names that are required and were not found.
+fn missing<T>(names: &[(&str, Lookup)], found: &[Option<T>]) -> Vec<Undefined> {
+    let missing = |((_, lookup), found): &(&(&str, Lookup), &Option<T>)| {
+        *lookup == Lookup::Required && found.is_none()
+    };
+    let names = names.iter().zip(found).filter(missing).map(|((name, _), _)| name);
+    names.map(|name| Undefined { symbol: (*name).to_owned(), file: String::new() }).collect()
 }
 
 fn parallel<T: Sync, R: Send>(

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::debug::DebugSupport;
 use crate::elf::{Archive, is_archive};
+use crate::graph::LinkGraph;
 use crate::memory::{InProcessMemory, MemoryManager, Placement};
 use crate::runtime::StaticTls;
 use crate::{Architecture, Error, Result, Undefined};
@@ -78,6 +79,7 @@ struct Options {
     passes: Passes,
     debug: Option<DebugSupport>,
     static_tls: Option<&'static StaticTls>,
+    rebinds_process_data: bool,
 }
 
 impl Session {
@@ -103,6 +105,7 @@ impl Session {
                 passes: Passes::default(),
                 debug: None,
                 static_tls: None,
+                rebinds_process_data: false,
             },
         }
     }
@@ -187,6 +190,21 @@ impl SessionBuilder {
         self
     }
 
+    /// Makes the libraries of this process use the copies of their data that code which is not position-independent gets, as
+    /// `stdout`, `environ` or `std::cout`: what either side writes there the other one reads. It is what the dynamic linker does for
+    /// a program with copy relocations. Without it such a copy keeps what the data was when the code was linked.
+    ///
+    /// It is right for a process that is there to run this program, and not for one that runs plugins. Other threads must not
+    /// use the data while code is linked that gets copies, nor while these go: with the last object that uses them, or with the
+    /// session. They are copied back then; addresses of them that anyone has kept are addresses of nothing.
+    ///
+    /// The executable's own data is copied and no more, and so is what has a copy of another library or session already. Code
+    /// that was linked before the copy was made, and libraries that are opened afterwards, use the original.
+    pub fn rebind_process_data(mut self) -> Self {
+        self.options.rebinds_process_data = true;
+        self
+    }
+
     /// The session.
     ///
     /// # Errors
@@ -219,6 +237,20 @@ impl Library {
     /// [`Error::Duplicate`] if it defines a symbol that the library has; nothing has changed then.
     pub fn add_object(&self, name: &str, bytes: Bytes) -> Result<Object> {
         let id = self.session.add_elf(&mut self.session.state.lock(), self.id, name, bytes)?;
+        Ok(self.session.handle(id))
+    }
+
+    /// Adds a graph that `make` fills by hand. It is linked when one of its symbols is needed: from a graph that `make` gives
+    /// then, which must be the same each time. It must not use the session.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a graph of another architecture, [`Error::Duplicate`] if it defines a symbol that the library has;
+    /// nothing has changed then.
+    pub fn add_graph(
+        &self,
+        make: impl Fn() -> LinkGraph + Send + Sync + 'static,
+    ) -> Result<Object> {
+        let id = self.session.add_made(self.id, make)?;
         Ok(self.session.handle(id))
     }
 

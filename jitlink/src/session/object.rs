@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object::elf;
 
-use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State};
+use super::state::{
+    LibraryId, LibraryState, Linked, ObjectId, ObjectState, Phase, Source, State,
+};
 use super::table::{Entry, EntryId, Flags, Owner};
 use super::{Library, Shared};
 use crate::elf::{ElfObject, Home, LE, View};
-use crate::graph::LinkGraph;
-use crate::{Error, Result};
+use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
+use crate::{Architecture, Error, Result};
 
 /// An object of a library (ORC's `ResourceTracker`). Dropping the handle leaves the object where it is.
 #[must_use = "without it the object cannot be removed before its session ends"]
@@ -58,27 +60,38 @@ impl Shared {
         bytes: Bytes,
     ) -> Result<ObjectId> {
         let object = ElfObject::read(name, bytes)?;
-        if object.architecture() != self.architecture {
-            let problem = format!(
-                "it is for {:?}, the session links for {:?}",
-                object.architecture(),
-                self.architecture
-            );
-            return Err(Error::Unsupported { file: name.to_owned(), problem });
-        }
-        if state.is_full() {
-            let problem = "the session has as many objects as it can".to_owned();
-            return Err(Error::Unsupported { file: name.to_owned(), problem });
-        }
+        self.check_room(state, name, object.architecture())?;
         let id = state.new_object(Arc::clone(object.name()), library, Source::Elf(object.clone()));
         state.claim_groups(id, object.view());
-        match state.define_symbols(id, object.view()) {
-            Ok(()) => Ok(id),
-            Err(error) => {
-                state.forget_object(id);
-                Err(error)
-            }
-        }
+        let defined = state.define_symbols(id, object.view());
+        state.keep_if(id, defined)
+    }
+
+    /// Adds a graph that is made by hand, and its definitions, to a library.
+    pub(super) fn add_made(
+        &self,
+        library: LibraryId,
+        make: impl Fn() -> LinkGraph + Send + Sync + 'static,
+    ) -> Result<ObjectId> {
+        let graph = make();
+        let mut state = self.state.lock();
+        self.check_room(&state, graph.name(), graph.architecture())?;
+        let source = Source::Made(Arc::new(make));
+        let id = state.new_object(Arc::clone(graph.name()), library, source);
+        let defined = state.define_symbols_of_graph(id, &graph);
+        state.keep_if(id, defined)
+    }
+
+    /// Whether an object of this architecture can be added.
+    fn check_room(&self, state: &State, name: &str, architecture: Architecture) -> Result<()> {
+        let problem = if architecture != self.architecture {
+            format!("it is for {architecture:?}, the session links for {:?}", self.architecture)
+        } else if state.is_full() {
+            "the session has as many objects as it can".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::Unsupported { file: name.to_owned(), problem })
     }
 
     fn remove(&self, object: &Object, removal: Removal) -> Result<()> {
@@ -98,10 +111,15 @@ impl Shared {
         let mut allocations = Vec::new();
         for id in order.into_iter().rev() {
             self.finalize_object(id);
-            if let Phase::Linked(linked) = self.state.lock().forget_object(id).phase {
+            let mut state = self.state.lock();
+            let forgotten = state.forget_object(id);
+            state.reclaim(forgotten.library);
+            drop(state);
+            if let Phase::Linked(linked) = forgotten.phase {
                 allocations.push(dismantle(*linked));
             }
         }
+        allocations.extend(self.state.lock().forget_unused_copies().into_iter().map(dismantle));
         allocations.reverse();
         pollster::block_on(self.memory.deallocate(allocations))
     }
@@ -136,6 +154,40 @@ impl State {
         (object.groups, object.lost_groups) = (claimed, lost);
     }
 
+    /// Gives what nobody has any more to objects that gave way to its owner and are not linked yet, in their order.
+    fn reclaim(&mut self, library: LibraryId) {
+        let gave_way = |(id, object): (ObjectId, &ObjectState)| match &object.phase {
+            Phase::Pending(Source::Elf(elf)) if self.can_reclaim(object, elf.view()) => {
+                Some((id, elf.clone()))
+            }
+            _ => None,
+        };
+        let gave_way: Vec<_> = self.objects_of(library).filter_map(gave_way).collect();
+        for (id, object) in gave_way {
+            self.disown_all(id);
+            self.claim_groups(id, object.view());
+            if let Err(error) = self.define_symbols(id, object.view()) {
+                log::warn!("after the removal of an object: {error}");
+            }
+        }
+    }
+
+    /// Whether nobody has a symbol or a group that an object has lost.
+    fn can_reclaim(&self, object: &ObjectState, view: View<'_>) -> bool {
+        let LibraryState { table, groups, .. } = self.library(object.library);
+        let is_free = |symbol: &u32| {
+            table
+                .find(view.symbol_name(*symbol))
+                .is_none_or(|id| table.entry(id).owner == Owner::Nobody)
+        };
+        let has_owner = |signature| table.find(signature).is_some_and(|id| groups.contains_key(&id));
+        object.lost.iter().any(is_free)
+            || !object.lost_groups.is_empty()
+                && LinkGraph::groups(view).any(|group| {
+                    object.lost_groups.contains(&group.section) && !has_owner(group.signature)
+                })
+    }
+
     fn define_symbols(&mut self, id: ObjectId, view: View<'_>) -> Result<()> {
         let lost_sections = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
         let library = self.object(id).library;
@@ -146,14 +198,43 @@ impl State {
             Home::Absolute | Home::Common => true,
         };
         let defined: usize = globals.clone().filter(is_defined).count();
-        let mut adding = Adding { entries: Vec::with_capacity(defined), ..Adding::default() };
         self.library_mut(library).table.reserve(defined);
-        for symbol in globals.filter(is_defined) {
-            let entry_id = self.library_mut(library).table.intern(view.symbol_name(symbol));
-            let fresh = Entry::of_object(id, symbol, flags_of(view, symbol));
+        let definitions = globals.filter(is_defined).map(|symbol| Defines {
+            name: view.symbol_name(symbol),
+            entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
+            size: view.symbols[symbol as usize].st_size.get(LE),
+        });
+        self.define_all(id, defined, definitions)
+    }
+
+    fn define_symbols_of_graph(&mut self, id: ObjectId, graph: &LinkGraph) -> Result<()> {
+        let is_defined = |symbol: &Symbol<'_>| {
+            symbol.scope != Scope::Local && symbol.definition != Definition::External
+        };
+        let definitions = graph.symbols().filter(is_defined).map(|symbol| {
+            let flags = Flags::default()
+                .with(Flags::WEAK, symbol.linkage == Linkage::Weak)
+                .with(Flags::HIDDEN, symbol.scope == Scope::Hidden)
+                .with(Flags::CALLABLE, symbol.callable);
+            let entry = Entry::of_object(id, symbol.id.index(), flags);
+            Defines { name: symbol.name, entry, size: symbol.size }
+        });
+        self.define_all(id, 0, definitions)
+    }
+
+    fn define_all<'a>(
+        &mut self,
+        id: ObjectId,
+        count: usize,
+        definitions: impl Iterator<Item = Defines<'a>>,
+    ) -> Result<()> {
+        let library = self.object(id).library;
+        let mut adding = Adding { entries: Vec::with_capacity(count), ..Adding::default() };
+        for Defines { name, entry: fresh, size } in definitions {
+            let entry_id = self.library_mut(library).table.intern(name);
             let known = self.library(library).table.entry(entry_id);
-            match self.choose(&known, &fresh, view) {
-                Choice::First => adding.lost.push(symbol),
+            match self.choose(&known, &fresh, size) {
+                Choice::First => adding.lost.push(fresh.symbol),
                 Choice::Conflict => {
                     adding.conflict = Some(entry_id);
                     break;
@@ -170,8 +251,19 @@ impl State {
         self.settle(id, adding)
     }
 
-    /// Which of two definitions of a name counts.
-    fn choose(&self, first: &Entry, second: &Entry, view: View<'_>) -> Choice {
+    /// An object that was added, unless that has failed: then everything is as before.
+    fn keep_if(&mut self, id: ObjectId, added: Result<()>) -> Result<ObjectId> {
+        match added {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                self.forget_object(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Which of two definitions of a name counts; `size` is the second's.
+    fn choose(&self, first: &Entry, second: &Entry, size: u64) -> Choice {
         let replaceable = match first.owner {
             Owner::Nobody => return Choice::Second,
             _ if first.flags.contains(Flags::GENERATED) => return Choice::Second,
@@ -185,7 +277,7 @@ impl State {
             first.flags.contains(Flags::COMMON) && second.flags.contains(Flags::COMMON);
         if both_common
             && replaceable
-            && self.size_of(first) < view.symbols[second.symbol as usize].st_size.get(LE)
+            && self.size_of(first) < size
         {
             return Choice::Second;
         }
@@ -243,6 +335,13 @@ impl State {
         }
         found
     }
+}
+
+/// A definition of an object.
+struct Defines<'a> {
+    name: &'a [u8],
+    entry: Entry,
+    size: u64,
 }
 
 /// The definitions of an object while they are added.

@@ -37,6 +37,10 @@ impl Passes {
         self.0.push((stage, Arc::new(pass)));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn run(&self, stage: Stage, graph: &mut LinkGraph) -> Result<()> {
         self.0.iter().filter(|(at, _)| *at == stage).try_for_each(|(_, pass)| pass(graph))
     }

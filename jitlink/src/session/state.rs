@@ -27,6 +27,8 @@ pub(super) struct State {
     objects: Vec<ObjectState>,
     /// Places of objects that were removed.
     vacant: Vec<ObjectId>,
+    /// How many objects have been added.
+    added: u64,
     pub(super) times: LinkTimes,
 }
 
@@ -51,6 +53,8 @@ pub(super) struct ObjectState {
     pub(super) library: LibraryId,
     /// How many objects had this place before.
     pub(super) generation: u32,
+    /// How many objects were added before.
+    pub(super) serial: u64,
     /// The symbols that it defines.
     pub(super) entries: Vec<EntryId>,
     /// Its weak definitions that are not used, since another object has a definition of that name.
@@ -85,6 +89,8 @@ pub(super) struct Linked {
     pub(super) tls: Option<Tls>,
     pub(super) dso_handle: Option<DsoHandle>,
     pub(super) debug: Option<Registration>,
+    /// For copies of data: the symbols that they define, and what these were.
+    pub(super) replaced: Vec<(EntryId, Entry)>,
 }
 
 /// The `__dso_handle` of an object. Dropping it takes it from its library's scope.
@@ -203,12 +209,14 @@ impl State {
             name,
             library,
             generation: 0,
+            serial: self.added,
             entries: Vec::new(),
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
             phase: Phase::Pending(source),
         };
+        self.added += 1;
         match self.vacant.pop() {
             Some(id) => {
                 object.generation = self.object(id).generation + 1;
@@ -224,33 +232,44 @@ impl State {
 
     /// Takes an object's symbols and groups from its library, and its place. What it was is returned.
     pub(super) fn forget_object(&mut self, id: ObjectId) -> ObjectState {
-        let (generation, name, library) = {
+        let (generation, serial, name, library) = {
             let object = self.object(id);
-            (object.generation, Arc::clone(&object.name), object.library)
+            (object.generation, object.serial, Arc::clone(&object.name), object.library)
         };
         let none = ObjectState {
             name,
             library,
             generation,
+            serial,
             entries: Vec::new(),
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
             phase: Phase::Removed,
         };
+        self.disown_all(id);
         let object = std::mem::replace(self.object_mut(id), none);
         let library = self.library_mut(library);
-        for entry in &object.entries {
-            if library.table.entry(*entry).owner == Owner::Object(id) {
-                library.table.disown(*entry);
-            }
-        }
-        for group in &object.groups {
-            library.groups.remove(group);
-        }
         library.initialized.retain(|initialized| *initialized != id);
         self.vacant.push(id);
         object
+    }
+
+    /// Takes an object's symbols and groups from its library.
+    pub(super) fn disown_all(&mut self, id: ObjectId) {
+        let object = self.object_mut(id);
+        let library = object.library;
+        let (entries, groups) =
+            (std::mem::take(&mut object.entries), std::mem::take(&mut object.groups));
+        let library = self.library_mut(library);
+        for entry in entries {
+            if library.table.entry(entry).owner == Owner::Object(id) {
+                library.table.disown(entry);
+            }
+        }
+        for group in groups {
+            library.groups.remove(&group);
+        }
     }
 
     pub(super) fn define_absolute(

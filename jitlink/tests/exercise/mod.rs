@@ -1,0 +1,113 @@
+//! Everything that is done with the bytes of an object or an archive without executing what is in it.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use longshore_jitlink::graph::{Definition, LinkGraph, Scope};
+use longshore_jitlink::memory::{Lifetime, SlabMemory};
+use longshore_jitlink::session::{Lookup, Passes, Removal, Stage, StaticArchive};
+use longshore_jitlink::{Architecture, Result, Session};
+
+/// Bytes that may be linked into: larger objects are errors of the memory manager.
+pub(crate) const SLAB_SIZE: u64 = 1 << 20;
+/// In the first two gigabytes, as code without `-fPIC` needs it.
+const SLAB: u64 = 0x1000_0000;
+
+/// How to link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mode {
+    prunes: bool,
+    /// The address of what nothing defines.
+    externals: u64,
+}
+
+/// All of an object near what it calls, and what one symbol needs, far from it.
+pub(crate) const MODES: [Mode; 2] = [
+    Mode { prunes: false, externals: 0x1800_0000 },
+    Mode { prunes: true, externals: 0x7fff_0000_0000 },
+];
+
+/// Reads an object and describes all of it.
+pub(crate) fn read(bytes: &Bytes) -> Result<()> {
+    let graph = LinkGraph::read("hostile.o", bytes.clone())?;
+    write!(Nowhere, "{graph:?}").expect("it always can be written");
+    Ok(())
+}
+
+/// Links an object, or all members of an archive, and removes it again.
+pub(crate) fn link(bytes: &Bytes, mode: Mode) -> Result<()> {
+    let slab = Arc::new(SlabMemory::new(SLAB, SLAB_SIZE, 0x1000)?);
+    let mut passes = Passes::default();
+    passes.add(Stage::PostFixup, fix_up_no_alloc);
+    let mut builder = Session::builder()
+        .architecture(architecture(bytes))
+        .memory(slab.clone())
+        .phony_externals(mode.externals)
+        .passes(passes)
+        .without_execution();
+    if mode.prunes {
+        builder = builder.prune();
+    }
+    let session = builder.build()?;
+    let library = session.create_library("hostile");
+    if mode.prunes && bytes.starts_with(b"!<arch>\n") {
+        let archive = StaticArchive::new("hostile.a", bytes.clone())?;
+        let wanted = archive.members().iter().find_map(|(_, member)| exported(member));
+        library.add_generator(archive);
+        return library.lookup_all(&[(&wanted.unwrap_or_default(), Lookup::Optional)]).map(drop);
+    }
+    let objects = library.add("hostile.o", bytes.clone())?;
+    let linked = match exported(bytes) {
+        Some(name) if mode.prunes => library.lookup(&name).map(drop),
+        _ => library.link_all(),
+    };
+    for object in objects {
+        object.remove(Removal::WithUsers)?;
+    }
+    assert_eq!(slab.read(SLAB, 1), None, "all memory was given back");
+    linked
+}
+
+/// What tools read is fixed up only when they ask for it.
+fn fix_up_no_alloc(graph: &mut LinkGraph) -> Result<()> {
+    let blocks: Vec<_> = graph
+        .blocks()
+        .filter(|block| graph.section(block.section).lifetime == Lifetime::NoAlloc)
+        .map(|block| block.id)
+        .collect();
+    blocks.into_iter().try_for_each(|block| graph.fix_up_no_alloc(block).map(drop))
+}
+
+fn architecture(bytes: &[u8]) -> Architecture {
+    let header = match bytes.starts_with(b"!<arch>\n") {
+        true => bytes
+            .windows(4)
+            .position(|magic| magic == b"\x7fELF")
+            .map_or(&[][..], |at| &bytes[at..]),
+        false => bytes,
+    };
+    match header.get(18) {
+        Some(183) => Architecture::Aarch64,
+        _ => Architecture::X86_64,
+    }
+}
+
+/// The first name that an object gives to others.
+fn exported(bytes: &Bytes) -> Option<String> {
+    let graph = LinkGraph::read("hostile.o", bytes.clone()).ok()?;
+    let mut symbols = graph.symbols();
+    let symbol = symbols.find(|symbol| {
+        symbol.scope == Scope::Default && matches!(symbol.definition, Definition::Block(..))
+    })?;
+    String::from_utf8(symbol.name.to_vec()).ok()
+}
+
+/// Takes text and forgets it.
+struct Nowhere;
+
+impl Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! What the linker does with objects of real compilers: each test compiles a few lines, links them in memory, and calls
+//! them. Where a system linker's behaviour is the measure, it links the same objects, and the results are compared.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod graphs;
+mod initializers;
+mod pruning;
+mod relocations;
+mod removal;
+mod sessions;
+mod support;
+mod symbols;
+mod thread_locals;
+mod unwinding;

@@ -1,0 +1,260 @@
+//! Pruning: what no root reaches is taken out, and nothing else is.
+
+use std::sync::{Arc, Mutex};
+
+use longshore_jitlink::graph::{Definition, LinkGraph};
+use longshore_jitlink::session::{Lookup, Passes, Stage};
+use longshore_jitlink::{Library, Session};
+
+use crate::support::{
+    add_cpp_runtime, assembly, c, cpp, define_trace, failure, initialize, library_of, traced, value,
+};
+
+const SECTIONS: &str = "-fPIC -O1 -ffunction-sections -fdata-sections";
+
+/// The names of the live sections of the graphs, and their sizes.
+type Live = Arc<Mutex<Vec<(String, u64)>>>;
+
+fn pruned(objects: &[bytes::Bytes]) -> (Library, Live) {
+    let live = Live::default();
+    let noted = Arc::clone(&live);
+    let mut passes = Passes::default();
+    passes.add(Stage::PostFixup, move |graph: &mut LinkGraph| {
+        let blocks = graph.blocks().filter(|block| block.live && block.address != 0);
+        let named = blocks.map(|block| {
+            (String::from_utf8_lossy(graph.section(block.section).name).into_owned(), block.size)
+        });
+        noted.lock().unwrap().extend(named);
+        Ok(())
+    });
+    (library_of(Session::builder().prune().passes(passes), objects), live)
+}
+
+fn is_live(live: &Live, section: &str) -> bool {
+    live.lock().unwrap().iter().any(|(name, size)| name == section && *size > 0)
+}
+
+#[test]
+fn only_what_the_roots_reach_is_linked() {
+    let (library, live) = pruned(&[c(
+        SECTIONS,
+        "
+        long used_data = 1, unused_data = 2; extern long nowhere;
+        __attribute__((noipa)) static long helper(void) { return used_data; }
+        long root(void) { return helper() + 1; }
+        long second_root(void) { return 10; }
+        long unused(void) { return unused_data + nowhere; }",
+    )]);
+    let found = library
+        .lookup_all(&[("root", Lookup::Required), ("second_root", Lookup::Required)])
+        .unwrap();
+    assert_eq!(
+        found.into_iter().map(|f| crate::support::call(f.unwrap())).collect::<Vec<_>>(),
+        [2, 10]
+    );
+    for section in [".text.root", ".text.second_root", ".text.helper", ".data.used_data"] {
+        assert!(is_live(&live, section), "{section}");
+    }
+    for section in [".text.unused", ".data.unused_data"] {
+        assert!(!is_live(&live, section), "{section}");
+    }
+    assert_eq!(failure(library.lookup("unused")), "undefined symbols: unused");
+}
+
+#[test]
+fn a_root_that_is_pruned_by_an_earlier_look_up_is_not_found() {
+    let (library, _) =
+        pruned(&[c(SECTIONS, "long f(void) { return 1; } long g(void) { return 2; }")]);
+    assert_eq!(value(&library, "f"), 1);
+    assert_eq!(failure(library.lookup("g")), "undefined symbols: g");
+    assert_eq!(library.lookup_all(&[("g", Lookup::Optional)]).unwrap(), [None]);
+}
+
+#[test]
+fn roots_are_followed_through_other_objects_and_back() {
+    let (library, live) = pruned(&[
+        c(
+            SECTIONS,
+            "long second(void), unused_callee(void); long root(void) { return second(); }
+            long third(void) { return 3; } long unused_one(void) { return unused_callee(); }",
+        ),
+        c(
+            SECTIONS,
+            "long third(void), unused_one(void); long second(void) { return third(); }
+            long unused_callee(void) { return unused_one(); }",
+        ),
+        c(SECTIONS, "long unrelated(void) { return 1; }"),
+    ]);
+    assert_eq!(value(&library, "root"), 3);
+    for (section, expected) in [
+        (".text.root", true),
+        (".text.second", true),
+        (".text.third", true),
+        (".text.unused_one", false),
+        (".text.unused_callee", false),
+        (".text.unrelated", false),
+    ] {
+        assert_eq!(is_live(&live, section), expected, "{section}");
+    }
+}
+
+#[test]
+fn frames_of_dead_functions_go_and_those_of_live_ones_keep_their_tables() {
+    let source = "
+        extern \"C\" void trace(int);
+        struct Guard { ~Guard() { trace(1); } };
+        __attribute__((noinline)) static void thrower(long n) { if (n) throw n; }
+        extern \"C\" long root(void) {
+            try { Guard guard; thrower(6); } catch (long n) { return n; } return 0; }
+        extern \"C\" long unused(void) {
+            try { Guard guard; thrower(7); } catch (char n) { return n; } return 0; }";
+    let frames = |prune: bool| {
+        let objects = [cpp(SECTIONS, source)];
+        let (library, live) = pruned(&objects);
+        add_cpp_runtime(&library);
+        define_trace(&library);
+        if prune {
+            assert_eq!(value(&library, "root"), 6);
+            assert_eq!(traced(), "1 ");
+            assert!(is_live(&live, ".gcc_except_table.root"));
+            assert!(!is_live(&live, ".gcc_except_table.unused"));
+        } else {
+            library.lookup_all(&["root", "unused"].map(|name| (name, Lookup::Required))).unwrap();
+        }
+        let live = live.lock().unwrap();
+        live.iter().filter(|(name, _)| name == ".eh_frame").map(|(_, size)| size).sum::<u64>()
+    };
+    let (some, all) = (frames(true), frames(false));
+    assert!(some > 0 && some < all, "{some} of {all} bytes of frames");
+}
+
+#[test]
+fn constructors_are_kept_with_what_they_reach() {
+    let (library, live) = pruned(&[c(
+        SECTIONS,
+        "
+        void trace(int);
+        __attribute__((noipa)) static void reached(void) { trace(1); }
+        __attribute__((constructor)) static void start(void) { reached(); }
+        __attribute__((destructor)) static void end(void) { trace(2); }
+        long root(void) { return 4; }
+        void unused(void) { trace(3); }",
+    )]);
+    define_trace(&library);
+    assert_eq!(value(&library, "root"), 4);
+    initialize(&library);
+    crate::support::deinitialize(&library);
+    assert_eq!(traced(), "1 2 ");
+    assert!(is_live(&live, ".text.reached") && !is_live(&live, ".text.unused"));
+}
+
+#[test]
+fn sections_whose_bounds_are_used_are_kept() {
+    let (library, live) = pruned(&[c(SECTIONS, "
+        static long one __attribute__((section(\"table\"), used)) = 10;
+        static long two __attribute__((section(\"table\"), used)) = 20;
+        static long third __attribute__((section(\"other\"), used)) = 30;
+        extern long __start_table[], __stop_table[];
+        long root(void) { long sum = 0; for (long *p = __start_table; p != __stop_table; p++) sum += *p; return sum; }")]);
+    assert_eq!(value(&library, "root"), 30);
+    assert!(is_live(&live, "table") && !is_live(&live, "other"));
+}
+
+#[test]
+fn sections_to_be_retained_are_kept() {
+    let (library, live) = pruned(&[assembly(
+        "
+        .section .text.root,\"ax\"; .globl root; root: mov $1, %eax; ret
+        .section .data.kept,\"awR\"; .quad reached
+        .section .data.reached,\"aw\"; reached: .quad 0
+        .section .data.gone,\"aw\"; .quad 0",
+    )]);
+    assert_eq!(value(&library, "root"), 1);
+    assert!(is_live(&live, ".data.kept") && is_live(&live, ".data.reached"));
+    assert!(!is_live(&live, ".data.gone"));
+}
+
+#[test]
+fn thread_local_variables_that_are_not_used_are_taken_out() {
+    let (library, live) = pruned(&[c(SECTIONS, "
+        __thread long used = 5, unused = 6; long root(void) { return used++; } long other(void) { return unused; }")]);
+    assert_eq!((value(&library, "root"), value(&library, "root")), (5, 6));
+    assert!(is_live(&live, ".tdata.used") && !is_live(&live, ".tdata.unused"));
+}
+
+#[test]
+fn sections_for_tools_stay_and_keep_nothing() {
+    let seen = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&seen);
+    let mut passes = Passes::default();
+    passes.add(Stage::PostFixup, move |graph: &mut LinkGraph| {
+        let live = |name: &[u8]| {
+            graph.blocks().any(|block| block.live && graph.section(block.section).name == name)
+        };
+        *noted.lock().unwrap() = Some((live(b".debug_info"), live(b".text.unused")));
+        Ok(())
+    });
+    let library = library_of(
+        Session::builder().prune().passes(passes),
+        &[c(
+            &format!("{SECTIONS} -g"),
+            "long root(void) { return 1; } long unused(void) { return 2; }",
+        )],
+    );
+    assert_eq!(value(&library, "root"), 1);
+    assert_eq!(*seen.lock().unwrap(), Some((true, false)));
+}
+
+#[test]
+fn a_block_that_a_pass_keeps_alive_is_linked() {
+    let mut passes = Passes::default();
+    passes.add(Stage::Prune, |graph: &mut LinkGraph| {
+        let block_of =
+            |graph: &LinkGraph, name: &[u8]| match graph.symbol_named(name).unwrap().definition {
+                Definition::Block(block, _) => block,
+                other => panic!("{other:?}"),
+            };
+        let target = graph.symbol_named(b"kept").unwrap().id;
+        let kind = longshore_jitlink::graph::EdgeKind::KEEP_ALIVE;
+        let edge = longshore_jitlink::graph::Edge { offset: 0, kind, target, addend: 0 };
+        graph.add_edge(block_of(graph, b"root"), edge);
+        Ok(())
+    });
+    let library = library_of(
+        Session::builder().prune().passes(passes),
+        &[c(
+            SECTIONS,
+            "long root(void) { return 1; } long kept(void) { return 2; } long gone(void) { return 3; }",
+        )],
+    );
+    assert_eq!(value(&library, "root"), 1);
+    assert_eq!(value(&library, "kept"), 2);
+    assert_eq!(failure(library.lookup("gone")), "undefined symbols: gone");
+}
+
+#[test]
+fn an_undefined_symbol_of_a_dead_function_does_not_matter() {
+    let (library, _) = pruned(&[c(
+        SECTIONS,
+        "long nowhere(void); long f(void) { return nowhere(); } long g(void) { return 2; }",
+    )]);
+    assert_eq!(value(&library, "g"), 2);
+}
+
+#[test]
+fn a_comdat_function_that_the_first_object_has_pruned_is_still_there_for_others() {
+    let source = "inline __attribute__((noinline)) long answer() { return 4; }";
+    let (library, _) = pruned(&[
+        cpp(
+            SECTIONS,
+            &format!(
+                "{source} extern \"C\" long root() {{ return 1; }} extern \"C\" long unused() {{ return answer(); }}"
+            ),
+        ),
+        cpp(SECTIONS, &format!("{source} extern \"C\" long second() {{ return answer(); }}")),
+    ]);
+    let both =
+        library.lookup_all(&[("root", Lookup::Required), ("second", Lookup::Required)]).unwrap();
+    assert_eq!(crate::support::call(both[0].unwrap()), 1);
+    assert_eq!(crate::support::call(both[1].unwrap()), 4);
+}
