@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::memory::{Allocations, PinnedRanges};
-use crate::{HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module};
+use crate::{AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module};
 use longshore_plugin_api::{Acceptance, Device, ImageBytes, MemoryKind, Result, Span};
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ pub struct HostDevice {
     cpu: Arc<Cpu>,
     allocations: Allocations,
     pinned: PinnedRanges,
+    allowed: Arc<AllowedNames>,
 }
 
 impl HostDevice {
     /// Device `index` of the platform.
-    pub(crate) fn new(index: u32, cpu: Arc<Cpu>) -> HostDevice {
+    pub(crate) fn new(index: u32, cpu: Arc<Cpu>, allowed: Arc<AllowedNames>) -> HostDevice {
         let (allocations, pinned) = (Allocations::default(), PinnedRanges::default());
-        HostDevice { index, cpu, allocations, pinned }
+        HostDevice { index, cpu, allocations, pinned, allowed }
     }
 }
 
@@ -39,7 +40,7 @@ impl Device<HostBackend> for HostDevice {
     }
 
     fn load(&self, image: ImageBytes) -> Result<HostModule> {
-        HostModule::load(image)
+        HostModule::load(image, &self.allowed)
     }
 
     fn create_queue(&self) -> Result<HostQueue> {

@@ -9,7 +9,8 @@
 //! - [`HostPlatform`]: one CPU, shown as one device or, for tests of programs that want several,
 //!   as up to 64 (setting `DEVICES`). The facts about it are read once, by `cpu.rs`.
 //! - [`HostDevice`]: allocations, pinned ranges, and the maker of the rest.
-//! - [`HostModule`]: an image, an ELF shared object, opened from memory.
+//! - [`HostModule`]: an image: an ELF shared object, opened from memory, or relocatable objects, linked
+//!   in memory. `device_library.rs` says what the latter may use of the process ([`AllowedNames`]).
 //! - [`HostQueue`]: commands in order. `command.rs` is the memory that queued commands and what
 //!   they captured lie in, `line.rs` decides which thread runs them.
 //! - [`HostEvent`]: a place in a queue that was or was not reached yet.
@@ -23,17 +24,21 @@
 mod command;
 mod cpu;
 mod device;
+mod device_library;
 #[doc(hidden)]
 pub mod elf;
 mod event;
 mod line;
 mod memory;
 mod module;
+#[cfg(target_arch = "aarch64")]
+mod outline_atomics;
 mod physical;
 mod platform;
 mod queue;
 
 pub use device::HostDevice;
+pub use device_library::AllowedNames;
 pub use event::HostEvent;
 pub use module::{HostKernel, HostModule};
 pub use platform::HostPlatform;
@@ -61,13 +66,14 @@ impl Plugin for HostBackend {
         name: "Longshore CPU backend",
         version: env!("CARGO_PKG_VERSION"),
         vendor: "Longshore",
-        image_formats: "elf-so",
+        image_formats: "elf-so,elf-o,archive",
         driver: "",
         unloadable: false,
     };
 
     fn connect(services: Services) -> Result<Connected<HostPlatform>> {
-        HostPlatform::connect(services.setting("DEVICES").as_deref()).map(Connected::Platform)
+        let (devices, symbols) = (services.setting("DEVICES"), services.setting("SYMBOLS"));
+        HostPlatform::connect(devices.as_deref(), symbols.as_deref()).map(Connected::Platform)
     }
 }
 

@@ -1,46 +1,40 @@
-//! A loaded image: a shared object, checked, copied into memory without a name, and opened by the
-//! system's loader from there.
+//! A loaded image: a shared object, which the system's loader opens from memory, or relocatable
+//! objects, which the in-memory linker links. [`Loaded`] is what both are to the rest.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
 //! (thread-local ones are none). What its libraries export is not the image's.
 //!
-//! **Constructors and destructors** are not run by the loader but by [`Module::run_constructors`]
-//! and [`Module::run_destructors`], which follow glibc's order and arguments: `DT_INIT`, then
-//! `DT_INIT_ARRAY`, each called with `(argc, argv, envp)`; `DT_FINI_ARRAY` in reverse, then
-//! `DT_FINI`. Handlers of `atexit` and of C++ statics run with the latter. Two things count as
-//! failures of the device's code:
-//! - an entry of an array that is not code of the image. It is not called; constructors stop
-//!   there, destructors go on;
-//! - an exported variable `int __longshore_constructor_status` or `__longshore_destructor_status`
-//!   that is not zero after the step.
+//! **Constructors and destructors** are not run by the load but by [`Module::run_constructors`]
+//! and [`Module::run_destructors`], in the order and with the arguments of the C library
+//! ([`opened`], [`linked`]). An exported variable `int __longshore_constructor_status` or
+//! `__longshore_destructor_status` that is not zero after the step counts as a failure of the
+//! device's code.
 //!
 //! **Kernel descriptions** are optional: an exported array of 32-bit numbers
 //! `__longshore_arguments_<kernel>` holds the size of each argument in bytes. The host holds
 //! launches of that kernel against it.
-//!
-//! Libraries that an image needs are the process's, loaded by their plain names on the system's
-//! search path; their constructors are run by the loader.
 
 mod functions;
 mod library;
+mod linked;
+mod opened;
 mod profile;
+pub(crate) mod profile_runtime;
 
-use crate::HostBackend;
-use crate::elf::{self, Image, Symbol};
-use library::Library;
+use crate::elf;
+use crate::{AllowedNames, HostBackend};
+use linked::Linked;
 use longshore_plugin_api::{
     Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, Module, PoolTracker,
     ProfileSection, Result, SymbolKind,
 };
-use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
+use opened::Opened;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What a kernel is called as: `arguments[i]` is the address of the `i`-th argument's value.
 pub(crate) type KernelEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 
-/// Functions that linkers put into every image.
-const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
 /// Before a kernel's name: the variable that describes its arguments.
 const ARGUMENTS_OF: &str = "__longshore_arguments_";
@@ -51,20 +45,65 @@ pub struct HostKernel {
     name: String,
 }
 
-/// A loaded image. If its constructors were run and its destructors were not, its memory stays
-/// when it is unloaded: handlers that it registered would be called at the program's end.
+/// A loaded image. A shared object whose constructors were run and whose destructors were not stays
+/// in memory when it is unloaded: handlers that it registered would be called at the program's end.
+/// Those of relocatable objects are forgotten with it.
 pub struct HostModule {
-    image: Image,
-    bytes: ImageBytes,
-    library: Library,
+    image: Box<dyn Loaded>,
+}
+
+/// An image in memory. What its symbols and profile parts say is mapped and readable while it lives.
+trait Loaded: Send + Sync {
+    /// The exported kernel or global of this name.
+    fn symbol(&self, name: &str) -> Option<Symbol>;
+
+    /// All exported kernels and globals.
+    fn symbols(&self) -> Vec<(String, SymbolKind)>;
+
+    /// Runs the constructors.
+    fn construct(&self) -> Result<()>;
+
+    /// Runs the destructors, all of them; the first failure.
+    fn destruct(&self) -> Result<()>;
+
+    /// Where its profile is.
+    fn profile_parts(&self) -> Vec<profile::Part>;
+
+    /// Gives its memory back.
+    fn unload(self: Box<Self>) -> Result<()>;
+}
+
+/// A kernel or a global of an image.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    kind: SymbolKind,
+    address: u64,
+    /// Size in bytes; 0 for a function that the image chooses when it is loaded.
+    bytes: u64,
+}
+
+/// The kinds of image.
+enum Format {
+    SharedObject,
+    /// An object, or an archive of them.
+    Relocatable,
 }
 
 /// Whether [`HostModule::load`] would try this image. Reads its headers.
 pub(crate) fn accepts(image: &[u8]) -> Acceptance {
-    match elf::recognise(image) {
+    let headers = format_of(image).and_then(|format| match format {
+        Format::SharedObject => elf::recognise(image),
+        Format::Relocatable => Ok(()),
+    });
+    match headers {
         Ok(()) => Acceptance::Accepted,
         Err(error) => Acceptance::Refused(error.message().to_owned()),
     }
+}
+
+fn format_of(image: &[u8]) -> Result<Format> {
+    let is_relocatable = linked::recognise_archive(image)? || elf::is_relocatable(image)?;
+    Ok(if is_relocatable { Format::Relocatable } else { Format::SharedObject })
 }
 
 impl HostKernel {
@@ -80,29 +119,26 @@ impl HostKernel {
 }
 
 impl HostModule {
-    /// Checks an image and opens a copy of it. Runs none of its constructors. Blocks.
+    /// Checks an image and puts it into memory. Runs none of its constructors. Blocks.
+    /// Relocatable objects may use the `allowed` names of the process.
     ///
     /// # Errors
     /// `InvalidBinary` for an image that is malformed or not for this machine, `NotFound` for a
-    /// library that it needs and that is not there, `LinkFailure` for undefined symbols and
-    /// whatever else the loader refuses, `OutOfResources` and `HostIo` for the copy.
-    pub fn load(image: ImageBytes) -> Result<HostModule> {
-        let checked = elf::validate(image.get())?;
-        let library = Library::open(image.get(), &checked)?;
-        Ok(HostModule { image: checked, bytes: image, library })
-    }
-
-    /// The exported symbol of this name.
-    fn symbol(&self, name: &str) -> Option<Symbol> {
-        let mut found = self.image.symbols.exported(self.bytes.get());
-        found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
+    /// library that a shared object needs and that is not there, `LinkFailure` for undefined symbols
+    /// and whatever else the loader or the linker refuses, `OutOfResources` and `HostIo` for the
+    /// memory.
+    pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
+        let image: Box<dyn Loaded> = match format_of(image.get())? {
+            Format::SharedObject => Box::new(Opened::load(image)?),
+            Format::Relocatable => Box::new(Linked::load(image, allowed)?),
+        };
+        Ok(HostModule { image })
     }
 
     /// The exported symbol of this name, if it is of this kind.
     fn symbol_of(&self, kind: SymbolKind, name: &str) -> Result<Symbol> {
-        let symbol = self.symbol(name).filter(|symbol| kind_of(name.as_bytes(), symbol).is_some());
-        let symbol = symbol.ok_or_else(|| not_found(kind, name))?;
-        if kind_of(name.as_bytes(), &symbol) == Some(kind) {
+        let symbol = self.image.symbol(name).ok_or_else(|| not_found(kind, name))?;
+        if symbol.kind == kind {
             return Ok(symbol);
         }
         let (found, asked) = match kind {
@@ -118,43 +154,22 @@ impl HostModule {
     /// The sizes of a kernel's arguments, if the image describes them. No arguments have a
     /// variable of one zero, as there are no empty variables.
     fn argument_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
-        let symbol = self.variable(&format!("{ARGUMENTS_OF}{kernel}"))?;
-        let sizes: *const u32 = self.library.pointer(symbol.value);
-        // SAFETY: the checked image has the variable's `size` bytes in a segment, which stays
-        // mapped while `self.library` is open; all segments are readable.
-        let sizes = (0..symbol.size as usize / 4).map(|i| unsafe { sizes.add(i).read_unaligned() });
+        let described = variable(&*self.image, &format!("{ARGUMENTS_OF}{kernel}"))?;
+        let sizes: *const u32 = pointer(described.address);
+        // SAFETY: `Loaded` promises that the variable's bytes are readable.
+        let sizes =
+            (0..described.bytes as usize / 4).map(|i| unsafe { sizes.add(i).read_unaligned() });
         let sizes: Vec<u32> = sizes.collect();
         Some(if sizes == [0] { Vec::new() } else { sizes })
-    }
-
-    /// The exported variable of this name.
-    fn variable(&self, name: &str) -> Option<Symbol> {
-        let is_global =
-            |symbol: &Symbol| kind_of(name.as_bytes(), symbol) == Some(SymbolKind::Global);
-        self.symbol(name).filter(is_global)
-    }
-
-    /// Reads a variable of the image that is made of 64-bit numbers; `None` if it has no such.
-    fn read_words<const N: usize>(&self, name: &str) -> Option<[u64; N]> {
-        let symbol = self.variable(name).filter(|symbol| symbol.size >= 8 * N as u64)?;
-        // SAFETY: the checked image has the variable's `size` bytes in a segment, which stays
-        // mapped while `self.library` is open; all segments are readable.
-        Some(unsafe { self.library.pointer::<[u64; N]>(symbol.value).read_unaligned() })
     }
 }
 
 impl Module<HostBackend> for HostModule {
     fn kernel(&self, name: &str) -> Result<(Arc<HostKernel>, KernelAttributes)> {
-        let symbol = self.symbol_of(SymbolKind::Kernel, name)?;
-        let address = if symbol.kind() == STT_GNU_IFUNC {
-            self.library.lookup(name)?
-        } else {
-            self.library.address(symbol.value)
-        };
-        // SAFETY: the address is that of a function: the checked image has it in an executable
-        // segment, or its resolver chose it. That it takes LLVM's host form is the image's promise.
+        let Symbol { address, bytes: code_bytes, .. } = self.symbol_of(SymbolKind::Kernel, name)?;
+        // SAFETY: the address is that of a function: the checked image has it in executable
+        // memory, or its resolver chose it. That it takes LLVM's host form is the image's promise.
         let entry = unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) };
-        let code_bytes = if symbol.kind() == STT_FUNC { symbol.size } else { 0 };
         let argument_sizes = self.argument_sizes(name);
         let attributes =
             KernelAttributes { address, code_bytes, argument_sizes, ..KernelAttributes::default() };
@@ -162,54 +177,51 @@ impl Module<HostBackend> for HostModule {
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
-        let symbol = self.symbol_of(SymbolKind::Global, name)?;
-        Ok(GlobalAddress { address: self.library.address(symbol.value), bytes: symbol.size })
+        let Symbol { address, bytes, .. } = self.symbol_of(SymbolKind::Global, name)?;
+        Ok(GlobalAddress { address, bytes })
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let exported = self.image.symbols.exported(self.bytes.get());
-        Ok(exported
-            .filter_map(|(name, symbol)| {
-                let described = name.starts_with(ARGUMENTS_OF.as_bytes());
-                let kind = kind_of(name, &symbol).filter(|_| !described)?;
-                Some((String::from_utf8_lossy(name).into_owned(), kind))
-            })
-            .collect())
+        let mut symbols = self.image.symbols();
+        symbols.retain(|(name, _)| !name.starts_with(ARGUMENTS_OF));
+        Ok(symbols)
     }
 
     fn run_constructors(&self) -> Result<()> {
-        functions::run_constructors(self)
+        self.image.construct()
     }
 
     fn run_destructors(&self) -> Result<()> {
-        functions::run_destructors(self)
+        self.image.destruct()
     }
 
     fn unload(self) -> Result<()> {
-        self.library.close()
+        self.image.unload()
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
-        let words = self.read_words::<4>(POOL_TRACKER);
-        Ok(words.map(|[allocations, total_bytes, min_bytes, max_bytes]| PoolTracker {
-            allocations,
-            total_bytes,
-            min_bytes,
-            max_bytes,
-        }))
+        let tracker = variable(&*self.image, POOL_TRACKER);
+        let Some(tracker) = tracker.filter(|tracker| tracker.bytes >= 32) else {
+            return Ok(None);
+        };
+        // SAFETY: `Loaded` promises that the variable's bytes are readable.
+        let [allocations, total_bytes, min_bytes, max_bytes] =
+            unsafe { pointer::<[u64; 4]>(tracker.address).read_unaligned() };
+        Ok(Some(PoolTracker { allocations, total_bytes, min_bytes, max_bytes }))
     }
 
     fn profile(&self) -> Result<Vec<ProfileSection>> {
-        Ok(profile::read(self))
+        Ok(profile::read(&self.image.profile_parts()))
     }
 }
 
-fn kind_of(name: &[u8], symbol: &Symbol) -> Option<SymbolKind> {
-    match symbol.kind() {
-        STT_FUNC | STT_GNU_IFUNC if !LINKER_MADE.contains(&name) => Some(SymbolKind::Kernel),
-        STT_OBJECT | STT_COMMON => Some(SymbolKind::Global),
-        _ => None,
-    }
+/// The exported variable of this name.
+fn variable(image: &dyn Loaded, name: &str) -> Option<Symbol> {
+    image.symbol(name).filter(|symbol| symbol.kind == SymbolKind::Global)
+}
+
+fn pointer<T>(address: u64) -> *const T {
+    std::ptr::with_exposed_provenance(address as usize)
 }
 
 fn not_found(kind: SymbolKind, name: &str) -> Error {

@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::queue::SHARED_BYTES;
-use crate::{HostBackend, HostDevice, physical};
+use crate::{AllowedNames, HostBackend, HostDevice, physical};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
 };
@@ -20,16 +20,19 @@ const MEMORY_CLOCK_MHZ: u32 = 64;
 pub struct HostPlatform {
     devices: u32,
     cpu: Arc<Cpu>,
+    allowed: Arc<AllowedNames>,
 }
 
 impl HostPlatform {
-    /// The platform for the setting `DEVICES`; one device if it is not set.
+    /// The platform for the settings `DEVICES`, one device if it is not set, and `SYMBOLS`
+    /// ([`AllowedNames`]).
     ///
     /// # Errors
-    /// `InvalidValue` if the setting is not a number from 1 to 64.
-    pub(crate) fn connect(devices: Option<&str>) -> Result<HostPlatform> {
+    /// `InvalidValue` if the first is not a number from 1 to 64, or the second no list of names.
+    pub(crate) fn connect(devices: Option<&str>, symbols: Option<&str>) -> Result<HostPlatform> {
         let devices = devices.map_or(Ok(1), parse_devices)?;
-        Ok(HostPlatform { devices, cpu: Arc::new(Cpu::read()) })
+        let allowed = Arc::new(AllowedNames::parse(symbols)?);
+        Ok(HostPlatform { devices, cpu: Arc::new(Cpu::read()), allowed })
     }
 }
 
@@ -77,7 +80,7 @@ impl Platform<HostBackend> for HostPlatform {
     }
 
     fn open(&self, index: u32) -> Result<HostDevice> {
-        Ok(HostDevice::new(index, Arc::clone(&self.cpu)))
+        Ok(HostDevice::new(index, Arc::clone(&self.cpu), Arc::clone(&self.allowed)))
     }
 }
 
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_query_is_answered_in_its_type() {
-        let platform = HostPlatform::connect(None).unwrap();
+        let platform = HostPlatform::connect(None, None).unwrap();
         for &query in DeviceInfo::ALL {
             let may_lack = matches!(query, DeviceInfo::PciAddress | DeviceInfo::VendorId);
             let answer = match platform.device_info(0, query) {
@@ -161,10 +164,10 @@ mod tests {
 
     #[test]
     fn the_setting_says_how_many_devices_there_are() {
-        assert_eq!(HostPlatform::connect(None).unwrap().device_count(), 1);
-        assert_eq!(HostPlatform::connect(Some("4")).unwrap().device_count(), 4);
+        assert_eq!(HostPlatform::connect(None, None).unwrap().device_count(), 1);
+        assert_eq!(HostPlatform::connect(Some("4"), None).unwrap().device_count(), 4);
         for wrong in ["", "0", "65", "-1", "four", "4294967297"] {
-            let error = HostPlatform::connect(Some(wrong)).err().unwrap();
+            let error = HostPlatform::connect(Some(wrong), None).err().unwrap();
             assert_eq!(error.code(), ErrorCode::InvalidValue);
             assert!(error.message().contains(&format!("'{wrong}'")), "{error}");
         }
@@ -172,8 +175,8 @@ mod tests {
 
     #[test]
     fn devices_differ_in_identity_and_stay_the_same() {
-        let platform = HostPlatform::connect(Some("2")).unwrap();
-        let again = HostPlatform::connect(Some("3")).unwrap();
+        let platform = HostPlatform::connect(Some("2"), None).unwrap();
+        let again = HostPlatform::connect(Some("3"), None).unwrap();
         for query in [DeviceInfo::Uuid, DeviceInfo::Uid] {
             let answer = |platform: &HostPlatform, i| platform.device_info(i, query).unwrap();
             assert_ne!(answer(&platform, 0), answer(&platform, 1));

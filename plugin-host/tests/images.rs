@@ -3,11 +3,7 @@
 mod support;
 
 use longshore_plugin_api::{ErrorCode, Module, ProfileSectionKind, SymbolKind};
-use support::{Loaded, build, load, run_compiler};
-
-const ADD: &str = "int calls = 40; static __thread int mine = 3; __thread int shown = 4;
-    void add(void **a) { calls++; *(int *)a[0] = *(int *)a[1] + *(int *)a[2]; }
-    void tls(void **a) { calls = mine + shown; }";
+use support::{ADD, Loaded, ORDER, build, load, run_compiler};
 
 fn ran(image: &[u8]) -> Loaded {
     let module = load(image).expect("the image loads");
@@ -100,20 +96,6 @@ fn a_resolver_chooses_a_kernel() {
     module.call("other");
     assert_eq!(module.int("calls"), 5);
 }
-
-const ORDER: &str = r#"#include <stdlib.h>
-    char order[32]; static volatile int at; static char *sink = order;
-    static void put(char c) { sink[at++] = c; }
-    static void handler(void) { put('h'); }
-    __attribute__((constructor)) static void last(void) { put('c'); atexit(handler); }
-    __attribute__((constructor(200))) static void second(void) { put('b'); }
-    __attribute__((constructor(101))) static void first(int argc, char **argv, char **envp) {
-        put(argc > 0 && argv[0] && !argv[argc] && envp ? 'a' : '?'); }
-    __attribute__((destructor(101))) static void end_last(void) { put('z'); }
-    __attribute__((destructor(200))) static void end_second(void) { put('y'); }
-    __attribute__((destructor)) static void end_first(void) { put('x'); }
-    void redirect(void **a) { sink = *(char **)a[0]; at = 0; }
-"#;
 
 #[test]
 fn constructors_and_destructors_run_once_in_order_and_only_in_their_step() {

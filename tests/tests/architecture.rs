@@ -48,7 +48,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
     for (folder, allowed) in [
         ("plugin-api", &[][..]),
         ("plugin-host", &["longshore-plugin-api", "longshore-jitlink"]),
-        ("host", &["longshore-plugin-api", "longshore-executor"]),
+        ("host", &["longshore-plugin-api", "longshore-executor", "longshore-jitlink"]),
     ] {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         let (_, dependencies) = manifest.split_once("\n[dependencies]").unwrap();
@@ -57,6 +57,19 @@ fn crates_depend_only_on_what_data_visits_after_them() {
             let known = allowed.iter().any(|name| line.starts_with(name));
             assert!(known, "{folder} depends on {line}");
         }
+    }
+}
+
+#[test]
+fn only_the_command_uses_the_linker_in_the_host() {
+    let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
+    let mut lines = manifest.lines();
+    let linker = lines.find(|line| line.starts_with("longshore-jitlink")).unwrap();
+    assert!(linker.contains("optional = true"), "{linker}");
+    for file in sources("host/src") {
+        let is_command = file.starts_with(root().join("host/src/bin/longshore"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(is_command || !text.contains("longshore_jitlink"), "{}", file.display());
     }
 }
 

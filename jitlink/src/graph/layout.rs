@@ -3,7 +3,9 @@
 use hashbrown::HashMap;
 use object::elf;
 
-use super::{Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SectionId, SymbolId, frames, protection};
+use super::{
+    Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SectionId, SymbolId, frames, protection,
+};
 use crate::elf::{LE, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};

@@ -402,7 +402,10 @@ fn protection(view: View<'_>, header: &crate::elf::Section) -> Protection {
     let flags = header.sh_flags.get(LE);
     if flags.contains(elf::SHF_EXECINSTR) {
         Protection::ReadExecute
-    } else if !flags.contains(elf::SHF_WRITE) || flags.contains(elf::SHF_TLS) || is_relro(view.section_name(header)) {
+    } else if !flags.contains(elf::SHF_WRITE)
+        || flags.contains(elf::SHF_TLS)
+        || is_relro(view.section_name(header))
+    {
         Protection::Read
     } else {
         Protection::ReadWrite

@@ -177,19 +177,28 @@ impl LinkGraph {
     /// Names that are undefined in the object and that the linker defines: the GOT, and the bounds of sections.
     fn find_own_names(&mut self) {
         let view = self.object.view();
-        let own = |id: &SymbolId| id.0 < view.symbols.len() as u32 && [&b"__"[..], b"_GLOBAL_", b"_TLS_"].iter().any(|prefix| view.name_starts_with(id.0, prefix));
+        let own = |id: &SymbolId| {
+            id.0 < view.symbols.len() as u32
+                && [&b"__"[..], b"_GLOBAL_", b"_TLS_"]
+                    .iter()
+                    .any(|prefix| view.name_starts_with(id.0, prefix))
+        };
         let named = |id| (id, self.symbol(id).name);
         let names: Vec<(SymbolId, Vec<u8>)> = self
             .undefined()
             .filter(own)
             .map(named)
-            .filter(|(_, name)| name.starts_with(b"__") || [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_"].contains(name))
+            .filter(|(_, name)| {
+                name.starts_with(b"__")
+                    || [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_"].contains(name)
+            })
             .map(|(id, name)| (id, name.to_vec()))
             .collect();
         for (symbol, name) in names {
             if name == b"__dso_handle" {
                 // Code expects it nearby, so each object has its own.
-                let section = self.add_section("$__dso_handle", Protection::Read, Lifetime::Standard);
+                let section =
+                    self.add_section("$__dso_handle", Protection::Read, Lifetime::Standard);
                 let block = self.add_block(section, Content::Zero(SLOT), SLOT);
                 self.redefine(symbol, Definition::Block(block, 0));
                 self.dso_handle = Some(block);
@@ -387,7 +396,11 @@ impl LinkGraph {
             tables.reserve_thread_local(symbol, needs);
         }
         let live = |id: &SymbolId| matches!(self.definition_in(view, *id), Definition::Block(block, _) if self.block(block).live);
-        let indirect = view.symbols.iter().enumerate().filter(|(_, symbol)| symbol.st_type() == elf::STT_GNU_IFUNC);
+        let indirect = view
+            .symbols
+            .iter()
+            .enumerate()
+            .filter(|(_, symbol)| symbol.st_type() == elf::STT_GNU_IFUNC);
         tables.indirect = indirect.map(|(index, _)| SymbolId(index as u32)).filter(live).collect();
     }
 

@@ -18,7 +18,7 @@ use super::table::{Entry, Owner};
 use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{ActionPair, Lifetime, Placement, Protection};
-use crate::runtime::process_data::{construct_streams, data_at};
+use crate::runtime::process_data::data_at;
 use crate::runtime::rebind::rebind_actions;
 
 /// Symbols that have become copies, and what they were.
@@ -46,9 +46,6 @@ impl Copies {
         wanted.dedup();
         for symbols in wanted.chunk_by(|one, other| one.0 == other.0) {
             let mut graph = LinkGraph::new("copies of data", shared.architecture);
-            if !shared.options.rebinds_process_data {
-                construct_streams_among(symbols, state);
-            }
             let copied = copy_into(&mut graph, state, symbols);
             if !copied.is_empty() {
                 graph.scan()?;
@@ -132,15 +129,6 @@ impl State {
             }
         }
         Some(*linked)
-    }
-}
-
-/// The streams of C++ are constructed when the first code that includes `<iostream>` is, which is late for a copy of them.
-fn construct_streams_among(symbols: &[Found], state: &State) {
-    let name_of = |found: &Found| state.library(found.0).table.name(found.1);
-    if let Some(of_cpp) = symbols.iter().find(|found| name_of(found).starts_with(b"_ZSt")) {
-        // SAFETY: the address is of a symbol that a library of this process defines.
-        unsafe { construct_streams(state.entry(*of_cpp).address) };
     }
 }
 

@@ -23,6 +23,7 @@ use crate::graph::{
 use crate::memory::{
     ActionPair, AllocationRequest, FinalizedAllocation, Lifetime, Placement, Protection,
 };
+use crate::runtime::process_data::size_of_data;
 use crate::runtime::{TlsModule, tls_descriptor, unwind};
 use crate::{Error, Result, Undefined};
 
@@ -242,7 +243,10 @@ impl Shared {
         needed: &mut Vec<(ObjectId, Option<SymbolId>)>,
     ) -> Result<()> {
         let Linking { graph, library, targets, .. } = &mut batch.members[index];
-        let own_names = |name: &[u8]| [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"].contains(&name) || graph.has_bound(name);
+        let own_names = |name: &[u8]| {
+            [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"].contains(&name)
+                || graph.has_bound(name)
+        };
         let symbols: Vec<_> =
             symbols.into_iter().map(|id| graph.symbol(id)).filter(|s| !own_names(s.name)).collect();
         let wanted: Vec<_> = symbols
@@ -310,7 +314,8 @@ impl Shared {
         })?;
         state.times.fix_up += lap(&mut clock);
         state.times.objects += batch.members.len();
-        state.times.bytes += batch.members.iter().map(|linking| linking.graph.memory_size()).sum::<u64>();
+        state.times.bytes +=
+            batch.members.iter().map(|linking| linking.graph.memory_size()).sum::<u64>();
         self.finalize_batch(state, batch)?;
         state.times.finalize += lap(&mut clock);
         Ok(())
@@ -650,7 +655,14 @@ impl Linking {
                             )
                         }
                         Owner::Object(_) => (entry.address, ExternalKind::Linked),
-                        _ => (entry.address, ExternalKind::Process { callable: true }),
+                        // A stub can stand in for a function of the process, not for data nor for an address that was given.
+                        _ => {
+                            let is_process = entry.flags.contains(Flags::GENERATED);
+                            let nearby = self.graph.wants_nearby(symbol);
+                            let callable =
+                                !nearby || is_process && size_of_data(entry.address).is_none();
+                            (entry.address, ExternalKind::Process { callable })
+                        }
                     };
                     External { symbol, address, kind }
                 }

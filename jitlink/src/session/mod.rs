@@ -304,7 +304,10 @@ impl Library {
         let mut state = self.session.state.lock();
         // An address that nobody sees keeps others from defining the name.
         state.define_absolute(self.id, alias, 0)?;
-        state.library_mut(self.id).aliases.insert(alias.as_bytes().into(), symbol.as_bytes().into());
+        state
+            .library_mut(self.id)
+            .aliases
+            .insert(alias.as_bytes().into(), symbol.as_bytes().into());
         Ok(())
     }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object::elf;
 
-use super::state::{
-    LibraryId, LibraryState, Linked, ObjectId, ObjectState, Phase, Source, State,
-};
+use super::state::{LibraryId, LibraryState, Linked, ObjectId, ObjectState, Phase, Source, State};
 use super::table::{Entry, EntryId, Flags, Owner};
 use super::{Library, Shared};
 use crate::elf::{ElfObject, Home, LE, View};
@@ -180,7 +178,8 @@ impl State {
                 .find(view.symbol_name(*symbol))
                 .is_none_or(|id| table.entry(id).owner == Owner::Nobody)
         };
-        let has_owner = |signature| table.find(signature).is_some_and(|id| groups.contains_key(&id));
+        let has_owner =
+            |signature| table.find(signature).is_some_and(|id| groups.contains_key(&id));
         object.lost.iter().any(is_free)
             || !object.lost_groups.is_empty()
                 && LinkGraph::groups(view).any(|group| {
@@ -275,10 +274,7 @@ impl State {
         };
         let both_common =
             first.flags.contains(Flags::COMMON) && second.flags.contains(Flags::COMMON);
-        if both_common
-            && replaceable
-            && self.size_of(first) < size
-        {
+        if both_common && replaceable && self.size_of(first) < size {
             return Choice::Second;
         }
         match (second.flags.contains(Flags::WEAK), replaceable) {

@@ -1,5 +1,6 @@
 //! Names that the linker itself defines for code that it executes: what has to know of which library it is called.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::Shared;
@@ -10,6 +11,13 @@ use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::memory::{Lifetime, Protection};
 use crate::runtime::{exit, tls};
 
+type Handler = Option<unsafe extern "C" fn()>;
+
+unsafe extern "C" {
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    fn at_quick_exit(function: Handler) -> c_int;
+}
+
 impl Shared {
     /// Defines one of those names, if it is one.
     pub(super) fn define_runtime_symbol(
@@ -18,20 +26,22 @@ impl Shared {
         library: LibraryId,
         name: &[u8],
     ) -> Option<EntryId> {
-        if !self.options.executes || !(name.starts_with(b"__") || name == b"atexit") {
+        if !self.options.executes {
             return None;
         }
         let handle = state.library(library).scope.dso_handle();
         let address = match name {
             b"atexit" => return Some(self.define_atexit(state, library, handle)),
             b"__tls_get_addr" => tls::tls_get_address_function(),
+            // The C library has these in a part that is linked into every program.
+            b"pthread_atfork" => pthread_atfork as *const () as u64,
+            b"at_quick_exit" => at_quick_exit as *const () as u64,
+            _ if !name.starts_with(b"__") => return None,
             _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
         };
         let table = &mut state.library_mut(library).table;
         let id = table.intern(name);
-        let flags = Flags::GENERATED
-            .with(Flags::HIDDEN, true)
-            .with(Flags::CALLABLE, true);
+        let flags = Flags::GENERATED.with(Flags::HIDDEN, true).with(Flags::CALLABLE, true);
         table.set(id, Entry::absolute(address, flags));
         Some(id)
     }

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 
 use super::generator::Generator;
 use super::initializers::Initializers;
-use super::times::LinkTimes;
 use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
+use super::times::LinkTimes;
 use crate::debug::Registration;
 use crate::elf::ElfObject;
 use crate::graph::{LinkGraph, TlsLayout};

@@ -16,19 +16,19 @@ use program::{FIXED, generated};
 use theirs::Linker;
 use tools::{Target, World};
 
-const AARCH64: Target = Target {
+const AARCH64_LINUX: Target = Target {
     architecture: Aarch64,
     gcc: "aarch64-linux-gnu-gcc",
     clang: "--target=aarch64-linux-gnu",
     objcopy: "aarch64-linux-gnu-objcopy",
     ld: "aarch64-linux-gnu-ld",
 };
-const NATIVE: Target = Target {
+const X86_64_LINUX: Target = Target {
     architecture: X86_64,
-    gcc: "gcc",
+    gcc: "x86_64-linux-gnu-gcc",
     clang: "--target=x86_64-linux-gnu",
-    objcopy: "objcopy",
-    ld: "ld",
+    objcopy: "x86_64-linux-gnu-objcopy",
+    ld: "x86_64-linux-gnu-ld",
 };
 
 /// Ways to compile, and whether the code has to lie in the first two gigabytes then.
@@ -41,32 +41,32 @@ const WAYS: [(&[&str], bool); 4] = [
 
 #[test]
 fn aarch64_objects_of_gcc_are_linked_as_gnu_ld_links_them() {
-    compare_all(AARCH64, AARCH64.gcc, Linker::Gnu);
+    compare_all(AARCH64_LINUX, AARCH64_LINUX.gcc, Linker::Gnu);
 }
 
 #[test]
 fn aarch64_objects_of_clang_are_linked_as_gnu_ld_links_them() {
-    compare_all(AARCH64, "clang", Linker::Gnu);
+    compare_all(AARCH64_LINUX, "clang", Linker::Gnu);
 }
 
 #[test]
 fn aarch64_objects_of_gcc_are_linked_as_lld_links_them() {
-    compare_all(AARCH64, AARCH64.gcc, Linker::Lld);
+    compare_all(AARCH64_LINUX, AARCH64_LINUX.gcc, Linker::Lld);
 }
 
 #[test]
 fn aarch64_objects_of_clang_are_linked_as_lld_links_them() {
-    compare_all(AARCH64, "clang", Linker::Lld);
+    compare_all(AARCH64_LINUX, "clang", Linker::Lld);
 }
 
 #[test]
 fn x86_64_objects_of_gcc_are_linked_as_gnu_ld_links_them() {
-    compare_all(NATIVE, NATIVE.gcc, Linker::Gnu);
+    compare_all(X86_64_LINUX, X86_64_LINUX.gcc, Linker::Gnu);
 }
 
 #[test]
 fn x86_64_objects_of_clang_are_linked_as_lld_links_them() {
-    compare_all(NATIVE, "clang", Linker::Lld);
+    compare_all(X86_64_LINUX, "clang", Linker::Lld);
 }
 
 fn compare_all(target: Target, compiler: &str, linker: Linker) {

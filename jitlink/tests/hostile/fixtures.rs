@@ -134,7 +134,7 @@ fn compile(compiler: &str, source: &str, flags: &[&str]) -> Option<Vec<u8>> {
 
 /// Assembles a source for x86-64. Without an assembler there is nothing of it.
 pub(crate) fn assemble(source: &str) -> Option<Vec<u8>> {
-    compile("gcc", source, &["-xassembler"])
+    compile("x86_64-linux-gnu-gcc", source, &["-xassembler"])
 }
 
 /// A System V archive as `ar` makes it, with a long name.

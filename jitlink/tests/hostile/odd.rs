@@ -48,7 +48,10 @@ fn an_empty_thread_local_section_needs_no_memory() {
 
 #[test]
 fn thread_local_code_is_refused() {
-    is_refused(".section .odd,\"axT\",@nobits\n.globl x\nx: .zero 8\n", "executable");
+    is_refused(
+        ".section .odd,\"axT\",@nobits\n.globl x\nx: .zero 8\n",
+        "thread-local and executable",
+    );
 }
 
 /// An object with one relocation, which is changed.

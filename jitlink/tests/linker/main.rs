@@ -3,6 +3,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod generators;
 mod graphs;
 mod initializers;
 mod pruning;
@@ -11,5 +12,6 @@ mod removal;
 mod sessions;
 mod support;
 mod symbols;
+mod tables;
 mod thread_locals;
 mod unwinding;

@@ -12,6 +12,7 @@ const MACHINE: u16 = elf::EM_AARCH64.0;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the CPU backend knows the relocations of x86-64 and AArch64 only");
 
+const BITCODE: &[u8] = b"BC\xc0\xde";
 const HEADER_BYTES: usize = 64;
 const SEGMENT_HEADER_BYTES: u16 = 56;
 
@@ -24,30 +25,15 @@ pub(super) struct Header {
     pub(super) segment_count: u16,
 }
 
-/// Checks the header.
+/// Checks the header of a shared object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Header> {
-    ensure!(!bytes.is_empty(), "the image is empty, expected an ELF shared object");
+    let kind = file_type(bytes)?;
     ensure!(
-        bytes.starts_with(&elf::ELFMAG),
-        "the image starts with {:02x?}, expected an ELF file, {:02x?}",
-        &bytes[..bytes.len().min(4)],
-        elf::ELFMAG
+        kind == elf::ET_DYN,
+        "the image is {}, expected a shared object (ET_DYN)",
+        name_of(kind)
     );
-    ensure!(
-        bytes.len() >= HEADER_BYTES,
-        "the image has {} bytes, less than an ELF header's {HEADER_BYTES}",
-        bytes.len()
-    );
-    identification(bytes)?;
     let short = || malformed("the ELF header is cut off".to_owned());
-    let machine = u16_at(bytes, 18).ok_or_else(short)?;
-    ensure!(
-        machine == MACHINE,
-        "the image is for {}, this device is {}",
-        machine_name(machine),
-        machine_name(MACHINE)
-    );
-    file_type(u16_at(bytes, 16).ok_or_else(short)?)?;
     let version = u32_at(bytes, 20).ok_or_else(short)?;
     ensure!(version == 1, "the ELF header's version is {version}, expected 1");
 
@@ -80,15 +66,42 @@ fn identification(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn file_type(found: u16) -> Result<()> {
-    let name = match elf::FileType(found) {
-        elf::ET_DYN => return Ok(()),
+/// What kind of ELF file for this machine it is.
+pub(super) fn file_type(bytes: &[u8]) -> Result<elf::FileType> {
+    ensure!(!bytes.is_empty(), "the image is empty, expected an ELF file");
+    ensure!(!bytes.starts_with(BITCODE), "the image is LLVM bitcode, expected an ELF file");
+    ensure!(
+        bytes.starts_with(&elf::ELFMAG),
+        "the image starts with {:02x?}, expected an ELF file, {:02x?}",
+        &bytes[..bytes.len().min(4)],
+        elf::ELFMAG
+    );
+    ensure!(
+        bytes.len() >= HEADER_BYTES,
+        "the image has {} bytes, less than an ELF header's {HEADER_BYTES}",
+        bytes.len()
+    );
+    identification(bytes)?;
+    let short = || malformed("the ELF header is cut off".to_owned());
+    let machine = u16_at(bytes, 18).ok_or_else(short)?;
+    ensure!(
+        machine == MACHINE,
+        "the image is for {}, this device is {}",
+        machine_name(machine),
+        machine_name(MACHINE)
+    );
+    Ok(elf::FileType(u16_at(bytes, 16).ok_or_else(short)?))
+}
+
+/// A kind of file, for messages.
+pub(super) fn name_of(kind: elf::FileType) -> String {
+    match kind {
+        elf::ET_DYN => "a shared object (ET_DYN)".to_owned(),
         elf::ET_REL => "a relocatable object (ET_REL)".to_owned(),
         elf::ET_EXEC => "an executable (ET_EXEC)".to_owned(),
         elf::ET_CORE => "a core dump (ET_CORE)".to_owned(),
         elf::FileType(other) => format!("of ELF type {other}"),
-    };
-    Err(malformed(format!("the image is {name}, expected a shared object (ET_DYN)")))
+    }
 }
 
 fn machine_name(machine: u16) -> String {

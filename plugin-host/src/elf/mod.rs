@@ -34,6 +34,7 @@ pub use symbols::{Symbol, SymbolTable};
 
 use dynamic::Dynamic;
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use object::elf;
 use std::ops::Range;
 
 /// Returns `InvalidBinary` with this message unless the condition holds.
@@ -122,6 +123,21 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
 /// `InvalidBinary` with the reason if not.
 pub fn recognise(bytes: &[u8]) -> Result<()> {
     segments::parse(bytes, &header::parse(bytes)?).map(drop)
+}
+
+/// Whether the header is that of a relocatable object, rather than of a shared one, for this machine.
+///
+/// # Errors
+/// `InvalidBinary` with the reason if it is neither.
+pub fn is_relocatable(bytes: &[u8]) -> Result<bool> {
+    match header::file_type(bytes)? {
+        elf::ET_REL => Ok(true),
+        elf::ET_DYN => Ok(false),
+        other => Err(malformed(format!(
+            "the image is {}, expected a shared (ET_DYN) or relocatable (ET_REL) object",
+            header::name_of(other)
+        ))),
+    }
 }
 
 fn malformed(message: String) -> Error {

@@ -2,13 +2,34 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use longshore_plugin_api::{Backend, GlobalAddress, ImageBytes, Module, Result};
-use longshore_plugin_host::HostBackend;
+use longshore_plugin_host::{AllowedNames, HostBackend};
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::process::Command;
+use std::sync::Arc;
 
 /// The backend's module type.
 pub(crate) type HostModule = <HostBackend as Backend>::Module;
+
+/// Kernels, a global and thread-local variables.
+pub(crate) const ADD: &str = "int calls = 40; static __thread int mine = 3; __thread int shown = 4;
+    void add(void **a) { calls++; *(int *)a[0] = *(int *)a[1] + *(int *)a[2]; }
+    void tls(void **a) { calls = mine + shown; }";
+
+/// Leaves a letter in `order` for each constructor, handler and destructor that has run.
+pub(crate) const ORDER: &str = r#"#include <stdlib.h>
+    char order[32]; static volatile int at; static char *sink = order;
+    static void put(char c) { sink[at++] = c; }
+    static void handler(void) { put('h'); }
+    __attribute__((constructor)) static void last(void) { put('c'); atexit(handler); }
+    __attribute__((constructor(200))) static void second(void) { put('b'); }
+    __attribute__((constructor(101))) static void first(int argc, char **argv, char **envp) {
+        put(argc > 0 && argv[0] && !argv[argc] && envp ? 'a' : '?'); }
+    __attribute__((destructor(101))) static void end_last(void) { put('z'); }
+    __attribute__((destructor(200))) static void end_second(void) { put('y'); }
+    __attribute__((destructor)) static void end_first(void) { put('x'); }
+    void redirect(void **a) { sink = *(char **)a[0]; at = 0; }
+"#;
 
 /// Compiles and links a shared object with the C compiler.
 pub(crate) fn build(source: &str, flags: &[&str]) -> Vec<u8> {
@@ -42,9 +63,15 @@ pub(crate) struct Loaded {
 
 /// Loads an image.
 pub(crate) fn load(bytes: &[u8]) -> Result<Loaded> {
+    load_with(bytes, None)
+}
+
+/// Loads an image that may use further names of the process.
+pub(crate) fn load_with(bytes: &[u8], symbols: Option<&str>) -> Result<Loaded> {
     let bytes = bytes.to_vec();
+    let allowed = Arc::new(AllowedNames::parse(symbols)?);
     // SAFETY: `Loaded` keeps the bytes until after the module is gone.
-    let module = HostModule::load(unsafe { ImageBytes::new(&bytes) })?;
+    let module = HostModule::load(unsafe { ImageBytes::new(&bytes) }, &allowed)?;
     Ok(Loaded { module: Some(module), _bytes: bytes })
 }
 
@@ -91,6 +118,14 @@ impl Loaded {
         let GlobalAddress { address, .. } = self.global(name).expect("the image has the global");
         // SAFETY: a writable variable of the loaded image.
         unsafe { std::ptr::with_exposed_provenance_mut::<i32>(address as usize).write(value) }
+    }
+
+    /// A variable of the image, of this type.
+    pub(crate) fn global_at<T>(&self, name: &str) -> &T {
+        let GlobalAddress { address, bytes } = self.global(name).expect("the image has the global");
+        assert!(bytes as usize >= size_of::<T>(), "{name}");
+        // SAFETY: a variable of the loaded image, at least as large, and aligned by its compiler.
+        unsafe { &*std::ptr::with_exposed_provenance::<T>(address as usize) }
     }
 
     /// Reads a text of the image.

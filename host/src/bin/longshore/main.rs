@@ -1,4 +1,5 @@
-//! `longshore`: looks at plugins and devices, runs kernels and checks devices from the shell.
+//! `longshore`: looks at plugins and devices, runs kernels, links objects and checks devices from
+//! the shell.
 //!
 //! Start reading at [`options`], which holds the command line; each subcommand has a file of its
 //! own. What goes wrong is a [`failure::Failure`], which knows its hint and the exit code.
@@ -7,6 +8,7 @@ mod check;
 mod device_facts;
 mod devices;
 mod failure;
+mod link;
 mod logging;
 mod options;
 mod output;
@@ -36,6 +38,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Devices(devices) => devices.execute(common)?,
         Subcommand::Plugins(plugins) => plugins.execute(common)?,
         Subcommand::Run(run) => run.execute(common)?,
+        Subcommand::Link(link) => return link.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Probe(probe) => return Ok(probe.execute()),
     }

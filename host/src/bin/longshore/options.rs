@@ -3,6 +3,7 @@
 use crate::check::Check;
 use crate::devices::Devices;
 use crate::failure::{Exit, Failure};
+use crate::link::Link;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
@@ -19,7 +20,7 @@ Environment:
 
 Exit codes:
   0  Success
-  1  The runtime, a plugin, the driver or the kernel's image failed
+  1  The runtime, a plugin, the driver, the kernel's image or a link failed
   2  Bad usage: an option or a selection cannot be understood
   3  Nothing found: no plugin, no device, or none that the selection names
   4  A check failed";
@@ -39,6 +40,7 @@ pub(crate) enum Subcommand {
     Devices(Devices),
     Plugins(Plugins),
     Run(Run),
+    Link(Box<Link>),
     Check(Check),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),

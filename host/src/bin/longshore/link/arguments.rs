@@ -1,0 +1,134 @@
+//! What options of `longshore link` hold.
+
+use std::path::PathBuf;
+
+/// A symbol at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Absolute {
+    pub(super) name: String,
+    pub(super) address: u64,
+}
+
+/// Another name of a symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Alias {
+    pub(super) name: String,
+    pub(super) symbol: String,
+}
+
+/// A section with a file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SectionFile {
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+    /// Names at offsets in bytes.
+    pub(super) symbols: Vec<(String, u64)>,
+}
+
+/// "4096", "0x1000".
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| format!("'{text}' is not a decimal number or one with 0x: {error}"))
+}
+
+/// "4096", "100Kb", "1Gb".
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let units = [("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
+    let unit = units.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?, *bytes)));
+    let (count, bytes) = unit.unwrap_or((&lower, 1));
+    number(count)?.checked_mul(bytes).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
+}
+
+/// "NAME=ADDRESS".
+pub(super) fn absolute(text: &str) -> Result<Absolute, String> {
+    let (name, address) = definition(text)?;
+    Ok(Absolute { name, address: number(address)? })
+}
+
+/// "NAME=SYMBOL".
+pub(super) fn alias(text: &str) -> Result<Alias, String> {
+    let (name, symbol) = definition(text)?;
+    if symbol.is_empty() {
+        return Err(format!("no symbol behind the '=' of '{text}'"));
+    }
+    Ok(Alias { name, symbol: symbol.to_owned() })
+}
+
+/// "NAME,FILE" or "NAME,FILE@SYMBOL=OFFSET,...".
+pub(super) fn section(text: &str) -> Result<SectionFile, String> {
+    let Some((name, rest)) = text.split_once(',').filter(|(name, _)| !name.is_empty()) else {
+        return Err(format!("'{text}' is not NAME,FILE"));
+    };
+    // A file's name may have an at sign too.
+    let (file, symbols) = match rest.rsplit_once('@').filter(|(_, symbols)| symbols.contains('=')) {
+        Some((file, symbols)) => {
+            (file, symbols.split(',').map(symbol_at).collect::<Result<_, _>>()?)
+        }
+        None => (rest, Vec::new()),
+    };
+    if file.is_empty() {
+        return Err(format!("no file in '{text}'"));
+    }
+    Ok(SectionFile { name: name.to_owned(), file: file.into(), symbols })
+}
+
+fn symbol_at(text: &str) -> Result<(String, u64), String> {
+    let (name, offset) = definition(text)?;
+    Ok((name, number(offset)?))
+}
+
+fn definition(text: &str) -> Result<(String, &str), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value)),
+        _ => Err(format!("'{text}' is not NAME=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal() {
+        assert_eq!(number("4096"), Ok(4096));
+        assert_eq!(number("0xfff00000"), Ok(0xfff0_0000));
+        for wrong in ["", "0x", "-1", "ten", "0x1ffffffffffffffff"] {
+            assert!(number(wrong).unwrap_err().contains(&format!("'{wrong}'")));
+        }
+    }
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        assert_eq!(size("100Kb"), Ok(100 << 10));
+        assert_eq!(size("2mb"), Ok(2 << 20));
+        assert_eq!(size("1Gb"), Ok(1 << 30));
+        assert_eq!(size("0x10"), Ok(16));
+        assert!(size("0xffffffffffGb").is_err());
+        assert!(size("Kb").is_err());
+    }
+
+    #[test]
+    fn definitions_have_a_name_and_a_value() {
+        assert_eq!(absolute("x=0x10"), Ok(Absolute { name: "x".into(), address: 16 }));
+        assert_eq!(alias("a=b"), Ok(Alias { name: "a".into(), symbol: "b".into() }));
+        for wrong in ["x", "=1", "x=", ""] {
+            assert!(absolute(wrong).is_err() && alias(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_section_names_a_file_and_may_name_symbols_in_it() {
+        let plain = section("data,a@b.bin").unwrap();
+        assert_eq!((plain.name.as_str(), plain.file.to_str()), ("data", Some("a@b.bin")));
+        let with_symbols = section("data,a@b.bin@start=0,middle=0x8").unwrap();
+        assert_eq!(with_symbols.file, PathBuf::from("a@b.bin"));
+        assert_eq!(with_symbols.symbols, [("start".to_owned(), 0), ("middle".to_owned(), 8)]);
+        for wrong in ["data", ",a.bin", "data,", "data,@x=1", "data,a.bin@x=y"] {
+            assert!(section(wrong).is_err(), "{wrong}");
+        }
+    }
+}

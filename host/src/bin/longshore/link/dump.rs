@@ -1,0 +1,298 @@
+//! What was linked, as JSON (`--dump-memory`). `docs/command.md` says what is in it.
+
+use super::arguments::Absolute;
+use super::inputs::Input;
+use crate::failure::{Exit, Failure};
+use longshore_jitlink::graph::{Block, Definition, LinkGraph, Linkage, Scope, Section, TableEntry};
+use longshore_jitlink::memory::Lifetime;
+use longshore_jitlink::{Architecture, Result};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Takes what graphs say about themselves after fix-up. Several threads may add graphs.
+pub(super) struct Dump {
+    origins: Vec<Origin>,
+    linked: Mutex<Linked>,
+}
+
+/// Where graphs come from.
+struct Origin {
+    name: String,
+    base_name: String,
+    /// The addresses of the file's bytes in this process.
+    bytes: Range<usize>,
+}
+
+#[derive(Default)]
+struct Linked {
+    absolutes: BTreeMap<String, u64>,
+    externals: BTreeMap<String, u64>,
+    /// The names that files define for others.
+    defined: HashSet<String>,
+    files: Vec<(Order, FileDump)>,
+}
+
+/// The place of a file on the command line, and of the object in it; then, for what the linker makes itself, its name.
+type Order = (usize, usize, String);
+
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    triple: &'static str,
+    absolutes: &'a BTreeMap<String, u64>,
+    externals: &'a BTreeMap<String, u64>,
+    files: Vec<&'a FileDump>,
+}
+
+#[derive(Serialize)]
+struct FileDump {
+    name: String,
+    sections: Vec<SectionDump>,
+    symbols: Vec<SymbolDump>,
+    got: Vec<EntryDump>,
+    stubs: Vec<EntryDump>,
+}
+
+#[derive(Serialize)]
+struct SectionDump {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    addr: Option<u64>,
+    size: u64,
+    lifetime: String,
+    prot: String,
+    blocks: Vec<BlockDump>,
+}
+
+#[derive(Serialize)]
+struct BlockDump {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    addr: Option<u64>,
+    size: u64,
+    #[serde(flatten)]
+    content: ContentDump,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ContentDump {
+    /// In hexadecimal.
+    Bytes(String),
+    ZeroFill(bool),
+}
+
+#[derive(Serialize)]
+struct SymbolDump {
+    name: String,
+    addr: u64,
+    size: u64,
+    scope: &'static str,
+    linkage: &'static str,
+    callable: bool,
+}
+
+#[derive(Serialize)]
+struct EntryDump {
+    target: String,
+    addr: u64,
+}
+
+impl Dump {
+    /// For graphs of these files, in this order.
+    pub(super) fn new(inputs: &[Input], archives: &[Input]) -> Dump {
+        let origins = inputs.iter().chain(archives).map(Origin::of).collect();
+        Dump { origins, linked: Mutex::default() }
+    }
+
+    /// Adds a graph whose content is final.
+    pub(super) fn add(&self, graph: &mut LinkGraph) -> Result<()> {
+        let (order, name) = self.origin(graph);
+        let file = FileDump {
+            name,
+            sections: sections(graph)?,
+            symbols: symbols(graph),
+            got: entries(graph.got_entries()),
+            stubs: entries(graph.stub_entries()),
+        };
+        let mut linked = self.linked.lock().expect("no thread panics while it holds it");
+        linked.take_names(graph);
+        linked.files.push((order, file));
+        Ok(())
+    }
+
+    /// Writes what was added.
+    pub(super) fn write(
+        &self,
+        architecture: Architecture,
+        absolutes: &[Absolute],
+        to: &Path,
+    ) -> Result<(), Failure> {
+        let mut linked = self.linked.lock().expect("no thread panics while it holds it");
+        let Linked { absolutes: all, externals, defined, files } = &mut *linked;
+        all.extend(absolutes.iter().map(|absolute| (absolute.name.clone(), absolute.address)));
+        externals.retain(|name, _| !defined.contains(name) && !all.contains_key(name));
+        files.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let document = Document {
+            version: 1,
+            triple: architecture.triple(),
+            absolutes: all,
+            externals,
+            files: files.iter().map(|(_, file)| file).collect(),
+        };
+        let write = || -> std::io::Result<()> {
+            let mut to = BufWriter::new(std::fs::File::create(to)?);
+            serde_json::to_writer(&mut to, &document)?;
+            writeln!(to)?;
+            to.flush()
+        };
+        write().map_err(|error| {
+            Failure::new(Exit::Runtime, format!("writing '{}': {error}", to.display()))
+        })
+    }
+
+    /// Where a graph belongs, and its name with the last part of its file's path.
+    fn origin(&self, graph: &LinkGraph) -> (Order, String) {
+        let name = graph.name().to_string();
+        let bytes = graph.object_bytes().as_ptr() as usize;
+        match self.origins.iter().position(|origin| origin.bytes.contains(&bytes)) {
+            Some(index) => {
+                let origin = &self.origins[index];
+                let member = name.strip_prefix(&origin.name).unwrap_or_default();
+                let order = (index, bytes - origin.bytes.start, String::new());
+                (order, format!("{}{member}", origin.base_name))
+            }
+            None => ((usize::MAX, 0, name.clone()), name),
+        }
+    }
+}
+
+impl Origin {
+    fn of(input: &Input) -> Origin {
+        let base_name = Path::new(&input.name).file_name();
+        let base_name = base_name.map_or(input.name.clone(), |name| name.display().to_string());
+        let bytes = input.bytes.as_ptr_range();
+        Origin {
+            name: input.name.clone(),
+            base_name,
+            bytes: bytes.start as usize..bytes.end as usize,
+        }
+    }
+}
+
+impl Linked {
+    /// What a graph says about names beyond its own.
+    fn take_names(&mut self, graph: &LinkGraph) {
+        for symbol in graph.symbols() {
+            if symbol.section_symbol || symbol.scope == Scope::Local || symbol.name.is_empty() {
+                continue;
+            }
+            match symbol.definition {
+                Definition::Block(block, _) if graph.block(block).live => {
+                    self.defined.insert(text(symbol.name));
+                }
+                Definition::Absolute(value) => {
+                    self.absolutes.insert(text(symbol.name), value);
+                }
+                _ => {}
+            }
+        }
+        let externals = graph.externals().map(|(symbol, address)| (text(symbol.name), address));
+        self.externals.extend(externals);
+    }
+}
+
+/// The sections that have a part in the link.
+fn sections(graph: &mut LinkGraph) -> Result<Vec<SectionDump>> {
+    let mut blocks: HashMap<_, Vec<Block>> = HashMap::new();
+    for block in graph.blocks().filter(|block| block.live) {
+        blocks.entry(block.section).or_default().push(block);
+    }
+    let mut ids: Vec<_> = graph.sections().map(|section| section.id).collect();
+    ids.retain(|id| blocks.contains_key(id));
+    ids.into_iter().map(|id| section(graph, id, &blocks[&id])).collect()
+}
+
+fn section(
+    graph: &mut LinkGraph,
+    id: longshore_jitlink::graph::SectionId,
+    blocks: &[Block],
+) -> Result<SectionDump> {
+    let Section { name, protection, lifetime, .. } = graph.section(id);
+    let name = text(name);
+    let has_memory = lifetime != Lifetime::NoAlloc;
+    let start = blocks.iter().map(|block| block.address).min().unwrap_or(0);
+    let end = blocks.iter().map(|block| block.address + block.size).max().unwrap_or(0);
+    let blocks = blocks.iter().map(|block| {
+        let content = match block.zero_fill {
+            true => ContentDump::ZeroFill(true),
+            false if has_memory => ContentDump::Bytes(hex(graph.content_mut(block.id))),
+            false => ContentDump::Bytes(hex(graph.fix_up_no_alloc(block.id)?)),
+        };
+        let addr = has_memory.then_some(block.address);
+        Ok(BlockDump { addr, size: block.size, content })
+    });
+    Ok(SectionDump {
+        name,
+        addr: has_memory.then_some(start),
+        size: end - start,
+        lifetime: lifetime.to_string(),
+        prot: protection.to_string(),
+        blocks: blocks.collect::<Result<_>>()?,
+    })
+}
+
+/// The symbols that are in memory of the graph.
+fn symbols(graph: &LinkGraph) -> Vec<SymbolDump> {
+    let named = graph.symbols().filter(|symbol| !symbol.section_symbol && !symbol.name.is_empty());
+    let in_memory = named.filter_map(|symbol| {
+        let Definition::Block(block, offset) = symbol.definition else { return None };
+        let block = graph.block(block);
+        let has_memory = graph.section(block.section).lifetime != Lifetime::NoAlloc;
+        (block.live && has_memory).then_some(SymbolDump {
+            name: text(symbol.name),
+            addr: block.address + offset,
+            size: symbol.size,
+            scope: match symbol.scope {
+                Scope::Default => "default",
+                Scope::Hidden => "hidden",
+                Scope::Local => "local",
+            },
+            linkage: match symbol.linkage {
+                Linkage::Strong => "strong",
+                Linkage::Weak => "weak",
+            },
+            callable: symbol.callable,
+        })
+    });
+    in_memory.collect()
+}
+
+fn entries(entries: Vec<TableEntry>) -> Vec<EntryDump> {
+    let entry =
+        |entry: TableEntry| EntryDump { target: entry.target.to_string(), addr: entry.address };
+    entries.into_iter().map(entry).collect()
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_two_digits_each() {
+        assert_eq!(hex(&[0, 0x0f, 0xa5, 0xff]), "000fa5ff");
+    }
+}

@@ -1,0 +1,296 @@
+//! `longshore link`.
+//!
+//! The steps are those of [`Link::execute`]; [`program`] is what happens to the linked code.
+
+mod arguments;
+mod dump;
+mod failure;
+mod inputs;
+mod program;
+mod section;
+mod static_tls;
+mod times;
+
+use crate::failure::{Exit, Failure};
+use arguments::{Absolute, Alias, SectionFile};
+use clap::Args;
+use dump::Dump;
+use inputs::{Input, read_all};
+use longshore_jitlink::debug::{DebugOptions, DebugSupport};
+use longshore_jitlink::memory::SlabMemory;
+use longshore_jitlink::session::{
+    Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
+};
+use longshore_jitlink::{Architecture, Library, Session, static_tls_reserve};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+const AFTER_LINK_HELP: &str = "\
+The exit code is the program's. Where the link fails it is 1, and nothing has run.
+
+Examples:
+  longshore link main.o parts.o --archive libz.a --dylib libm.so.6 --args -v file
+  longshore link main.o --dylib libstdc++.so.6
+  longshore link main.o --slab-address 0x40000000 --phony-externals --dump-memory main.json";
+
+/// Link relocatable objects in memory and run them
+#[derive(Args)]
+#[command(after_help = AFTER_LINK_HELP)]
+pub(crate) struct Link {
+    /// Objects, and archives that are linked whole
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The function to call, as main(argc, argv, envp)
+    #[arg(long, value_name = "SYMBOL", default_value = "main")]
+    entry: String,
+    /// The program's arguments, after the first FILE: all of the command line that follows
+    #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true)]
+    args: Vec<OsString>,
+    /// An archive whose members are linked when they are needed; may be repeated
+    #[arg(long, value_name = "FILE")]
+    archive: Vec<PathBuf>,
+    /// A shared library to open, by path or by a name that the dynamic linker finds; may be repeated
+    #[arg(long, value_name = "LIBRARY")]
+    dylib: Vec<PathBuf>,
+    /// Do without the symbols of this process: those of the C library and of other shared libraries
+    #[arg(long, conflicts_with = "dylib")]
+    no_process_symbols: bool,
+    /// Define NAME as another name of SYMBOL; may be repeated
+    #[arg(long, value_name = "NAME=SYMBOL", value_parser = arguments::alias)]
+    alias: Vec<Alias>,
+    /// Define NAME at an address, decimal or with 0x; may be repeated
+    #[arg(long, value_name = "NAME=ADDRESS", value_parser = arguments::absolute)]
+    abs: Vec<Absolute>,
+    /// Add a read-only section with the bytes of a file, and symbols at offsets in it; may be repeated
+    #[arg(long, value_name = "NAME,FILE[@SYMBOL=OFFSET,...]", value_parser = arguments::section)]
+    sectcreate: Vec<SectionFile>,
+    /// Put undefined symbols at 0xbad
+    #[arg(long)]
+    phony_externals: bool,
+    /// Link every FILE, also what the entry does not need
+    #[arg(long)]
+    link_all: bool,
+    /// Leave out the sections that nothing needs
+    #[arg(long)]
+    gc_sections: bool,
+    /// Link several objects at once, on N threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Link, and run nothing
+    #[arg(long)]
+    no_exec: bool,
+    /// Write what was linked to FILE as JSON, before it runs
+    #[arg(long, value_name = "FILE")]
+    dump_memory: Option<PathBuf>,
+    /// Print the graph of each object to standard error
+    #[arg(long)]
+    show_graph: bool,
+    /// Print how long each step of the link took to standard error
+    #[arg(long)]
+    show_times: bool,
+    /// Tell gdb and lldb about the linked code
+    #[arg(long)]
+    gdb: bool,
+    /// Tell perf the names of the linked functions, in /tmp/perf-PID.map
+    #[arg(long)]
+    perf_map: bool,
+    /// Tell `perf inject --jit` about the linked code, in a new folder below DIR
+    #[arg(long, value_name = "DIR")]
+    jitdump: Option<PathBuf>,
+    #[command(flatten)]
+    slab: Slab,
+}
+
+/// Addresses to lay the code out at, without running it.
+#[derive(Args)]
+#[command(next_help_heading = "Layout at chosen addresses, without running the code")]
+struct Slab {
+    /// Size of the range of addresses: a number, or one with Kb, Mb or Gb [default: 512Mb]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    slab_allocate: Option<u64>,
+    /// The first address [default: 0x10000000]
+    #[arg(long, value_name = "ADDRESS", value_parser = arguments::number)]
+    slab_address: Option<u64>,
+    /// Size of a page in bytes [default: 4096]
+    #[arg(long, value_name = "N", value_parser = arguments::number)]
+    slab_page_size: Option<u64>,
+}
+
+/// Where the code is linked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// This process.
+    Process,
+    /// Somewhere else: nothing of this process is offered to it.
+    Elsewhere,
+}
+
+impl Link {
+    /// Returns only where nothing is run.
+    pub(crate) fn execute(&self) -> Result<ExitCode, Failure> {
+        let mut inputs = read_all(&self.files)?;
+        let architecture = inputs::architecture(&inputs[0]);
+        let place = self.place(architecture)?;
+        for section in &self.sectcreate {
+            inputs.push(section::object(section, architecture)?);
+        }
+        let archives = read_all(&self.archive)?;
+        if place == Place::Process {
+            self.dylib.iter().try_for_each(|library| program::open_library(library))?;
+        }
+        let dump = self.dump_memory.as_ref().map(|_| Dump::new(&inputs, &archives));
+        let dump = dump.map(Arc::new);
+        let session = self.session(architecture, place, dump.as_ref())?;
+        let library = session.create_library("program");
+        self.add(&library, &inputs, archives, place)?;
+        let entry =
+            self.link(&library, place).map_err(|failure| failure.explain(&inputs, &self.entry))?;
+        if let (Some(dump), Some(file)) = (&dump, &self.dump_memory) {
+            dump.write(architecture, &self.abs, file)?;
+        }
+        if self.show_times {
+            // Where nobody reads it there is nobody else to tell.
+            let _ = writeln!(std::io::stderr(), "{}", times::table(&session.times()));
+        }
+        match entry {
+            Some(entry) if self.runs(place) => {
+                program::run(library, entry, &self.files[0], &self.args)
+            }
+            _ => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    fn runs(&self, place: Place) -> bool {
+        place == Place::Process && !self.no_exec
+    }
+
+    fn place(&self, architecture: Architecture) -> Result<Place, Failure> {
+        if self.slab.is_wanted() {
+            return Ok(Place::Elsewhere);
+        }
+        if Architecture::native() == Some(architecture) {
+            return Ok(Place::Process);
+        }
+        if self.no_exec {
+            return Ok(Place::Elsewhere);
+        }
+        let file = self.files[0].display();
+        let message = format!(
+            "'{file}' is for {}, whose code this machine does not run",
+            architecture.triple()
+        );
+        Err(Failure::new(Exit::Runtime, message)
+            .or_hint("--no-exec links it without running it; so does --slab-address"))
+    }
+
+    fn session(
+        &self,
+        architecture: Architecture,
+        place: Place,
+        dump: Option<&Arc<Dump>>,
+    ) -> Result<Session, Failure> {
+        let mut builder = Session::builder()
+            .architecture(architecture)
+            .threads(self.threads)
+            .passes(self.passes(dump));
+        if self.gc_sections {
+            builder = builder.prune();
+        }
+        if self.phony_externals {
+            builder = builder.phony_externals(0xbad);
+        }
+        builder = match place {
+            Place::Process => self.in_process(builder)?,
+            Place::Elsewhere => builder.without_execution(),
+        };
+        if self.slab.is_wanted() {
+            builder = builder.memory(Arc::new(self.slab.memory()?));
+        }
+        Ok(builder.build()?)
+    }
+
+    /// What only code of this process can have.
+    fn in_process(&self, builder: SessionBuilder) -> Result<SessionBuilder, Failure> {
+        let builder = builder.static_tls(static_tls_reserve!(STATIC_TLS)?).rebind_process_data();
+        let options =
+            DebugOptions { gdb: self.gdb, perf_map: self.perf_map, jitdump: self.jitdump.clone() };
+        if options == DebugOptions::default() {
+            return Ok(builder);
+        }
+        Ok(builder.debug(DebugSupport::new(options)?))
+    }
+
+    fn passes(&self, dump: Option<&Arc<Dump>>) -> Passes {
+        let mut passes = Passes::default();
+        if self.show_graph {
+            passes.add(Stage::PostFixup, |graph| {
+                // Where nobody reads it there is nobody else to tell.
+                let _ = write!(std::io::stderr(), "{graph:?}");
+                Ok(())
+            });
+        }
+        if let Some(dump) = dump.cloned() {
+            passes.add(Stage::PostFixup, move |graph| dump.add(graph));
+        }
+        passes
+    }
+
+    /// Adds everything that can define symbols.
+    fn add(
+        &self,
+        library: &Library,
+        inputs: &[Input],
+        archives: Vec<Input>,
+        place: Place,
+    ) -> Result<(), Failure> {
+        for Absolute { name, address } in &self.abs {
+            library.define_absolute(name, *address)?;
+        }
+        for Alias { name, symbol } in &self.alias {
+            library.define_alias(name, symbol)?;
+        }
+        for input in inputs {
+            library.add(&input.name, input.bytes.clone())?;
+        }
+        for archive in archives {
+            library.add_generator(StaticArchive::new(&archive.name, archive.bytes)?);
+        }
+        if place == Place::Process && !self.no_process_symbols {
+            library.add_generator(ProcessSymbols);
+        }
+        Ok(())
+    }
+
+    /// The address of the entry, if there is one.
+    fn link(&self, library: &Library, place: Place) -> Result<Option<u64>, failure::LinkFailure> {
+        if self.link_all {
+            library.link_all()?;
+        }
+        let lookup = match self.link_all && !self.runs(place) {
+            true => Lookup::Optional,
+            false => Lookup::Required,
+        };
+        let entry = library.lookup_all(&[(&self.entry, lookup)])?[0];
+        library.link_constructors()?;
+        Ok(entry)
+    }
+}
+
+/// Bytes for thread-local variables of code that finds them at a fixed offset from the thread pointer.
+const STATIC_TLS: usize = 16 << 10;
+
+impl Slab {
+    fn is_wanted(&self) -> bool {
+        [self.slab_allocate, self.slab_address, self.slab_page_size].iter().any(Option::is_some)
+    }
+
+    fn memory(&self) -> Result<SlabMemory, Failure> {
+        let address = self.slab_address.unwrap_or(0x1000_0000);
+        let size = self.slab_allocate.unwrap_or(512 << 20);
+        SlabMemory::new(address, size, self.slab_page_size.unwrap_or(4096))
+            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+    }
+}

@@ -1,0 +1,93 @@
+//! Running the linked program.
+
+use super::static_tls::make_static;
+use crate::failure::{Exit, Failure};
+use libloading::os::unix::{Library as SharedLibrary, RTLD_GLOBAL, RTLD_NOW};
+use longshore_jitlink::Library;
+use longshore_jitlink::session::MainArguments;
+use std::ffi::{CString, OsStr, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::ptr::null;
+use std::sync::OnceLock;
+
+/// The linked program, whose end is also that of this process.
+static PROGRAM: OnceLock<Library> = OnceLock::new();
+
+unsafe extern "C" {
+    /// The C library's: the environment as the program may change it.
+    static environ: *const *const c_char;
+}
+
+/// Opens a shared library for good. Its symbols are for the program and for other libraries.
+pub(super) fn open_library(name: &Path) -> Result<(), Failure> {
+    // SAFETY: the user asks for this library's constructors to be run.
+    let opened = unsafe { SharedLibrary::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
+    match opened {
+        Ok(library) => {
+            // SAFETY: the handle stays open, since nothing owns it any more.
+            unsafe { make_static(library.into_raw()) };
+            Ok(())
+        }
+        Err(error) => {
+            let message = format!("cannot open '{}': {error}", name.display());
+            Err(Failure::new(Exit::Runtime, message).or_hint(
+                "--dylib takes a path with a '/' in it, or a name such as 'libm.so.6' that the \
+                 dynamic linker finds",
+            ))
+        }
+    }
+}
+
+/// Runs constructors, the entry, and at the end of the process exit handlers and destructors: also where the program calls
+/// `exit` itself. Returns only if that fails.
+pub(super) fn run(
+    library: Library,
+    entry: u64,
+    file: &Path,
+    arguments: &[OsString],
+) -> Result<ExitCode, Failure> {
+    let strings = [file.as_os_str()].into_iter().chain(arguments.iter().map(OsString::as_os_str));
+    let mut argv: Vec<*const c_char> = strings.map(leaked).collect::<Result<_, _>>()?;
+    let argc = c_int::try_from(argv.len()).expect("the operating system allows fewer arguments");
+    argv.push(null());
+    let argv = argv.leak().as_ptr();
+    let program = PROGRAM.get_or_init(|| library);
+    as_any_process();
+    // SAFETY: `end` lives as long as this executable.
+    unsafe { libc::atexit(end) };
+    // SAFETY: the user asks for this program to be run. What it is called with lives until the process ends, and the entry is
+    // called as the C library calls main.
+    unsafe {
+        program.initialize(MainArguments { argc, argv, environment: environ })?;
+        let main: extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int =
+            std::mem::transmute(entry as usize);
+        let code = main(argc, argv, environ);
+        libc::exit(code)
+    }
+}
+
+/// The end of the program, when its process ends.
+extern "C" fn end() {
+    if let Some(program) = PROGRAM.get() {
+        // SAFETY: as for running it.
+        unsafe { program.deinitialize() };
+    }
+}
+
+/// Takes back how Rust's runtime treats signals, so that the program gets them as every program does.
+fn as_any_process() {
+    for signal in [libc::SIGPIPE, libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: the default action calls nothing.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// A string that lives until the process ends.
+fn leaked(text: &OsStr) -> Result<*const c_char, Failure> {
+    let string = CString::new(text.as_bytes()).map_err(|error| {
+        Failure::new(Exit::Usage, format!("an argument of the program: {error}"))
+    })?;
+    Ok(string.into_raw())
+}

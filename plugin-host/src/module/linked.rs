@@ -1,0 +1,341 @@
+//! Relocatable objects, and static archives of them: linked in memory.
+//!
+//! All members of an archive are linked. What they do not define themselves is looked up as
+//! [`DeviceLibrary`] says. Constructors run in the order of their priorities, then in that of the
+//! objects, each called with `(argc, argv, envp)`; handlers of `atexit` and of C++ statics run before
+//! the destructors, as at the end of a program.
+//!
+//! What the linker does not check, and is checked here: that symbols of functions are in code, that
+//! all exported symbols are inside their sections, that constructors and destructors are code of the
+//! image, and that an object with resolvers of indirect functions, which are run while it is loaded,
+//! says so in its header. What no check can find is damage to code and data themselves.
+
+use super::functions::{self, MainArguments};
+use super::{Loaded, Symbol, profile};
+use crate::device_library::DeviceLibrary;
+use crate::{AllowedNames, elf};
+use bytes::Bytes;
+use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
+use longshore_jitlink::memory::Protection;
+use longshore_jitlink::session::{self, Passes, Stage};
+use longshore_jitlink::{Library, Session};
+use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
+use object::elf::ELFOSABI_GNU;
+use object::read::archive::ArchiveFile;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What messages call the image.
+const NAME: &str = "the image";
+/// Where the OS/ABI is in an ELF header.
+const OS_ABI_AT: usize = 7;
+/// How the names of sections start that list constructors and destructors.
+const FUNCTION_LISTS: [&[u8]; 5] =
+    [b".preinit_array", b".init_array", b".fini_array", b".ctors", b".dtors"];
+
+/// A linked image. Dropping it gives its memory back, and forgets the handlers that it registered.
+pub(super) struct Linked {
+    library: Library,
+    contents: Contents,
+}
+
+/// What is known of the objects once they are in memory.
+#[derive(Default)]
+struct Contents {
+    exports: BTreeMap<String, Export>,
+    profile: Vec<profile::Part>,
+    code: Vec<Range<u64>>,
+    functions: Vec<ListedFunction>,
+}
+
+struct Export {
+    symbol: Symbol,
+    /// The linker knows the address: a resolver chooses it.
+    is_indirect: bool,
+}
+
+/// A constructor or destructor, and where it is listed.
+struct ListedFunction {
+    place: String,
+    address: u64,
+}
+
+/// Whether the image is an archive with objects for this machine. Reads its headers, and those of
+/// the first member.
+///
+/// # Errors
+/// `InvalidBinary` with the reason if it is an archive of something else.
+pub(super) fn recognise_archive(bytes: &[u8]) -> Result<bool> {
+    if !bytes.starts_with(b"!<arch>\n") && !bytes.starts_with(b"!<thin>\n") {
+        return Ok(false);
+    }
+    let damaged = |problem| malformed(format!("the archive cannot be read: {problem}"));
+    let archive = ArchiveFile::parse(bytes).map_err(damaged)?;
+    if archive.is_thin() {
+        return Err(malformed("the archive is thin, expected one that holds its members".into()));
+    }
+    let Some(first) = archive.members().next() else {
+        return Err(malformed("the archive is empty, expected relocatable objects".into()));
+    };
+    let first = first.map_err(damaged)?;
+    let content = first.data(bytes).map_err(damaged)?;
+    let name = String::from_utf8_lossy(first.name());
+    match elf::is_relocatable(content).map_err(|error| error.context(format!("member '{name}'")))? {
+        true => Ok(true),
+        false => Err(malformed(format!(
+            "member '{name}' is a shared object (ET_DYN), expected relocatable objects (ET_REL)"
+        ))),
+    }
+}
+
+impl Linked {
+    /// Links an image. Runs none of its constructors. Blocks.
+    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Linked> {
+        let contents = Arc::new(Mutex::new(Contents::default()));
+        let library = link(image, allowed, &contents).map_err(error_of)?;
+        let mut contents =
+            std::mem::take(&mut *contents.lock().unwrap_or_else(PoisonError::into_inner));
+        contents.check_functions()?;
+        contents.resolve(&library)?;
+        Ok(Linked { library, contents })
+    }
+}
+
+impl Loaded for Linked {
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.contents.exports.get(name).map(|export| export.symbol)
+    }
+
+    fn symbols(&self) -> Vec<(String, SymbolKind)> {
+        let exports = self.contents.exports.iter();
+        exports.map(|(name, export)| (name.clone(), export.symbol.kind)).collect()
+    }
+
+    fn construct(&self) -> Result<()> {
+        let arguments = MainArguments::get();
+        let arguments = session::MainArguments {
+            argc: arguments.count,
+            argv: arguments.values,
+            environment: arguments.environment(),
+        };
+        // SAFETY: the constructors are code of the image, as was checked; running it is what a
+        // program asks for that loads it. The arguments live as long as the process.
+        unsafe { self.library.initialize(arguments) }.map_err(error_of)?;
+        functions::constructor_status(self)
+    }
+
+    fn destruct(&self) -> Result<()> {
+        // SAFETY: as for the constructors.
+        unsafe { self.library.deinitialize() };
+        functions::destructor_status(self)
+    }
+
+    fn profile_parts(&self) -> Vec<profile::Part> {
+        self.contents.profile.clone()
+    }
+
+    fn unload(self: Box<Self>) -> Result<()> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// Bytes of an image, which stay in place until the module is gone.
+struct Kept(ImageBytes);
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        self.0.get()
+    }
+}
+
+fn link(
+    image: ImageBytes,
+    allowed: &Arc<AllowedNames>,
+    contents: &Arc<Mutex<Contents>>,
+) -> longshore_jitlink::Result<Library> {
+    let mut passes = Passes::default();
+    let into = Arc::clone(contents);
+    passes.add(Stage::PostFixup, move |graph| {
+        into.lock().unwrap_or_else(PoisonError::into_inner).take_from(graph)
+    });
+    let session = Session::builder().passes(passes).build()?;
+    let library = session.create_library(NAME);
+    library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
+    // The objects are never removed one by one.
+    let _objects = library.add(NAME, Bytes::from_owner(Kept(image)))?;
+    library.link_all()?;
+    Ok(library)
+}
+
+impl Contents {
+    /// Notes what a graph has, whose content is final.
+    fn take_from(&mut self, graph: &mut LinkGraph) -> longshore_jitlink::Result<()> {
+        // What the linker itself adds is nobody's to see.
+        if graph.object_bytes().is_empty() {
+            return Ok(());
+        }
+        self.take_exports(graph)?;
+        let mut lists = Vec::new();
+        for block in graph.blocks().filter(|block| block.live && block.address != 0) {
+            let section = graph.section(block.section);
+            let range = block.address..block.address.saturating_add(block.size);
+            if section.protection == Protection::ReadExecute {
+                self.code.push(range);
+            } else if FUNCTION_LISTS.iter().any(|start| section.name.starts_with(start)) {
+                lists.push(block.id);
+            } else if let Some(kind) = profile_kind(section.name) {
+                self.profile.push(profile::Part {
+                    kind,
+                    address: block.address,
+                    bytes: block.size,
+                });
+            }
+        }
+        for list in lists {
+            self.take_functions(graph, list);
+        }
+        Ok(())
+    }
+
+    fn take_exports(&mut self, graph: &LinkGraph) -> longshore_jitlink::Result<()> {
+        for symbol in graph.symbols() {
+            if symbol.name == profile::RAW_VERSION.as_bytes() {
+                self.take_raw_version(graph, &symbol);
+            }
+            let kind = kind_of(&symbol);
+            let Definition::Block(block, offset) = symbol.definition else { continue };
+            let block = graph.block(block);
+            if !block.live || block.address == 0 || (kind.is_none() && !symbol.indirect) {
+                continue;
+            }
+            let name = String::from_utf8_lossy(symbol.name).into_owned();
+            check_symbol(graph, &symbol, &block, offset)
+                .map_err(|problem| malformed_object(graph, format!("symbol '{name}' {problem}")))?;
+            let Some(kind) = kind else { continue };
+            let bytes = if symbol.indirect { 0 } else { symbol.size };
+            let symbol_found = Symbol { kind, address: block.address + offset, bytes };
+            self.exports
+                .insert(name, Export { symbol: symbol_found, is_indirect: symbol.indirect });
+        }
+        Ok(())
+    }
+
+    /// The variable is hidden, so it is no export.
+    fn take_raw_version(&mut self, graph: &LinkGraph, symbol: &graph::Symbol<'_>) {
+        let Definition::Block(block, offset) = symbol.definition else { return };
+        let (block, bytes) = (graph.block(block), profile::RAW_VERSION_BYTES);
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= block.size);
+        if block.live && block.address != 0 && is_inside {
+            let (kind, address) = (ProfileSectionKind::RawVersion, block.address + offset);
+            self.profile.push(profile::Part { kind, address, bytes });
+        }
+    }
+
+    fn take_functions(&mut self, graph: &mut LinkGraph, list: BlockId) {
+        let section = graph.section(graph.block(list).section);
+        let name = format!("{}({})", graph.name(), String::from_utf8_lossy(section.name));
+        let words =
+            graph.content_mut(list).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        for (index, address) in words.enumerate() {
+            // 0 and -1 stand for no function.
+            if address != 0 && address != u64::MAX {
+                let place = format!("{name}[{index}]");
+                self.functions.push(ListedFunction { place, address });
+            }
+        }
+    }
+
+    /// All constructors and destructors must be code of the image.
+    fn check_functions(&mut self) -> Result<()> {
+        self.code.sort_unstable_by_key(|range| range.start);
+        let is_code = |address: u64| {
+            let behind = self.code.partition_point(|range| range.start <= address);
+            self.code[..behind].last().is_some_and(|range| range.contains(&address))
+        };
+        match self.functions.iter().find(|function| !is_code(function.address)) {
+            Some(ListedFunction { place, address }) => Err(malformed(format!(
+                "{place} lists a function at {address:#x}, expected code of the image"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the linker for the addresses that resolvers have chosen.
+    fn resolve(&mut self, library: &Library) -> Result<()> {
+        for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
+            export.symbol.address = library.lookup(name).map_err(error_of)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an exported symbol of an object is. What has no size is no variable: a label of assembly.
+fn kind_of(symbol: &graph::Symbol<'_>) -> Option<SymbolKind> {
+    if symbol.scope != Scope::Default || symbol.thread_local || symbol.section_symbol {
+        return None;
+    }
+    match symbol.callable {
+        true => Some(SymbolKind::Kernel),
+        false => (symbol.size > 0).then_some(SymbolKind::Global),
+    }
+}
+
+fn check_symbol(
+    graph: &LinkGraph,
+    symbol: &graph::Symbol<'_>,
+    block: &graph::Block,
+    offset: u64,
+) -> Result<(), String> {
+    let section = graph.section(block.section);
+    let (name, size) = (String::from_utf8_lossy(section.name), symbol.size);
+    if offset.checked_add(size).is_none_or(|end| end > block.size) {
+        let bytes = block.size;
+        return Err(format!(
+            "is {size} bytes at {offset:#x} of section {name}, which has {bytes:#x}"
+        ));
+    }
+    if symbol.callable && section.protection != Protection::ReadExecute {
+        return Err(format!("is a function in section {name}, expected a section of code"));
+    }
+    // The number of the type means this only in objects that say that they follow GNU's ABI.
+    let abi = graph.object_bytes().get(OS_ABI_AT).copied().unwrap_or(0);
+    if symbol.indirect && abi != ELFOSABI_GNU.0 {
+        return Err(format!("has a resolver, which an object for OS/ABI {abi:#x} cannot have"));
+    }
+    Ok(())
+}
+
+fn profile_kind(section: &[u8]) -> Option<ProfileSectionKind> {
+    let known = profile::SECTIONS.iter().find(|(_, name)| name.as_bytes() == section);
+    known.map(|(kind, _)| *kind)
+}
+
+fn malformed_object(graph: &LinkGraph, problem: String) -> longshore_jitlink::Error {
+    longshore_jitlink::Error::Malformed { file: graph.name().to_string(), problem }
+}
+
+fn malformed(message: String) -> Error {
+    Error::new(ErrorCode::InvalidBinary, message)
+}
+
+fn error_of(error: longshore_jitlink::Error) -> Error {
+    use longshore_jitlink::Error as Cause;
+    let code = match &error {
+        Cause::Undefined(_) => {
+            let message = format!("{error}; {}", AllowedNames::explanation());
+            return Error::new(ErrorCode::LinkFailure, message);
+        }
+        // Actions of a link register frames and ask resolvers: they fail for damaged ones.
+        Cause::Action(_)
+        | Cause::Malformed { .. }
+        | Cause::Unsupported { .. }
+        | Cause::UnsupportedRelocation { .. } => ErrorCode::InvalidBinary,
+        Cause::Relocation { .. } | Cause::Duplicate { .. } => ErrorCode::LinkFailure,
+        Cause::Memory { .. } => ErrorCode::OutOfResources,
+        Cause::Open { .. } => ErrorCode::NotFound,
+        _ => ErrorCode::BackendFailure,
+    };
+    Error::new(code, error.to_string())
+}

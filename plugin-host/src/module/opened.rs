@@ -1,0 +1,174 @@
+//! Shared objects: checked, copied into memory without a name, and opened by the system's loader
+//! from there.
+//!
+//! Constructors follow glibc's order: `DT_INIT`, then `DT_INIT_ARRAY`, each called with
+//! `(argc, argv, envp)`; destructors too: `DT_FINI_ARRAY` in reverse, then `DT_FINI`. Handlers of
+//! `atexit` and of C++ statics run with the latter. An entry of an array that is not code of the
+//! image counts as a failure of the device's code: it is not called; constructors stop there,
+//! destructors go on.
+//!
+//! Libraries that an image needs are the process's, loaded by their plain names on the system's
+//! search path; their constructors are run by the loader.
+
+use super::functions::{self, Constructor, Destructor, MainArguments};
+use super::library::Library;
+use super::{Loaded, Symbol, profile};
+use crate::elf::{self, Image, Sections};
+use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
+use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
+
+/// Functions that linkers put into every image.
+const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
+
+/// An open shared object.
+pub(super) struct Opened {
+    image: Image,
+    bytes: ImageBytes,
+    library: Library,
+}
+
+impl Opened {
+    /// Checks an image and opens a copy of it. Runs none of its constructors. Blocks.
+    pub(super) fn load(image: ImageBytes) -> Result<Opened> {
+        let checked = elf::validate(image.get())?;
+        let library = Library::open(image.get(), &checked)?;
+        Ok(Opened { image: checked, bytes: image, library })
+    }
+
+    /// The exported symbol of this name, of whatever kind.
+    fn exported(&self, name: &str) -> Option<elf::Symbol> {
+        let mut found = self.image.symbols.exported(self.bytes.get());
+        found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
+    }
+
+    /// An array's entry, relative to the load base; `None` for 0 and -1, which stand for no function.
+    fn entry_of(&self, place: u64) -> Option<u64> {
+        // SAFETY: the checked image has the array in a segment, which is mapped and readable.
+        let address = unsafe { self.library.pointer::<u64>(place).read_unaligned() };
+        let relative = address.wrapping_sub(self.library.address(0));
+        (address != 0 && address != u64::MAX).then_some(relative)
+    }
+
+    /// The address of a function, if it is code of the image.
+    fn code_at(&self, relative: u64, kind: &str, name: &str) -> Result<usize> {
+        let address = self.library.address(relative);
+        if !self.image.segments.holds_code(relative, 1) {
+            return Err(Error::new(
+                ErrorCode::BackendFailure,
+                format!("the {kind} {name} is at {address:#x}, expected code of the image"),
+            ));
+        }
+        Ok(address as usize)
+    }
+
+    /// A range of the image's memory, if it is the image's.
+    fn part(&self, kind: ProfileSectionKind, address: u64, bytes: u64) -> Option<profile::Part> {
+        let part = profile::Part { kind, address: self.library.address(address), bytes };
+        self.image.segments.holds(address, bytes).then_some(part)
+    }
+
+    fn between_symbols(&self, name: &str) -> Option<(u64, u64)> {
+        let start = self.exported(&format!("__start_{name}"))?.value;
+        let stop = self.exported(&format!("__stop_{name}"))?.value;
+        Some((start, stop.checked_sub(start)?))
+    }
+}
+
+impl Loaded for Opened {
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        let symbol = self.exported(name)?;
+        let kind = kind_of(name.as_bytes(), &symbol)?;
+        if symbol.kind() == STT_GNU_IFUNC {
+            // What the loader did not find, the image does not have.
+            let address = self.library.lookup(name).ok()?;
+            return Some(Symbol { kind, address, bytes: 0 });
+        }
+        Some(Symbol { kind, address: self.library.address(symbol.value), bytes: symbol.size })
+    }
+
+    fn symbols(&self) -> Vec<(String, SymbolKind)> {
+        let exported = self.image.symbols.exported(self.bytes.get());
+        exported
+            .filter_map(|(name, symbol)| {
+                Some((String::from_utf8_lossy(name).into_owned(), kind_of(name, &symbol)?))
+            })
+            .collect()
+    }
+
+    /// Runs `DT_INIT`, then `DT_INIT_ARRAY`; stops at an entry that is not code of the image.
+    fn construct(&self) -> Result<()> {
+        let functions = &self.image.functions;
+        let first = functions.init.map(|init| (init, "DT_INIT".to_owned()));
+        let array = functions.init_array.iter().enumerate().filter_map(|(index, &place)| {
+            Some((self.entry_of(place)?, format!("DT_INIT_ARRAY[{index}]")))
+        });
+        let arguments = MainArguments::get();
+        for (relative, name) in first.into_iter().chain(array) {
+            let address = self.code_at(relative, "constructor", &name)?;
+            self.library.set_registered(true);
+            // SAFETY: code of the checked image that its initialisation array names, called as the
+            // loader would call it.
+            unsafe {
+                let constructor = std::mem::transmute::<usize, Constructor>(address);
+                constructor(arguments.count, arguments.values, arguments.environment());
+            }
+        }
+        functions::constructor_status(self)
+    }
+
+    /// Runs `DT_FINI_ARRAY` in reverse, then `DT_FINI`; all that are code of the image.
+    fn destruct(&self) -> Result<()> {
+        let functions = &self.image.functions;
+        let array = functions.fini_array.iter().enumerate().rev().filter_map(|(index, &place)| {
+            Some((self.entry_of(place)?, format!("DT_FINI_ARRAY[{index}]")))
+        });
+        let last = functions.fini.map(|fini| (fini, "DT_FINI".to_owned()));
+        let mut first_error = None;
+        for (relative, name) in array.chain(last) {
+            match self.code_at(relative, "destructor", &name) {
+                // SAFETY: code of the checked image that its termination array names, called as the
+                // loader would call it.
+                Ok(address) => unsafe { std::mem::transmute::<usize, Destructor>(address)() },
+                Err(error) => {
+                    log::error!("{error}");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        self.library.set_registered(false);
+        let failed = functions::destructor_status(self);
+        first_error.map_or(failed, Err)
+    }
+
+    /// The sections are found by the section headers; in a stripped image by the symbols
+    /// `__start_<section>` and `__stop_<section>`, if it exports them.
+    fn profile_parts(&self) -> Vec<profile::Part> {
+        let headers = Sections::parse(self.bytes.get());
+        let sections = profile::SECTIONS.iter().filter_map(|&(kind, name)| {
+            let section = headers.as_ref().and_then(|headers| headers.in_memory(name));
+            let place = section.map(|section| (section.address, section.size));
+            let (address, bytes) = place.or_else(|| self.between_symbols(name))?;
+            self.part(kind, address, bytes)
+        });
+        let version = self
+            .exported(profile::RAW_VERSION)
+            .or_else(|| headers.as_ref()?.symbol(profile::RAW_VERSION))
+            .and_then(|symbol| {
+                let bytes = profile::RAW_VERSION_BYTES;
+                self.part(ProfileSectionKind::RawVersion, symbol.value, bytes)
+            });
+        sections.chain(version).collect()
+    }
+
+    fn unload(self: Box<Self>) -> Result<()> {
+        self.library.close()
+    }
+}
+
+fn kind_of(name: &[u8], symbol: &elf::Symbol) -> Option<SymbolKind> {
+    match symbol.kind() {
+        STT_FUNC | STT_GNU_IFUNC if !LINKER_MADE.contains(&name) => Some(SymbolKind::Kernel),
+        STT_OBJECT | STT_COMMON => Some(SymbolKind::Global),
+        _ => None,
+    }
+}

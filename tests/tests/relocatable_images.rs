@@ -1,0 +1,219 @@
+//! Relocatable objects and archives as images, from the program's side: the whole suite, profiles that the
+//! real `llvm-profdata` reads, settings, and many lives.
+
+use longshore::{Acceptance, Device, Environment, ErrorCode, Grid, Image};
+use longshore_tests::world::{World, copy_into, host_plugin, root};
+use longshore_tests::{Filter, Fixtures, Outcome, Setup};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn device(world: &World, environment: Environment) -> Device {
+    copy_into(world, &host_plugin());
+    world.host().environment(environment).build().unwrap().default_device().unwrap()
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+/// Compiles a source in the folder to an object beside it.
+fn object(compiler: &str, folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let file = folder.join(name);
+    std::fs::write(&file, source).unwrap();
+    let object = file.with_extension("o");
+    run(Command::new(compiler).args(flags).arg("-c").arg(file).arg("-o").arg(&object));
+    object
+}
+
+fn archive(folder: &Path, objects: &[PathBuf]) -> PathBuf {
+    let archive = folder.join("image.a");
+    run(Command::new("ar").arg("rcs").arg(&archive).args(objects));
+    archive
+}
+
+/// The suite's images for the CPU, as relocatable objects.
+fn relocatable_fixtures(folder: &Path) -> Fixtures {
+    let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
+    for name in ["basic", "clash", "life", "failing", "stillborn", "undefined"] {
+        let source = root().join("tests/fixtures/host").join(name).with_extension("rs");
+        let mut compile = Command::new(&rustc);
+        compile.args(["--edition=2024", "--crate-type=cdylib", "--emit=obj", "-Cpanic=abort"]);
+        compile.args(["-Copt-level=2", "-Cdebuginfo=0", "-Ccodegen-units=1", "-o"]);
+        run(compile.arg(folder.join(name).with_extension("o")).arg(source));
+    }
+    Fixtures::built_in().with_folder(folder).unwrap()
+}
+
+#[test]
+fn the_suite_passes_with_relocatable_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment::empty().with("LONGSHORE_HOST_DEVICES", "2");
+    let fixtures = relocatable_fixtures(folder.path());
+    let setup = Setup::new().environment(environment).plugin(host_plugin()).backends("host");
+    let setup = setup.fixtures(fixtures);
+    let device = setup.devices().unwrap().remove(0);
+    let mut failed = Vec::new();
+    let report = setup.run_all(&device, &Filter::all(), |behaviour, outcome| {
+        if let Outcome::Failed(what) = outcome {
+            failed.push(format!("{behaviour}: {what}"));
+        }
+    });
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(report.passed() > 50, "{} behaviours", report.passed());
+}
+
+/// What both members have, of which one copy is kept.
+const BOTH: &str = r"
+typedef unsigned long u64;
+extern volatile u64 sink;
+inline __attribute__((noinline)) void both(u64 i) { sink += i; }
+";
+const STEPS: &str = r#"
+extern "C" __attribute__((noinline)) void step(u64 i) { both(i); }
+extern "C" __attribute__((destructor)) void at_end(void) { step(1000); }
+"#;
+const COUNT: &str = r#"
+volatile u64 sink;
+extern "C" void step(u64 i);
+void (*volatile indirect)(u64) = step;
+extern "C" void count(void **args) {
+    for (u64 i = 0; i < *(u64 *)args[0]; ++i) { indirect(i); both(i); }
+}
+"#;
+
+#[test]
+fn the_profile_of_an_archive_counts_in_all_of_its_members() {
+    if !is_installed("clang++-19") || !is_installed("llvm-profdata-19") {
+        println!("clang++-19 and llvm-profdata-19 are not installed; nothing was tried");
+        return;
+    }
+    for generate in ["-fprofile-instr-generate", "-fprofile-generate"] {
+        for loads in [1, 2] {
+            let shown = profile_of_loads(generate, loads);
+            let expect = |function: &str, count: usize| {
+                let head = format!("  {function}:");
+                let mut lines = shown.lines().skip_while(|line| *line != head);
+                let is_count = |line: &&str| {
+                    line.contains("Function count") || line.contains("Block counts: [")
+                };
+                let found =
+                    lines.find(is_count).unwrap_or_else(|| panic!("no {function}: {shown}"));
+                let number = format!("{}", count * loads);
+                let is_there = found.split([' ', ',', '[', ']']).any(|word| word == number);
+                assert!(is_there, "{generate}, {loads} loads, {function}: {found}");
+            };
+            expect("step", 42);
+            expect("at_end", 1);
+            expect("_Z4bothm", 42 + 41);
+        }
+    }
+}
+
+/// What `llvm-profdata` shows of an archive that was loaded, run and unloaded some times.
+fn profile_of_loads(generate: &str, loads: usize) -> String {
+    let world = World::new();
+    let flags = ["-O1", "-fPIC", generate];
+    let parts = [("steps.cc", STEPS), ("count.cc", COUNT)].map(|(name, source)| {
+        object("clang++-19", world.path(), name, &[BOTH, source].concat(), &flags)
+    });
+    let image = archive(world.path(), &parts);
+    let profile = world.path().join("counted.profraw");
+    let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
+    let device = device(&world, environment);
+    for _ in 0..loads {
+        let program = device.load(Image::read(&image).unwrap()).unwrap();
+        let (queue, count) = (device.queue().unwrap(), program.kernel("count").unwrap());
+        // SAFETY: the kernel takes one u64.
+        unsafe { queue.launch(&count, Grid::default(), (41u64,)).unwrap() };
+        drop(count);
+        let report = program.unload().unwrap();
+        assert_eq!(report.profile_file.as_deref(), Some(profile.as_path()));
+    }
+    let merged = world.path().join("counted.profdata");
+    run(Command::new("llvm-profdata-19").arg("merge").arg(&profile).arg("-o").arg(&merged));
+    let show = ["show", "--counts", "--all-functions"];
+    run(Command::new("llvm-profdata-19").args(show).arg(&merged))
+}
+
+#[test]
+fn the_user_allows_names_of_the_process_with_a_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let source =
+        "#include <stdlib.h>\nvoid k(void **a) { *(int *)*(void **)a[0] = getenv(\"PATH\") != 0; }";
+    let image = std::fs::read(object("cc", folder.path(), "asks.c", source, &["-fPIC"])).unwrap();
+    let (closed, open) = (World::new(), World::new());
+    let refused = device(&closed, Environment::empty()).load(&image).err().unwrap();
+    assert_eq!(refused.code(), ErrorCode::LinkFailure);
+    assert!(refused.message().contains("getenv"), "{refused}");
+    assert!(refused.message().contains("LONGSHORE_HOST_SYMBOLS"), "{refused}");
+
+    let environment = Environment::empty().with("LONGSHORE_HOST_SYMBOLS", "getenv");
+    let device = device(&open, environment);
+    let (program, queue) = (device.load(&image).unwrap(), device.queue().unwrap());
+    let out = device.buffer_of(&queue, &[7i32]).unwrap();
+    let kernel = program.kernel("k").unwrap();
+    // SAFETY: the kernel takes a pointer to an int.
+    unsafe { queue.launch(&kernel, Grid::default(), (&out,)).unwrap() };
+    assert_eq!(out.to_vec(&queue).unwrap(), [1]);
+}
+
+#[test]
+fn images_of_other_kinds_are_told_apart_before_they_are_loaded() {
+    let world = World::new();
+    let device = device(&world, Environment::empty());
+    let path = object("cc", world.path(), "plain.c", "void k(void **a) {}", &["-fPIC"]);
+    let bytes = std::fs::read(&path).unwrap();
+    let whole = std::fs::read(archive(world.path(), &[path])).unwrap();
+    for image in [&bytes, &whole] {
+        assert_eq!(device.accepts(image).unwrap(), Acceptance::Accepted);
+    }
+    assert_eq!(Image::from(&bytes).format().name(), "elf-o");
+    assert_eq!(Image::from(&whole).format().name(), "archive");
+    let mut foreign = bytes.clone();
+    foreign[18..20].copy_from_slice(&243u16.to_le_bytes());
+    for image in [&foreign[..], b"!<arch>\n", b"BC\xc0\xde"] {
+        assert_ne!(device.accepts(image).unwrap(), Acceptance::Accepted);
+        assert_eq!(device.load(image).err().unwrap().code(), ErrorCode::InvalidBinary);
+    }
+}
+
+#[test]
+fn a_thousand_rounds_of_load_launch_unload_leave_nothing_behind() {
+    const ROUNDS: usize = 1000;
+    let world = World::new();
+    let device = device(&world, Environment::empty());
+    let fixtures = relocatable_fixtures(world.path());
+    let image = fixtures.image(&device, "basic").unwrap().unwrap();
+    assert_eq!(Image::from(&image[..]).format().name(), "elf-o");
+    (0..ROUNDS / 5).for_each(|_| round(&device, &image));
+    let before = mappings();
+    (0..ROUNDS).for_each(|_| round(&device, &image));
+    // The other tests map something meanwhile; a leak of one in each round is a thousand.
+    assert!(mappings() <= before + 64, "{} mappings, {before} before", mappings());
+    assert!(device.close().unwrap().leaks.is_empty());
+}
+
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+fn round(device: &Device, image: &[u8]) {
+    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let out = device.buffer::<u64>(1).unwrap();
+    let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
+    // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+    unsafe {
+        queue.launch(&bump, Grid::default(), ()).unwrap();
+        queue.launch(&read, Grid::default(), (&out,)).unwrap();
+    }
+    assert_eq!(out.to_vec(&queue).unwrap(), [6]);
+    drop((bump, read));
+    program.unload().unwrap();
+}
