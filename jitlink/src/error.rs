@@ -133,6 +133,15 @@ impl fmt::Display for Place {
     }
 }
 
+/// A name of an object in a message: not all of it if somebody made it absurdly long.
+pub(crate) fn for_message(name: &[u8]) -> String {
+    const LONGEST: usize = 4096;
+    match name.get(..LONGEST) {
+        Some(start) => String::from_utf8_lossy(start).into_owned() + "...",
+        None => String::from_utf8_lossy(name).into_owned(),
+    }
+}
+
 fn list(missing: &[Undefined]) -> String {
     let one = |m: &Undefined| match m.file.as_str() {
         "" => m.symbol.clone(),

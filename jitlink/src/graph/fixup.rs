@@ -9,7 +9,7 @@ use crate::arch::reach::Reaching;
 use crate::arch::x86_64::X86_64;
 use crate::arch::{Arch, Fault, Need};
 use crate::elf::View;
-use crate::error::RelocationError;
+use crate::error::{RelocationError, for_message};
 use crate::memory::Lifetime;
 use crate::{Architecture, Error, Result};
 
@@ -266,7 +266,7 @@ impl LinkGraph {
         Error::Relocation(Box::new(RelocationError {
             place: self.place(block, edge.offset),
             kind: self.relocation_name(edge.kind),
-            symbol: String::from_utf8_lossy(self.symbol(edge.target).name).into_owned(),
+            symbol: for_message(self.symbol(edge.target).name),
             fault,
         }))
     }

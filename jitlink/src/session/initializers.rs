@@ -4,11 +4,12 @@ use std::ffi::{c_char, c_int};
 use std::ptr::null;
 use std::sync::Arc;
 
-use super::state::{ObjectId, Phase};
-use super::{Library, Shared};
+use super::Library;
+use super::state::{ObjectId, Phase, State, Tls};
 use crate::Result;
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
+use crate::runtime::ExitScope;
 
 /// The functions of an object that run before and after the others, each with its priority: lower ones are constructed earlier
 /// and destroyed later.
@@ -121,32 +122,36 @@ impl Library {
     }
 }
 
-impl Shared {
-    /// Runs what an object has for its end, if its constructors have run.
-    pub(super) fn finalize_object(&self, id: ObjectId) {
-        let (scope, range, blocks, destructors) = {
-            let mut state = self.state.lock();
-            let library = state.object(id).library;
-            let Phase::Linked(linked) = &state.object(id).phase else { return };
-            let mut destructors = linked.initializers.destructors.clone();
-            destructors.sort_by_key(|(priority, _)| *priority);
-            let range = linked.range.clone();
-            let blocks = linked.tls.as_ref().map(super::state::Tls::blocks).unwrap_or_default();
-            let library = state.library_mut(library);
-            let was_initialized = library.initialized.contains(&id);
-            library.initialized.retain(|initialized| *initialized != id);
-            (
-                Arc::clone(&library.scope),
-                range,
-                blocks,
-                if was_initialized { destructors } else { Vec::new() },
-            )
+/// What an object has for its end: taken from the session when the object is, run when nothing is locked.
+pub(super) struct Ending {
+    scope: Arc<ExitScope>,
+    /// Start and size of what is the object's: its memory and its thread-local blocks.
+    ranges: Vec<(u64, u64)>,
+    destructors: Vec<(u32, u64)>,
+}
+
+impl Ending {
+    /// An object's, before it is forgotten. Its destructors count if its constructors have run.
+    pub(super) fn of(state: &State, id: ObjectId) -> Option<Self> {
+        let object = state.object(id);
+        let library = state.library(object.library);
+        let Phase::Linked(linked) = &object.phase else { return None };
+        let mut ranges = linked.tls.as_ref().map(Tls::blocks).unwrap_or_default();
+        ranges.push((linked.range.start, linked.range.end - linked.range.start));
+        let mut destructors = match library.initialized.contains(&id) {
+            true => linked.initializers.destructors.clone(),
+            false => Vec::new(),
         };
-        for (start, size) in blocks.iter().copied().chain([(range.start, range.end - range.start)])
-        {
-            scope.run_range(start, size);
+        destructors.sort_by_key(|(priority, _)| *priority);
+        Some(Self { scope: Arc::clone(&library.scope), ranges, destructors })
+    }
+
+    /// Runs exit handlers, then destructors. Blocks until they are done.
+    pub(super) fn run(self) {
+        for (start, size) in self.ranges {
+            self.scope.run_range(start, size);
         }
-        for (_, function) in destructors.into_iter().rev() {
+        for (_, function) in self.destructors.into_iter().rev() {
             // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
             unsafe { call(function) };
         }

@@ -16,6 +16,7 @@ use super::table::{Entry, EntryId, Flags, Owner};
 use super::times::lap;
 use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
+use crate::error::for_message;
 use crate::graph::{
     Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Pruning, Reach, SymbolId,
     ThreadLocalPlace, TlsLayout,
@@ -266,7 +267,7 @@ impl Shared {
                 (None, _) if symbol.linkage == Linkage::Weak => Target::Missing,
                 (None, Some(_)) => Target::Phony,
                 (None, None) => {
-                    let name = String::from_utf8_lossy(symbol.name).into_owned();
+                    let name = for_message(symbol.name);
                     batch.missing.push(Undefined { symbol: name, file: graph.name().to_string() });
                     continue;
                 }

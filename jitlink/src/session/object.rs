@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashSet;
 use object::elf;
 
+use super::initializers::Ending;
 use super::state::{LibraryId, LibraryState, Linked, ObjectId, ObjectState, Phase, Source, State};
 use super::table::{Entry, EntryId, Flags, Owner};
 use super::{Library, Shared};
 use crate::elf::{ElfObject, Home, LE, View};
+use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
 use crate::{Architecture, Error, Result};
 
@@ -93,31 +96,36 @@ impl Shared {
     }
 
     fn remove(&self, object: &Object, removal: Removal) -> Result<()> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         let known = state.object(object.id);
         if known.generation != object.generation || matches!(known.phase, Phase::Removed) {
             return Ok(());
         }
         let order = state.with_users(object.id);
         if removal == Removal::Unused && order.len() > 1 {
-            let users =
-                order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
+            let users = order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
             return Err(Error::InUse { object: known.name.to_string(), users });
         }
-        drop(state);
-        // Users first. Destructors may look symbols up, so the session is not locked while they run.
-        let mut allocations = Vec::new();
+        // From here on nobody finds them. Users go first.
+        let mut leaving = Vec::new();
         for id in order.into_iter().rev() {
-            self.finalize_object(id);
-            let mut state = self.state.lock();
+            let ending = Ending::of(&state, id);
             let forgotten = state.forget_object(id);
             state.reclaim(forgotten.library);
-            drop(state);
             if let Phase::Linked(linked) = forgotten.phase {
-                allocations.push(dismantle(*linked));
+                leaving.push((ending, *linked));
             }
         }
-        allocations.extend(self.state.lock().forget_unused_copies().into_iter().map(dismantle));
+        leaving.extend(state.forget_unused_copies().into_iter().map(|linked| (None, linked)));
+        drop(state);
+        // Destructors may look symbols up, so the session is not locked while they run.
+        let mut allocations = Vec::new();
+        for (ending, linked) in leaving {
+            if let Some(ending) = ending {
+                ending.run();
+            }
+            allocations.push(dismantle(linked));
+        }
         allocations.reverse();
         pollster::block_on(self.memory.deallocate(allocations))
     }
@@ -138,6 +146,9 @@ impl State {
         let (mut claimed, mut lost) = (Vec::new(), Vec::new());
         let library = self.library_mut(library);
         for group in LinkGraph::groups(view) {
+            if is_own_copy(group.signature) {
+                continue;
+            }
             let signature = library.table.intern(group.signature);
             match library.groups.get(&signature) {
                 Some(owner) if *owner != id => lost.push(group.section),
@@ -203,7 +214,7 @@ impl State {
             entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
             size: view.symbols[symbol as usize].st_size.get(LE),
         });
-        self.define_all(id, defined, definitions)
+        self.define_all(id, defined, 4 * view.bytes.len(), definitions)
     }
 
     fn define_symbols_of_graph(&mut self, id: ObjectId, graph: &LinkGraph) -> Result<()> {
@@ -218,24 +229,32 @@ impl State {
             let entry = Entry::of_object(id, symbol.id.index(), flags);
             Defines { name: symbol.name, entry, size: symbol.size }
         });
-        self.define_all(id, 0, definitions)
+        self.define_all(id, 0, usize::MAX, definitions)
     }
 
     fn define_all<'a>(
         &mut self,
         id: ObjectId,
         count: usize,
+        size_limit: usize,
         definitions: impl Iterator<Item = Defines<'a>>,
     ) -> Result<()> {
         let library = self.object(id).library;
         let mut adding = Adding { entries: Vec::with_capacity(count), ..Adding::default() };
-        for Defines { name, entry: fresh, size } in definitions {
+        let mut names = 0;
+        for Defines { name, entry: fresh, size } in definitions.filter(|definition| !is_own_copy(definition.name)) {
+            // Names may overlap in a file, so that their sum can be far more than the file.
+            names += name.len();
+            if names > MAX_NAMES.max(size_limit) {
+                adding.failure = Some(Failure::Names(names));
+                break;
+            }
             let entry_id = self.library_mut(library).table.intern(name);
             let known = self.library(library).table.entry(entry_id);
             match self.choose(&known, &fresh, size) {
                 Choice::First => adding.lost.push(fresh.symbol),
                 Choice::Conflict => {
-                    adding.conflict = Some(entry_id);
+                    adding.failure = Some(Failure::Conflict(entry_id));
                     break;
                 }
                 Choice::Second => {
@@ -300,7 +319,7 @@ impl State {
         let library = self.object(id).library;
         let object = self.object_mut(id);
         (object.entries, object.lost) = (adding.entries, adding.lost);
-        let Some(conflict) = adding.conflict else {
+        let Some(failure) = adding.failure else {
             for (owner, entry, was) in adding.displaced {
                 let owner = self.object_mut(owner);
                 owner.entries.retain(|own| *own != entry);
@@ -311,26 +330,40 @@ impl State {
         for (_, entry, was) in adding.displaced {
             self.library_mut(library).table.set(entry, was);
         }
+        let file = self.object(id).name.to_string();
+        let conflict = match failure {
+            Failure::Conflict(conflict) => conflict,
+            Failure::Names(bytes) => {
+                let problem = format!("the names of its symbols overlap, and have more than {bytes} bytes together");
+                return Err(Error::Malformed { file, problem });
+            }
+        };
         let name = self.library(library).table.name(conflict).to_vec();
-        let symbol = String::from_utf8_lossy(&name).into_owned();
-        let (first, second) = (self.owner_name(library, &name), self.object(id).name.to_string());
-        Err(Error::Duplicate { symbol, first, second })
+        let first = self.owner_name(library, &name);
+        Err(Error::Duplicate { symbol: for_message(&name), first, second: file })
     }
 
     /// An object and all that use it, directly or not, in the order in which they are found.
     fn with_users(&self, object: ObjectId) -> Vec<ObjectId> {
         let mut found = vec![object];
+        let mut known: HashSet<ObjectId> = HashSet::from_iter([object]);
         let mut next = 0;
         while next < found.len() {
             let used = found[next];
             let users =
                 self.linked().filter(|(_, linked)| linked.uses.contains(&used)).map(|(id, _)| id);
-            let fresh: Vec<_> = users.filter(|user| !found.contains(user)).collect();
+            let fresh: Vec<_> = users.filter(|user| known.insert(*user)).collect();
             found.extend(fresh);
             next += 1;
         }
         found
     }
+}
+
+/// Whether each object keeps its own definition of a name, though one would do: a pointer to a personality function. Otherwise
+/// all objects with exceptions would use the first one.
+fn is_own_copy(name: &[u8]) -> bool {
+    name.starts_with(b"DW.ref.")
 }
 
 /// A definition of an object.
@@ -348,8 +381,18 @@ struct Adding {
     lost: Vec<u32>,
     /// Definitions of other objects that are not used any more, as they were.
     displaced: Vec<(ObjectId, EntryId, Entry)>,
-    conflict: Option<EntryId>,
+    failure: Option<Failure>,
 }
+
+/// Why definitions cannot be added.
+enum Failure {
+    Conflict(EntryId),
+    /// The bytes of the names so far.
+    Names(usize),
+}
+
+/// Bytes of names that an object may define however small it is.
+const MAX_NAMES: usize = 1 << 20;
 
 enum Choice {
     First,
