@@ -40,7 +40,11 @@ const PACKAGES: [Package; 14] = [
         skipped: "the sample plugin under valgrind",
     },
     Package { name: "gdb", probe: ("gdb", VERSION), skipped: "linked code in the debugger" },
-    Package { name: "linux-perf", probe: ("perf", VERSION), skipped: "linked code in the profiler" },
+    Package {
+        name: "linux-perf",
+        probe: ("perf", VERSION),
+        skipped: "linked code in the profiler",
+    },
     Package {
         name: "gcc-aarch64-linux-gnu",
         probe: ("aarch64-linux-gnu-gcc", VERSION),

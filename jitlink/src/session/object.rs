@@ -103,7 +103,8 @@ impl Shared {
         }
         let order = state.with_users(object.id);
         if removal == Removal::Unused && order.len() > 1 {
-            let users = order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
+            let users =
+                order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
             return Err(Error::InUse { object: known.name.to_string(), users });
         }
         // From here on nobody finds them. Users go first.
@@ -242,7 +243,9 @@ impl State {
         let library = self.object(id).library;
         let mut adding = Adding { entries: Vec::with_capacity(count), ..Adding::default() };
         let mut names = 0;
-        for Defines { name, entry: fresh, size } in definitions.filter(|definition| !is_own_copy(definition.name)) {
+        for Defines { name, entry: fresh, size } in
+            definitions.filter(|definition| !is_own_copy(definition.name))
+        {
             // Names may overlap in a file, so that their sum can be far more than the file.
             names += name.len();
             if names > MAX_NAMES.max(size_limit) {
@@ -334,7 +337,9 @@ impl State {
         let conflict = match failure {
             Failure::Conflict(conflict) => conflict,
             Failure::Names(bytes) => {
-                let problem = format!("the names of its symbols overlap, and have more than {bytes} bytes together");
+                let problem = format!(
+                    "the names of its symbols overlap, and have more than {bytes} bytes together"
+                );
                 return Err(Error::Malformed { file, problem });
             }
         };

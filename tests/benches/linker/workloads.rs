@@ -26,7 +26,12 @@ pub(crate) struct WorkloadKind {
 
 /// All of them.
 pub(crate) const KINDS: [WorkloadKind; 6] = [
-    WorkloadKind { name: "SQLite", folder: "sqlite", target_ms: 5, make: |folder| sqlite(folder, &[]) },
+    WorkloadKind {
+        name: "SQLite",
+        folder: "sqlite",
+        target_ms: 5,
+        make: |folder| sqlite(folder, &[]),
+    },
     WorkloadKind {
         name: "SQLite, function sections",
         folder: "sqlite-sections",
