@@ -15,10 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     files.retain(|file| file != "--");
 
     // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
-    let session = Session::builder()
-        .static_tls(static_tls_reserve!(16 * 1024)?)
-        .rebind_process_data()
-        .build()?;
+    let builder =
+        Session::builder().static_tls(static_tls_reserve!(16 * 1024)?).rebind_process_data();
+    // SAFETY: this process is there to run the program that it is given.
+    let session = unsafe { builder.build() }?;
     let program = session.create_library("program");
     for file in &files {
         program.add(file, std::fs::read(file)?.into())?;

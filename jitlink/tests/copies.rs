@@ -225,7 +225,8 @@ fn a_library_may_be_closed_before_the_session_ends() {
 fn without_the_option_a_copy_stays_what_the_variable_was() {
     in_its_own_process("without_the_option_a_copy_stays_what_the_variable_was", || {
         let shared = Shared::open(SHARED);
-        let session = Session::new().unwrap();
+        // SAFETY: as above.
+        let session = unsafe { Session::new() }.unwrap();
         let library = session.create_library("program");
         library.add_generator(ProcessSymbols);
         let _object = add(&library, USER);
@@ -317,11 +318,10 @@ fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) 
 
 /// A library of a session that rebinds, with the symbols of this process.
 fn library() -> Library {
-    let session = Session::builder()
-        .static_tls(static_tls_reserve!(4096).unwrap())
-        .rebind_process_data()
-        .build()
-        .unwrap();
+    let reserve = static_tls_reserve!(4096).unwrap();
+    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    let session =
+        unsafe { Session::builder().static_tls(reserve).rebind_process_data().build() }.unwrap();
     let library = session.create_library("program");
     library.add_generator(ProcessSymbols);
     library

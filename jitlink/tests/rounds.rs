@@ -14,7 +14,8 @@ const ROUNDS: usize = if cfg!(debug_assertions) { 10 } else { 100 };
 #[test]
 fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
     let objects = objects();
-    let session = Session::new().unwrap();
+    // SAFETY: the objects are programs of this test, which are sound to have in this process.
+    let session = unsafe { Session::new() }.unwrap();
     let library = session.create_library("rounds");
     let mut usual = Usage::now();
     for round in 0..ROUNDS {

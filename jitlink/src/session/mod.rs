@@ -87,8 +87,12 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Unsupported`] on a processor that is neither x86-64 nor AArch64.
-    pub fn new() -> Result<Self> {
-        Self::builder().build()
+    ///
+    /// # Safety
+    /// As for [`SessionBuilder::build`].
+    pub unsafe fn new() -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { Self::builder().build() }
     }
 
     /// A session with other choices.
@@ -153,12 +157,6 @@ impl SessionBuilder {
         self
     }
 
-    /// The code will not be executed by this process: nothing is registered with it, and its own functions are not offered.
-    pub fn without_execution(mut self) -> Self {
-        self.options.executes = false;
-        self
-    }
-
     /// Takes out of each object what nothing reaches from the symbols that are looked up. What was taken out is not there for
     /// later look-ups.
     pub fn prune(mut self) -> Self {
@@ -205,24 +203,46 @@ impl SessionBuilder {
         self
     }
 
-    /// The session.
+    /// A session whose code this process executes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if no architecture was chosen and the program's is not supported, or if the code is to be executed
-    /// and is for another one.
-    pub fn build(mut self) -> Result<Session> {
-        let unsupported = |problem: &str| Error::Unsupported {
-            file: "this program".into(),
-            problem: problem.into(),
-        };
+    /// [`Error::Unsupported`] if the architecture is not that of the program.
+    ///
+    /// # Safety
+    /// What is linked becomes part of this process: its frames are given to the unwinder, its indirect functions are called, its
+    /// generators' addresses are believed. So everything that is added must be as sound to have in this process as a library that
+    /// it opens. Damage in an object's headers, tables and relocations is found; damage in its code and its frames cannot be.
+    pub unsafe fn build(self) -> Result<Session> {
+        let unsupported =
+            |problem: String| Error::Unsupported { file: "this program".into(), problem };
         let native = Architecture::native();
-        let architecture = self
-            .architecture
-            .or(native)
-            .ok_or_else(|| unsupported("is for a processor that is not supported"))?;
-        if native != Some(architecture) {
-            self.options.executes = false;
+        if native.is_none()
+            || self.architecture.is_some_and(|architecture| Some(architecture) != native)
+        {
+            return Err(unsupported(format!(
+                "it executes {native:?}, the session links for {:?}",
+                self.architecture
+            )));
         }
+        self.finish()
+    }
+
+    /// A session whose code this process does not execute: nothing is registered with it, none of the code is called, and the
+    /// linker's own functions are not offered.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if no architecture was chosen and the program's is not supported.
+    pub fn build_without_execution(mut self) -> Result<Session> {
+        self.options.executes = false;
+        self.finish()
+    }
+
+    fn finish(self) -> Result<Session> {
+        let unsupported = || Error::Unsupported {
+            file: "this program".into(),
+            problem: "is for a processor that is not supported; choose an architecture".into(),
+        };
+        let architecture = self.architecture.or(Architecture::native()).ok_or_else(unsupported)?;
         let memory = self.memory.unwrap_or_else(|| Arc::new(InProcessMemory::new()));
         let state = Mutex::new(State::default());
         Ok(Session(Arc::new(Shared { architecture, memory, options: self.options, state })))

@@ -62,8 +62,7 @@ pub(crate) fn link(architecture: Architecture, objects: &[(String, Vec<u8>)], lo
         .architecture(architecture)
         .memory(Arc::new(SlabMemory::new(start, 0x200_0000, 0x1000).unwrap()))
         .passes(passes)
-        .without_execution()
-        .build()
+        .build_without_execution()
         .unwrap();
     let library = session.create_library("program");
     let graphs = objects.iter().map(|(name, bytes)| {

@@ -44,12 +44,11 @@ pub(crate) fn link(bytes: &Bytes, mode: Mode) -> Result<()> {
         .architecture(architecture(bytes))
         .memory(slab.clone())
         .phony_externals(mode.externals)
-        .passes(passes)
-        .without_execution();
+        .passes(passes);
     if mode.prunes {
         builder = builder.prune();
     }
-    let session = builder.build()?;
+    let session = builder.build_without_execution()?;
     let library = session.create_library("hostile");
     if mode.prunes && bytes.starts_with(b"!<arch>\n") {
         let archive = StaticArchive::new("hostile.a", bytes.clone())?;

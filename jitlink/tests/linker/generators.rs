@@ -8,7 +8,9 @@ use longshore_jitlink::session::{
 };
 use longshore_jitlink::{Error, Session};
 
-use crate::support::{archive, assembly, c, failure, generator_of, library, shared_library, value};
+use crate::support::{
+    archive, assembly, c, failure, generator_of, library, session, shared_library, value,
+};
 
 const F_IS_1: &str = "long f(void) { return 1; }";
 const F_IS_2: &str = "long f(void) { return 2; }";
@@ -22,7 +24,7 @@ extern "C" fn five() -> i64 {
 fn generators_are_asked_only_for_what_is_missing() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
-    let session = Session::new().unwrap();
+    let session = session();
     let library = session.create_library("program");
     let _g = library
         .add_object(
@@ -52,7 +54,7 @@ fn generators_are_asked_only_for_what_is_missing() {
 
 #[test]
 fn a_generator_that_fails_fails_the_look_up() {
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     library.add_generator(|_: &[Request<'_>]| {
         Err(Error::Open { path: "x".into(), problem: "gone".into() })
     });
@@ -61,7 +63,7 @@ fn a_generator_that_fails_fails_the_look_up() {
 
 #[test]
 fn a_generator_can_give_an_object() {
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     let _g = library.add_object("g.o", c("-fPIC", G_CALLS_F)).unwrap();
     let object = c("-fPIC", "long f(void) { return 31; }");
     library.add_generator(move |requests: &[Request<'_>]| {
@@ -74,7 +76,7 @@ fn a_generator_can_give_an_object() {
 
 #[test]
 fn an_object_takes_the_place_of_what_a_generator_gave() {
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     library.add_generator(generator_of("f", five as *const () as u64));
     assert_eq!(value(&library, "f"), 5);
     let _f = library.add_object("f.o", c("-fPIC", F_IS_1)).unwrap();
@@ -149,7 +151,7 @@ fn adding_an_archive_with_a_conflict_changes_nothing() {
 #[test]
 fn a_dynamic_library_gives_its_functions_and_data() {
     let directory = shared_library("", "long number = 70; long of_library(void) { return 7; }");
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     let user =
         "long of_library(void); extern long number; long g(void) { return of_library() + number; }";
     let _user = library.add_object("g.o", c("-fPIC", user)).unwrap();
@@ -179,14 +181,15 @@ fn versioned_names_of_the_process_are_found() {
 }
 
 fn libc_strlen() -> i64 {
-    let library = Session::new().unwrap().create_library("process");
+    let library = session().create_library("process");
     library.add_generator(ProcessSymbols);
     library.lookup("strlen").unwrap() as i64
 }
 
 #[test]
 fn undefined_symbols_can_have_a_phony_address() {
-    let session = Session::builder().phony_externals(0x1234).build().unwrap();
+    // SAFETY: the object is a program of this test.
+    let session = unsafe { Session::builder().phony_externals(0x1234).build() }.unwrap();
     let library = session.create_library("program");
     let _f = library
         .add_object("f.o", c("-fPIC", "extern char x; char *f(void) { return &x; }"))

@@ -9,7 +9,7 @@ use longshore_jitlink::memory::{Lifetime, Protection};
 use longshore_jitlink::session::{Passes, Removal, Stage};
 use longshore_jitlink::{Architecture, Library, Session};
 
-use crate::support::{assembly, c, failure, library_of, value, variable};
+use crate::support::{assembly, c, failure, library_of, session, value, variable};
 
 const R_X86_64_64: EdgeKind = EdgeKind(1);
 const R_X86_64_PLT32: EdgeKind = EdgeKind(4);
@@ -401,7 +401,7 @@ fn a_graph_made_by_hand_is_linked_like_an_object() {
 
 #[test]
 fn a_graph_made_by_hand_is_made_again_when_its_link_has_failed() {
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     let object = library.add_graph(|| made_graph("later")).unwrap();
     assert_eq!(failure(library.lookup("jump")), "undefined symbols: later (used by made)");
     let _later =
@@ -413,7 +413,7 @@ fn a_graph_made_by_hand_is_made_again_when_its_link_has_failed() {
 
 #[test]
 fn a_graph_for_another_architecture_is_refused() {
-    let library = Session::new().unwrap().create_library("program");
+    let library = session().create_library("program");
     let error = failure(library.add_graph(|| LinkGraph::new("made", Architecture::Aarch64)));
     assert!(error.contains("made: it is for Aarch64"), "{error}");
 }

@@ -1,11 +1,11 @@
 //! Constructors, destructors and exit handlers: their order is what a system linker and the C library make of it.
 
+use longshore_jitlink::Library;
 use longshore_jitlink::session::{MainArguments, Removal};
-use longshore_jitlink::{Library, Session};
 
 use crate::support::{
     SYSTEM_TRACE, add_cpp_runtime, assembly, c, call, cpp, define_trace, deinitialize, failure,
-    initialize, library, system_linked, traced, value,
+    initialize, library, session, system_linked, traced, value,
 };
 
 /// Traces 0 between constructors and destructors, as `main` of the other does.
@@ -230,7 +230,7 @@ extern "C" fn seven() -> i64 {
 
 #[test]
 fn each_library_has_exit_handlers_of_its_own() {
-    let session = Session::new().unwrap();
+    let session = session();
     let source = "int atexit(void (*)(void)); void trace(int); static void one(void) { trace(N); } long f(void) { return atexit(one); }";
     let libraries = ["1", "2"].map(|number| {
         let library = session.create_library(number);

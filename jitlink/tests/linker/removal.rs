@@ -1,9 +1,9 @@
 //! Removing objects.
 
 use longshore_jitlink::session::{Object, Removal};
-use longshore_jitlink::{Error, Library, Session};
+use longshore_jitlink::{Error, Library};
 
-use crate::support::{c, cpp, failure, library, value, variable};
+use crate::support::{c, cpp, failure, library, session, value, variable};
 
 fn add(library: &Library, name: &str, source: &str) -> Object {
     library.add_object(name, c("-fPIC", source)).unwrap()
@@ -93,7 +93,7 @@ fn objects_that_use_each_other_are_removed_together() {
 
 #[test]
 fn users_in_other_libraries_are_users() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [provider, user] = ["provider", "user"].map(|name| session.create_library(name));
     let f = add(&provider, "f.o", "long f(void) { return 1; }");
     let _g = add(&user, "g.o", "long f(void); long g(void) { return f() + 1; }");

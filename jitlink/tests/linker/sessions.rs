@@ -9,7 +9,7 @@ use longshore_jitlink::session::{Lookup, Passes, Stage, StaticArchive};
 use longshore_jitlink::{Architecture, Library, Session};
 
 use crate::support::{
-    archive, assembly, c, compile, failure, library, library_of, value, value_of, variable,
+    archive, assembly, c, compile, failure, library, library_of, session, value, value_of, variable,
 };
 
 /// Objects in a chain: each calls the next, and has data and strings.
@@ -132,7 +132,7 @@ fn several_names_are_looked_up_together_in_their_order() {
 
 #[test]
 fn clones_of_a_library_are_the_same_library() {
-    let session = Session::new().unwrap();
+    let session = session();
     let library = session.create_library("program");
     let copy: Library = library.clone();
     let _f = copy.add_object("f.o", c("-fPIC", "long f(long n) { return n + 1; }")).unwrap();
@@ -142,7 +142,8 @@ fn clones_of_a_library_are_the_same_library() {
 
 #[test]
 fn an_object_for_another_architecture_is_refused() {
-    let session = Session::builder().architecture(Architecture::Aarch64).build().unwrap();
+    let session =
+        Session::builder().architecture(Architecture::Aarch64).build_without_execution().unwrap();
     let library = session.create_library("program");
     let error = failure(library.add_object("x.o", assembly(".globl f; f: ret")));
     assert_eq!(error, "x.o: it is for X86_64, the session links for Aarch64");
@@ -160,7 +161,7 @@ fn code_of_another_architecture_is_linked_at_the_addresses_of_its_memory() {
         }
         let memory = Arc::new(SlabMemory::new(0x10_0000_0000, 1 << 20, 4096).unwrap());
         let session = Session::builder().architecture(Architecture::Aarch64).memory(memory.clone());
-        let library = session.build().unwrap().create_library("program");
+        let library = session.build_without_execution().unwrap().create_library("program");
         for (name, source) in [("f.o", source), ("near.o", near)] {
             let _object = library.add_object(name, compile(compiler, "c", flags, source)).unwrap();
         }
@@ -194,7 +195,7 @@ fn stubs_of_another_architecture_are_made_only_for_what_is_out_of_reach() {
     let memory = Arc::new(SlabMemory::new(0x10_0000_0000, 1 << 20, 4096).unwrap());
     let session =
         Session::builder().architecture(Architecture::Aarch64).memory(memory).passes(passes);
-    let library = session.build().unwrap().create_library("program");
+    let library = session.build_without_execution().unwrap().create_library("program");
     let _f = library.add_object("f.o", object(source)).unwrap();
     let _near = library
         .add_object("near.o", object("long near(void) { return 1; } long near_data;"))
@@ -211,7 +212,7 @@ fn stubs_of_another_architecture_are_made_only_for_what_is_out_of_reach() {
 
 #[test]
 fn an_archive_serves_several_libraries() {
-    let session = Session::new().unwrap();
+    let session = session();
     let bytes =
         archive(&[("count.o", c("-fPIC", "long count; long next(void) { return ++count; }"))]);
     let libraries = ["one", "two"].map(|name| {

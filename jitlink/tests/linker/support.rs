@@ -118,6 +118,12 @@ fn succeed(command: &Command, output: &Output) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A session without further choices.
+pub(crate) fn session() -> Session {
+    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    unsafe { Session::new() }.unwrap()
+}
+
 /// A library with these objects and the symbols of this process, in a session of its own. Objects are named `0.o`, `1.o` and
 /// so on.
 pub(crate) fn library(objects: &[Bytes]) -> Library {
@@ -126,7 +132,8 @@ pub(crate) fn library(objects: &[Bytes]) -> Library {
 
 /// The same, in a session with other choices.
 pub(crate) fn library_of(session: SessionBuilder, objects: &[Bytes]) -> Library {
-    let library = session.build().unwrap().create_library("program");
+    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    let library = unsafe { session.build() }.unwrap().create_library("program");
     for (index, object) in objects.iter().enumerate() {
         let _object = library.add_object(&format!("{index}.o"), object.clone()).unwrap();
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use longshore_jitlink::session::Lookup;
 use longshore_jitlink::{Error, Session, Undefined};
 
-use crate::support::{assembly, c, cpp, failure, library, system_linked, value, variable};
+use crate::support::{assembly, c, cpp, failure, library, session, system_linked, value, variable};
 
 const F_IS_1: &str = "long f(void) { return 1; }";
 const F_IS_2: &str = "long f(void) { return 2; }";
@@ -17,7 +17,7 @@ extern "C" fn five() -> i64 {
 
 #[test]
 fn libraries_are_searched_in_link_order() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [user, first, second] =
         ["user", "first", "second"].map(|name| session.create_library(name));
     let _g = user.add_object("g.o", c("-fPIC", G_CALLS_F)).unwrap();
@@ -30,7 +30,7 @@ fn libraries_are_searched_in_link_order() {
 
 #[test]
 fn a_library_finds_its_own_definition_first() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [user, other] = ["user", "other"].map(|name| session.create_library(name));
     let _g = user.add_object("g.o", c("-fPIC", G_CALLS_F)).unwrap();
     let _one = user.add_object("1.o", c("-fPIC", F_IS_1)).unwrap();
@@ -41,7 +41,7 @@ fn a_library_finds_its_own_definition_first() {
 
 #[test]
 fn a_link_order_is_not_inherited() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [user, middle, far] = ["user", "middle", "far"].map(|name| session.create_library(name));
     let _g = user.add_object("g.o", c("-fPIC", G_CALLS_F)).unwrap();
     let _one = far.add_object("1.o", c("-fPIC", F_IS_1)).unwrap();
@@ -52,7 +52,7 @@ fn a_link_order_is_not_inherited() {
 
 #[test]
 fn what_another_library_needs_is_looked_up_from_there() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [user, middle, far] = ["user", "middle", "far"].map(|name| session.create_library(name));
     let _h = user
         .add_object(
@@ -69,7 +69,7 @@ fn what_another_library_needs_is_looked_up_from_there() {
 
 #[test]
 fn hidden_symbols_are_found_only_in_their_library() {
-    let session = Session::new().unwrap();
+    let session = session();
     let [user, other] = ["user", "other"].map(|name| session.create_library(name));
     let hidden = c("-fPIC -fvisibility=hidden", F_IS_1);
     let _g = user.add_object("g.o", c("-fPIC", G_CALLS_F)).unwrap();

@@ -160,7 +160,8 @@ fn link(
     passes.add(Stage::PostFixup, move |graph| {
         into.lock().unwrap_or_else(PoisonError::into_inner).take_from(graph)
     });
-    let session = Session::builder().passes(passes).build()?;
+    // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
+    let session = unsafe { Session::builder().passes(passes).build() }?;
     let library = session.create_library(NAME);
     library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
     // The objects are never removed one by one.

@@ -48,11 +48,9 @@ pub(crate) fn peak(workload: &Workload) -> Result<Option<MemoryPeak>> {
 fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, u64)> {
     let memory = Arc::new(CountingMemory::default());
     let start = Instant::now();
-    let session = Session::builder()
-        .memory(memory.clone())
-        .threads(threads)
-        .phony_externals(PHONY)
-        .build()?;
+    let builder = Session::builder().memory(memory.clone()).threads(threads).phony_externals(PHONY);
+    // SAFETY: compilers have made the objects, and none of their code is called.
+    let session = unsafe { builder.build() }?;
     let library = session.create_library("workload");
     for (index, object) in objects.iter().enumerate() {
         drop(library.add_object(&index.to_string(), object.clone())?);

@@ -202,14 +202,14 @@ impl Link {
         if self.phony_externals {
             builder = builder.phony_externals(0xbad);
         }
-        builder = match place {
-            Place::Process => self.in_process(builder)?,
-            Place::Elsewhere => builder.without_execution(),
-        };
         if self.slab.is_wanted() {
             builder = builder.memory(Arc::new(self.slab.memory()?));
         }
-        Ok(builder.build()?)
+        Ok(match place {
+            // SAFETY: this process is there to run the program that it is given.
+            Place::Process => unsafe { self.in_process(builder)?.build() }?,
+            Place::Elsewhere => builder.build_without_execution()?,
+        })
     }
 
     /// What only code of this process can have.
