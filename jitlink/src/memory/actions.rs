@@ -35,7 +35,7 @@ fn call(action: &ActionCall) -> Result<(), String> {
     if address == 0 {
         return Err("its function is null".to_owned());
     }
-    // SAFETY: whoever made the action promises that its function is an `ActionFunction` (see `ActionCall::function`).
+    // SAFETY: whoever made the action promises that its function is an `ActionFunction` (see `ActionCall::new`).
     let function = unsafe {
         std::mem::transmute::<*const (), ActionFunction>(std::ptr::with_exposed_provenance(address))
     };
@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn a_null_function_is_an_error() {
-        let null = ActionCall { function: 0, argument: Vec::new() };
+        // SAFETY: a null function is not called.
+        let null = unsafe { ActionCall::new(0, Vec::new()) };
         assert!(
             finalize("test", vec![ActionPair { finalize: Some(null), deallocate: None }]).is_err()
         );

@@ -158,10 +158,29 @@ impl FinalizedAllocation {
 /// A function of the executing side, to be called with some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionCall {
-    /// The address of an [`ActionFunction`].
-    pub function: u64,
+    function: u64,
+    argument: Vec<u8>,
+}
+
+impl ActionCall {
+    /// A call of the function at an address with these bytes.
+    ///
+    /// # Safety
+    /// On the executing side the address must be that of an [`ActionFunction`] that may be called with these bytes, whenever the
+    /// allocation that it belongs to is finalized or deallocated.
+    pub unsafe fn new(function: u64, argument: Vec<u8>) -> Self {
+        Self { function, argument }
+    }
+
+    /// The address of the function.
+    pub fn function(&self) -> u64 {
+        self.function
+    }
+
     /// What it is called with.
-    pub argument: Vec<u8>,
+    pub fn argument(&self) -> &[u8] {
+        &self.argument
+    }
 }
 
 /// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.

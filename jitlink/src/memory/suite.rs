@@ -222,7 +222,7 @@ pub(crate) fn actions_see_final_protections_and_finalize_segments(memory: impl M
     in_flight.working_memory()[0].copy_from_slice(&ACTION);
     let (function, data) = (in_flight.addresses()[0], in_flight.addresses()[1]);
     let argument = data.to_ne_bytes().to_vec();
-    let action = ActionPair { finalize: Some(ActionCall { function, argument }), deallocate: None };
+    let action = ActionPair { finalize: Some(unsafe { ActionCall::new(function, argument) }), deallocate: None };
     let finalized = finalize(in_flight, vec![action]).unwrap();
     // SAFETY: the segment is `rw-` until it is deallocated below.
     let written = unsafe { *(data as *const u64) };
@@ -311,7 +311,7 @@ pub(crate) fn actions_may_use_the_manager(memory: impl MemoryManager) {
     }
     let manager: &dyn MemoryManager = &memory;
     let argument = (&raw const manager).expose_provenance().to_ne_bytes().to_vec();
-    let action = Some(ActionCall { function: nested as *const () as u64, argument });
+    let action = Some(unsafe { ActionCall::new(nested as *const () as u64, argument) });
     let pair = ActionPair { finalize: action.clone(), deallocate: action };
     let finalized = finalize(allocate(&memory, &request(&alternating())), vec![pair]).unwrap();
     now(memory.deallocate(vec![finalized])).unwrap();

@@ -71,7 +71,8 @@ impl Log {
         let mut argument = (Arc::as_ptr(&self.0) as u64).to_ne_bytes().to_vec();
         argument.push(fails.into());
         argument.extend(name.bytes());
-        ActionCall { function: record as *const () as u64, argument }
+        // SAFETY: the function takes the argument that is made here.
+        unsafe { ActionCall::new(record as *const () as u64, argument) }
     }
 }
 

@@ -60,6 +60,13 @@ impl ExitScope {
     }
 }
 
+impl ExitScope {
+    /// Forgets all handlers, those of other threads too: their code goes. Blocks as [`run`](Self::run) does.
+    pub(crate) fn forget(&self) {
+        self.0.forget();
+    }
+}
+
 impl Default for ExitScope {
     fn default() -> Self {
         Self::new()

@@ -5,9 +5,13 @@ use std::ffi::c_char;
 use crate::memory::{ActionCall, ActionPair};
 
 /// The action that calls an indirect function's resolver and puts the address that it returns into a slot.
-pub(crate) fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
+///
+/// # Safety
+/// When the action runs, the resolver must be a function that may be called, and the slot a word that may be written.
+pub(crate) unsafe fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
     let argument = [slot, resolver].map(u64::to_le_bytes).as_flattened().to_vec();
-    let call = ActionCall { function: resolve as *const () as u64, argument };
+    // SAFETY: the function takes the argument that is made here; slot and resolver are promised by the caller.
+    let call = unsafe { ActionCall::new(resolve as *const () as u64, argument) };
     ActionPair { finalize: Some(call), deallocate: None }
 }
 

@@ -35,7 +35,8 @@ pub(crate) fn rebind_actions(name: &str, original: u64, copy: u64, size: u64) ->
     let numbers = [original, copy, size].map(u64::to_le_bytes);
     let argument = [numbers.as_flattened(), name.as_bytes()].concat();
     let call = |function: ActionFunction| {
-        Some(ActionCall { function: function as usize as u64, argument: argument.clone() })
+        // SAFETY: both functions below take the argument that is made here.
+        Some(unsafe { ActionCall::new(function as usize as u64, argument.clone()) })
     };
     ActionPair { finalize: call(rebind), deallocate: call(restore) }
 }

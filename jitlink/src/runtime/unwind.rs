@@ -14,11 +14,15 @@ unsafe extern "C" {
 /// The actions that register a relocated `.eh_frame` of `size` bytes with the unwinder of this process, and deregister
 /// it. `size` includes the zero word that ends it. Any thread may run them.
 ///
-/// An action fails if the bytes are not a sequence of records that ends so. The content must not change in between.
-pub fn frame_actions(address: u64, size: u64) -> ActionPair {
+/// An action fails if the bytes are not a sequence of records that ends so.
+///
+/// # Safety
+/// When the actions run, the bytes must be there, be frames as the unwinder wants them, and not change in between.
+pub unsafe fn frame_actions(address: u64, size: u64) -> ActionPair {
     let argument = [address.to_le_bytes(), size.to_le_bytes()].concat();
     let call = |function: ActionFunction| {
-        Some(ActionCall { function: function as usize as u64, argument: argument.clone() })
+        // SAFETY: both functions below take the argument that is made here; the frames are promised by the caller.
+        Some(unsafe { ActionCall::new(function as usize as u64, argument.clone()) })
     };
     ActionPair { finalize: call(register), deallocate: call(deregister) }
 }
@@ -157,9 +161,9 @@ mod tests {
         let call = call.as_ref().unwrap();
         // SAFETY: both functions of a pair are action functions.
         let function =
-            unsafe { std::mem::transmute::<usize, ActionFunction>(call.function as usize) };
+            unsafe { std::mem::transmute::<usize, ActionFunction>(call.function() as usize) };
         // SAFETY: called with its argument.
-        let message = unsafe { function(call.argument.as_ptr(), call.argument.len()) };
+        let message = unsafe { function(call.argument().as_ptr(), call.argument().len()) };
         if message.is_null() {
             return Ok(());
         }
@@ -179,7 +183,8 @@ mod tests {
             // SAFETY: any address may be asked for; the bases can be written.
             unsafe { _Unwind_Find_FDE(code[32..].as_ptr().cast(), &mut bases) }
         };
-        let actions = frame_actions(frame.as_ptr() as u64, frame.len() as u64);
+        // SAFETY: the bytes live until the actions have run.
+        let actions = unsafe { frame_actions(frame.as_ptr() as u64, frame.len() as u64) };
         assert!(found().is_null());
         call(&actions.finalize).unwrap();
         assert_eq!(found(), frame[16..].as_ptr().cast());
@@ -191,7 +196,8 @@ mod tests {
     fn a_section_that_describes_nothing_is_fine() {
         let frame = frame(0, 0);
         for content in [&[0; 4][..], &[&frame[..16], &[0; 4]].concat()] {
-            let actions = frame_actions(content.as_ptr() as u64, content.len() as u64);
+            // SAFETY: the bytes live until the actions have run.
+            let actions = unsafe { frame_actions(content.as_ptr() as u64, content.len() as u64) };
             call(&actions.finalize).unwrap();
             call(&actions.deallocate).unwrap();
         }
@@ -201,7 +207,8 @@ mod tests {
     fn a_section_without_its_end_is_an_error() {
         let frame = frame(0, 1);
         for length in [0, 3, 16, 20, 39, 40, 43] {
-            let actions = frame_actions(frame.as_ptr() as u64, length);
+            // SAFETY: the bytes live until the actions have run.
+            let actions = unsafe { frame_actions(frame.as_ptr() as u64, length) };
             let problem = call(&actions.finalize).unwrap_err();
             assert!(problem.contains("is not within"), "{length}: {problem}");
         }

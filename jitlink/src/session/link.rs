@@ -18,7 +18,7 @@ use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::error::for_message;
 use crate::graph::{
-    Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Pruning, Reach, SymbolId,
+    Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Symbol, Pruning, Reach, SymbolId,
     ThreadLocalPlace, TlsLayout,
 };
 use crate::memory::{
@@ -75,6 +75,13 @@ impl Shared {
             .map(|(name, _)| Wanted { name: name.as_bytes(), thread_local: false })
             .collect();
         let found = self.resolve(state, library, &wanted)?;
+        let is_variable = |found: &Option<Found>| {
+            found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
+        };
+        if let Some(((name, _), _)) = names.iter().zip(&found).find(|(_, found)| is_variable(found)) {
+            let problem = "it is thread-local: it has an address in each thread, and no other".to_owned();
+            return Err(Error::Unsupported { file: (*name).to_owned(), problem });
+        }
         let undefined = missing(names, &found);
         self.link(state, found.iter().flatten().copied().collect(), Vec::new(), undefined)?;
         // A pass may have taken out what was found.
@@ -230,6 +237,10 @@ impl Shared {
             let used: Vec<SymbolId> = linking.graph.undefined().collect();
             linking.targets.sort_unstable_by_key(|(symbol, _)| *symbol);
             linking.targets.retain(|(symbol, _)| used.binary_search(symbol).is_ok());
+            if used.len() != linking.targets.len() {
+                let problem = "a pass has added a reference after pruning; do that at Stage::Prune".to_owned();
+                return Err(Error::Unsupported { file: linking.graph.name().to_string(), problem });
+            }
             Ok(())
         })
     }
@@ -259,6 +270,7 @@ impl Shared {
         for (symbol, found) in symbols.iter().zip(found) {
             let target = match (found, self.options.phony_externals) {
                 (Some(found), _) => {
+                    check_thread_local(state, graph, symbol, found)?;
                     needed.extend(
                         state.owner_of(found).map(|(object, symbol)| (object, Some(symbol))),
                     );
@@ -422,20 +434,7 @@ impl Shared {
     fn finalize_batch(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
         let initializers: Vec<Initializers> =
             batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
-        let finalize = |linking: &mut Linking| {
-            let actions = self.actions(state, linking);
-            linking.graph.take_allocation().map(|allocation| allocation.finalize(actions))
-        };
-        let pending: Vec<_> = batch.members.iter_mut().filter_map(finalize).collect();
-        let (done, failed): (Vec<_>, Vec<_>) =
-            pollster::block_on(join_all(pending)).into_iter().partition(Result::is_ok);
-        let done: Vec<FinalizedAllocation> = done.into_iter().flatten().collect();
-        if let Some(Err(error)) = failed.into_iter().next() {
-            if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
-                log::warn!("giving back the memory of a link that failed: {undo}");
-            }
-            return Err(error);
-        }
+        let done = self.finalize_memory(state, batch)?;
         for ((linking, allocation), initializers) in
             batch.members.drain(..).zip(done).zip(initializers)
         {
@@ -458,6 +457,30 @@ impl Shared {
         Ok(())
     }
 
+    /// Finalizes the memory of all members, or of none. Indirect functions are resolved when everything that their resolvers may call
+    /// is there, so with the last member.
+    fn finalize_memory(&self, state: &State, batch: &mut Batch) -> Result<Vec<FinalizedAllocation>> {
+        let resolve = batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)).collect();
+        let finalize = |linking: &mut Linking, further: Vec<ActionPair>| {
+            let actions = self.actions(state, linking).into_iter().chain(further).collect();
+            let allocation = linking.graph.take_allocation().expect("every member has been fixed up in its memory");
+            allocation.finalize(actions)
+        };
+        let Some((last, others)) = batch.members.split_last_mut() else { return Ok(Vec::new()) };
+        let others: Vec<_> = others.iter_mut().map(|linking| finalize(linking, Vec::new())).collect();
+        let mut results = pollster::block_on(join_all(others));
+        if results.iter().all(Result::is_ok) {
+            results.push(pollster::block_on(finalize(last, resolve)));
+        }
+        let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        let done: Vec<FinalizedAllocation> = done.into_iter().flatten().collect();
+        let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
+        if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
+            log::warn!("giving back the memory of a link that failed: {undo}");
+        }
+        Err(error)
+    }
+
     fn dso_handle(&self, state: &State, linking: &Linking) -> Option<DsoHandle> {
         let address = linking.graph.dso_handle().filter(|_| self.options.executes)?;
         Some(DsoHandle::new(&state.library(linking.library).scope, address))
@@ -469,15 +492,23 @@ impl Shared {
         if !self.options.executes {
             return Vec::new();
         }
-        let frames = graph
-            .frame_sections()
-            .into_iter()
-            .map(|(address, size)| unwind::frame_actions(address, size));
-        let indirect = graph.indirect_functions();
-        let indirect = indirect
-            .into_iter()
-            .map(|(slot, function)| crate::runtime::indirect::resolve_action(slot, function));
-        frames.chain(indirect).chain(self.rebinding(state, linking)).collect()
+        let frames = graph.frame_sections().into_iter().map(|(address, size)| {
+            // SAFETY: who made the session vouches for the frames, which lie in memory that lives as long as the actions.
+            unsafe { unwind::frame_actions(address, size) }
+        });
+        frames.chain(self.rebinding(state, linking)).collect()
+    }
+
+    /// The calls of the resolvers of indirect functions.
+    fn resolve_actions(&self, graph: &LinkGraph) -> Vec<ActionPair> {
+        if !self.options.executes {
+            return Vec::new();
+        }
+        let indirect = graph.indirect_functions().into_iter().map(|(slot, function)| {
+            // SAFETY: who made the session vouches for the resolver; the slot is the graph's own.
+            unsafe { crate::runtime::indirect::resolve_action(slot, function) }
+        });
+        indirect.collect()
     }
 
     fn announce(&self, state: &State, linking: &Linking) -> Option<Registration> {
@@ -595,7 +626,11 @@ impl Batch {
             let entries = std::mem::take(&mut state.object_mut(linking.object).entries);
             let table = &mut state.library_mut(linking.library).table;
             for id in &entries {
-                let symbol = SymbolId::from_index(table.entry(*id).symbol);
+                let entry = table.entry(*id);
+                if entry.owner != Owner::Object(linking.object) {
+                    continue;
+                }
+                let symbol = SymbolId::from_index(entry.symbol);
                 if let Some(address) = linking.graph.exported_address(symbol) {
                     table.set_address(*id, address);
                 }
@@ -697,13 +732,27 @@ impl Linking {
     }
 }
 
+/// Refuses a reference that takes a thread-local variable for another symbol, or the other way round.
+fn check_thread_local(state: &State, graph: &LinkGraph, symbol: &Symbol<'_>, found: Found) -> Result<()> {
+    let is_thread_local = state.entry(found).flags.contains(Flags::THREAD_LOCAL);
+    if is_thread_local == symbol.thread_local {
+        return Ok(());
+    }
+    let name = for_message(symbol.name);
+    let (here, there) = if is_thread_local { ("not ", "") } else { ("", "not ") };
+    let problem = format!("it takes {name} for a symbol that is {here}thread-local, and its definition is {there}thread-local");
+    Err(Error::Unsupported { file: graph.name().to_string(), problem })
+}
+
 /// Offset in its module, and where that is, of a thread-local variable of another object or of the process.
 fn thread_local(state: &State, tls: &TlsOf, (library, id): Found) -> (u64, ThreadLocalPlace) {
-    if let Some(variable) = state.library(library).thread_locals.get(&id) {
+    let entry = state.entry((library, id));
+    if entry.owner == Owner::Absolute
+        && let Some(variable) = state.library(library).thread_locals.get(&id)
+    {
         let (module, from_thread_pointer) = (variable.module, variable.offset_from_thread_pointer);
         return (variable.offset, ThreadLocalPlace { module, from_thread_pointer });
     }
-    let entry = state.entry((library, id));
     let layout = match entry.owner {
         Owner::Object(owner) => {
             tls.get(&owner).copied().or_else(|| match &state.object(owner).phase {
@@ -752,7 +801,8 @@ fn parallel<T: Sync, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
-            scope.spawn(work);
+            // With fewer threads it only takes longer.
+            _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
     });

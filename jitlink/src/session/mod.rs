@@ -210,7 +210,7 @@ impl SessionBuilder {
     ///
     /// # Safety
     /// What is linked becomes part of this process: its frames are given to the unwinder, its indirect functions are called, its
-    /// generators' addresses are believed. So everything that is added must be as sound to have in this process as a library that
+    /// generators' addresses are believed. The memory is this process's. So everything that is added must be as sound to have in this process as a library that
     /// it opens. Damage in an object's headers, tables and relocations is found; damage in its code and its frames cannot be.
     pub unsafe fn build(self) -> Result<Session> {
         let unsupported =
@@ -384,7 +384,10 @@ impl Library {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let linked = self.state.get_mut().take_linked();
+        let state = self.state.get_mut();
+        // No thread may call into the code any more that is about to go.
+        state.scopes().for_each(|scope| scope.forget());
+        let linked = state.take_linked();
         let allocations = linked.into_iter().map(object::dismantle).collect();
         if let Err(error) = pollster::block_on(self.memory.deallocate(allocations)) {
             log::warn!("the memory of a session: {error}");

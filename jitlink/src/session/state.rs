@@ -143,6 +143,11 @@ impl State {
         LibraryId(self.libraries.len() as u32 - 1)
     }
 
+    /// The exit handlers of all libraries.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &ExitScope> {
+        self.libraries.iter().map(|library| &*library.scope)
+    }
+
     pub(super) fn library(&self, id: LibraryId) -> &LibraryState {
         &self.libraries[id.0 as usize]
     }

@@ -14,4 +14,5 @@ mod support;
 mod symbols;
 mod tables;
 mod thread_locals;
+mod together;
 mod unwinding;
