@@ -8,6 +8,21 @@
 //! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
 //! - [`runtime`] is what linked code needs while it runs: frames for unwinding, thread-local storage, exit handlers.
 //!
+//! ```no_run
+//! use longshore_jitlink::session::{ProcessSymbols, Session};
+//!
+//! // SAFETY: square.o, and what it uses of this process, is as sound to have as a library that is opened.
+//! let session = unsafe { Session::new() }?;
+//! let library = session.create_library("program");
+//! library.add("square.o", std::fs::read("square.o").unwrap().into())?;
+//! library.add_generator(ProcessSymbols);
+//! let square = library.lookup("square")?;
+//! // SAFETY: square.o defines `int square(int)`.
+//! let square: extern "C" fn(i32) -> i32 = unsafe { std::mem::transmute(square as usize) };
+//! assert_eq!(square(3), 9);
+//! # Ok::<(), longshore_jitlink::Error>(())
+//! ```
+//!
 //! Start reading at [`session`], which drives the steps in their order: read, prune, resolve, lay out, allocate, fix up,
 //! finalize.
 

@@ -116,9 +116,11 @@ impl LinkGraph {
         match (block.0 as usize).checked_sub(self.base.len()) {
             Some(added) => self.added_blocks[added].edges.push(edge),
             None => {
-                let mut edges: Vec<Edge> = self.edges(block).collect();
-                edges.push(edge);
-                self.edited_edges.insert(block.0, edges);
+                if !self.edited_edges.contains_key(&block.0) {
+                    let copy = self.edges(block).collect();
+                    self.edited_edges.insert(block.0, copy);
+                }
+                self.edited_edges.get_mut(&block.0).expect("inserted above").push(edge);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Fix-up: content into working memory, and every edge's field computed.
 
+use std::cell::OnceCell;
+
 use hashbrown::HashMap;
 
 use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
@@ -40,6 +42,7 @@ struct Values<'a> {
     stubs: u64,
     tls: TlsLayout,
     template: u64,
+    local_dynamic_module: OnceCell<u64>,
 }
 
 impl LinkGraph {
@@ -104,7 +107,7 @@ impl LinkGraph {
     /// The address by which others know a symbol of this graph, once allocated: for an indirect function its stub's. `None` if it is not in
     /// the linked code.
     pub(crate) fn exported_address(&self, symbol: SymbolId) -> Option<u64> {
-        if let Some(index) = self.tables.indirect.iter().position(|indirect| *indirect == symbol) {
+        if let Ok(index) = self.tables.indirect.binary_search(&symbol) {
             let size = match self.architecture() {
                 Architecture::X86_64 => X86_64::STUB_SIZE,
                 Architecture::Aarch64 => Aarch64::STUB_SIZE,
@@ -257,6 +260,7 @@ impl LinkGraph {
             stubs: block(self.tables.stubs),
             tls,
             template: self.tls_template().map_or(0, |(_, address)| address),
+            local_dynamic_module: OnceCell::new(),
         };
         values.find_addresses();
         values
@@ -298,7 +302,7 @@ impl<'a> Values<'a> {
         for (symbol, offset) in &graph.tables.stub_offsets {
             let needs = graph.tables.needs[symbol.0 as usize];
             if needs & (need::NARROW | need::RELATIVE) != 0
-                || graph.tables.indirect.contains(symbol)
+                || graph.tables.indirect.binary_search(symbol).is_ok()
             {
                 self.addresses[symbol.0 as usize] = self.stubs + u64::from(*offset);
             }
@@ -386,7 +390,9 @@ impl<'a> Values<'a> {
             Need::SlotFromGot => slot(SlotKind::Address)?.wrapping_sub(self.got),
             Need::SlotFromGotPage => slot(SlotKind::Address)?.wrapping_sub(self.got & !0xfff),
             Need::SymbolFromGot => self.present(symbol, target)?.wrapping_sub(self.got),
-            Need::CallFromGot => self.call_target(target, symbol).wrapping_sub(self.got),
+            Need::CallFromGot => {
+                self.present(self.call_target(target, symbol), target)?.wrapping_sub(self.got)
+            }
             Need::Got => self.got,
             Need::Size if self.graph.tables.external(target).is_some() => {
                 return Err(Fault::UnknownSize);
@@ -426,7 +432,7 @@ impl<'a> Values<'a> {
     /// The slot from which the stub of an indirect function of this graph jumps.
     fn indirect_slot(&self, target: SymbolId) -> Option<u64> {
         let tables = &self.graph.tables;
-        let index = tables.indirect.iter().position(|indirect| *indirect == target)?;
+        let index = tables.indirect.binary_search(&target).ok()?;
         Some(self.graph.block_address(tables.indirect_got?) + index as u64 * SLOT)
     }
 
@@ -448,15 +454,17 @@ impl<'a> Values<'a> {
 
     /// The module of this graph's variables, or of those elsewhere that it takes to be in the same.
     fn local_dynamic_module(&self) -> u64 {
-        let tables = &self.graph.tables;
-        if tables.template.is_some() {
-            return self.tls.module;
-        }
-        let used = |external: &&External| {
-            tables.needs[external.symbol.0 as usize] & need::TLS_MODULE_OFFSET != 0
-        };
-        let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
-        symbol.and_then(|symbol| tables.thread_local(symbol)).map_or(0, |variable| variable.module)
+        *self.local_dynamic_module.get_or_init(|| {
+            let tables = &self.graph.tables;
+            if tables.template.is_some() {
+                return self.tls.module;
+            }
+            let used = |external: &&External| {
+                tables.needs[external.symbol.0 as usize] & need::TLS_MODULE_OFFSET != 0
+            };
+            let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
+            symbol.and_then(|symbol| tables.thread_local(symbol)).map_or(0, |place| place.module)
+        })
     }
 
     fn module_offset(&self, target: SymbolId, symbol: u64) -> Result<u64, Fault> {

@@ -1,11 +1,8 @@
 //! Layout: blocks into segments by protection and lifetime.
 
-use hashbrown::HashMap;
 use object::elf;
 
-use super::{
-    Block, BlockId, Definition, FRAMES, LIVE, LinkGraph, SectionId, SymbolId, frames, protection,
-};
+use super::{Block, BlockId, FRAMES, LIVE, LinkGraph, SectionId, frames, protection};
 use crate::elf::{LE, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};
@@ -36,7 +33,7 @@ pub(crate) struct TlsTemplate {
 
 /// In which part of its segment a block lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     /// Initial values of thread-local variables, first in their segment.
     ThreadLocal,
     /// Zeroes after those: they take part in addresses, and no memory.
@@ -46,12 +43,12 @@ enum Part {
 }
 
 /// What layout has to know of a block.
-struct Item {
-    id: BlockId,
-    part: Part,
-    protection: Protection,
-    lifetime: Lifetime,
-    size: u64,
+pub(super) struct Item {
+    pub(super) id: BlockId,
+    pub(super) part: Part,
+    pub(super) protection: Protection,
+    pub(super) lifetime: Lifetime,
+    pub(super) size: u64,
     alignment: u64,
 }
 
@@ -59,7 +56,7 @@ impl LinkGraph {
     /// Gives every live block a place in a segment, and says what memory the segments want.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it is more than 2 GiB together.
+    /// [`Error::Unsupported`] if it is more than 2 GiB together, or if sections cannot lie as they have to.
     pub(crate) fn lay_out(&mut self) -> Result<Vec<SegmentRequest>> {
         self.segments.clear();
         self.tables.template = None;
@@ -67,12 +64,17 @@ impl LinkGraph {
         if self.has_thread_locals {
             self.lay_out_thread_locals(object.view())?;
         }
-        let bounded = self.lay_out_bounded(object.view())?;
+        let bounded = self.bounded(object.view())?;
         for part in [Part::Content, Part::Zero] {
+            for item in bounded.items.iter().flatten().filter(|item| item.part == part) {
+                self.place_item(item)?;
+            }
             for index in 0..(self.base.len() + self.added_blocks.len()) as u32 {
                 match self.item(object.view(), BlockId(index)) {
                     Some(item)
-                        if item.part == part && item.size > 0 && !bounded.contains(&item.id) =>
+                        if item.part == part
+                            && item.size > 0
+                            && !bounded.blocks.contains(&item.id) =>
                     {
                         self.place_item(&item)?
                     }
@@ -81,6 +83,7 @@ impl LinkGraph {
             }
         }
         self.place_empty(object.view());
+        self.define_bounds(object.view(), &bounded);
         for segment in &mut self.segments {
             // Thread-local zeroes alone take no memory, but have an address.
             if segment.content_size + segment.zero_fill_size == 0 {
@@ -124,15 +127,19 @@ impl LinkGraph {
         Some((template, self.segments[usize::from(template.segment)].address))
     }
 
-    /// Address and size of each section of frames, with the terminator.
+    /// Address and size of each section of frames that stays, with the terminator.
     pub(crate) fn frame_sections(&self) -> Vec<(u64, u64)> {
         let blocks = self.frame_blocks().into_iter().chain(self.compacted_frames.iter().copied());
-        let blocks = blocks.map(|id| self.block(id)).filter(|block| block.live && block.size > 0);
+        let stays = |block: &Block| {
+            let lifetime = self.section(block.section).lifetime;
+            block.live && block.size > 0 && lifetime == Lifetime::Standard
+        };
+        let blocks = blocks.map(|id| self.block(id)).filter(stays);
         blocks.map(|block| (block.address, block.size + frames::TERMINATOR)).collect()
     }
 
     /// `None` for a block without memory.
-    fn item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
+    pub(super) fn item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
         let Some(base) = self.base.get(id.0 as usize) else {
             return self.added_item(id);
         };
@@ -182,6 +189,11 @@ impl LinkGraph {
             .filter(|item| matches!(item.part, Part::ThreadLocal | Part::ThreadLocalZero))
             .collect();
         let Some(first) = items.first() else { return Ok(()) };
+        if items.iter().any(|item| item.lifetime != Lifetime::Standard) {
+            return Err(self.unsupported(
+                "a pass gives thread-local variables another lifetime; threads start at any time and copy them",
+            ));
+        }
         let segment = self.segment_for(first.protection, first.lifetime);
         let alignment = items.iter().map(|item| item.alignment).max().unwrap_or(1);
         let mut template = TlsTemplate { segment, content_size: 0, size: 0, alignment };
@@ -205,30 +217,6 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Sections whose bounds the graph asks for (`__start_x`, `__stop_x`) lie together without anything between them, and the
-    /// bounds are defined.
-    fn lay_out_bounded(&mut self, view: View<'_>) -> Result<Vec<BlockId>> {
-        let mut placed = Vec::new();
-        let mut names: HashMap<Vec<u8>, Vec<BlockId>> = HashMap::new();
-        for (symbol, name, is_start) in self.bounds() {
-            let blocks = match names.get(&name) {
-                Some(blocks) => blocks.clone(),
-                None => {
-                    let blocks = self.place_together(view, &name)?;
-                    placed.extend(&blocks);
-                    names.insert(name, blocks.clone());
-                    blocks
-                }
-            };
-            let bound = if is_start { blocks.first() } else { blocks.last() };
-            if let Some(&block) = bound {
-                let offset = if is_start { 0 } else { self.block(block).size };
-                self.redefine(symbol, Definition::Block(block, offset));
-            }
-        }
-        Ok(placed)
-    }
-
     /// Blocks without a byte lie somewhere, since symbols may be there, and need no memory.
     fn place_empty(&mut self, view: View<'_>) {
         if self.segments.is_empty() {
@@ -243,29 +231,6 @@ impl LinkGraph {
                 self.set_position(id, self.segments.iter().position(same).unwrap_or(0) as u8, 0);
             }
         }
-    }
-
-    fn place_together(&mut self, view: View<'_>, name: &[u8]) -> Result<Vec<BlockId>> {
-        let mut blocks = Vec::new();
-        for index in 0..self.base.len() as u32 {
-            let section = &view.sections[self.base[index as usize].section as usize];
-            if view.section_name(section) != name {
-                continue;
-            }
-            match self.item(view, BlockId(index)) {
-                Some(item) if item.part == Part::Content => {
-                    self.place_item(&item)?;
-                    blocks.push(item.id);
-                }
-                _ => {}
-            }
-        }
-        Ok(blocks)
-    }
-
-    /// The references to bounds of sections that are in this graph: symbol, section and whether it is the start.
-    pub(crate) fn bounds(&self) -> Vec<(SymbolId, Vec<u8>, bool)> {
-        self.tables.bounds.clone()
     }
 
     fn place_item(&mut self, item: &Item) -> Result<()> {

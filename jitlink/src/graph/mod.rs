@@ -6,7 +6,10 @@
 //! is one block, a symbol is an entry of the object's symbol table and an edge one of its relocations, all read where they
 //! are. Only what a pass adds or changes is stored beside them. So a graph costs a few bytes for each section, whatever
 //! the number of symbols and relocations, and every step takes time in proportion to what it looks at.
+//!
+//! As in JITLink, `__start_x` and `__stop_x` are the bounds of the graph's own sections `x`: each object sees only its own.
 
+mod bounds;
 mod build;
 mod display;
 mod edit;
@@ -416,7 +419,10 @@ fn protection(view: View<'_>, header: &crate::elf::Section) -> Protection {
 fn is_relro(name: &[u8]) -> bool {
     [&b".data.rel.ro"[..], b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"]
         .iter()
-        .any(|prefix| {
-            name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
-        })
+        .any(|prefix| is_kind(name, prefix))
+}
+
+/// Whether a section is named `kind`, or `kind.` and more.
+fn is_kind(name: &[u8], kind: &[u8]) -> bool {
+    name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use object::elf;
 
+use super::bounds::Bound;
 use super::edit::Content;
 use super::fixup::TlsLayout;
 use super::layout::TlsTemplate;
@@ -118,6 +119,8 @@ pub(super) mod need {
     pub(crate) const SLOT_NEAR: u16 = 1 << 10;
     /// By its offset in this graph's module, whosever it is (local dynamic).
     pub(crate) const TLS_MODULE_OFFSET: u16 = 1 << 11;
+    /// It is undefined in the object, and the linker defines it in this graph.
+    pub(crate) const OWN: u16 = 1 << 12;
 }
 
 #[derive(Default)]
@@ -141,12 +144,13 @@ pub(super) struct Tables {
     /// Entries in the order in which they lie, each with the symbol's.
     pub(super) entries: Vec<GotEntry>,
     pub(super) stub_targets: Vec<SymbolId>,
+    /// Functions that return the address to use, ascending.
     pub(super) indirect: Vec<SymbolId>,
     /// Offsets in the GOT and the stubs of what is in use, once addresses are known.
     pub(super) entry_offsets: HashMap<GotEntry, u32>,
     pub(super) stub_offsets: HashMap<SymbolId, u32>,
-    /// References to the bounds of sections of this graph: symbol, section, and whether it is the start.
-    pub(super) bounds: Vec<(SymbolId, Vec<u8>, bool)>,
+    /// References to the bounds of sections of this graph.
+    pub(super) bounds: Vec<Bound>,
     pub(super) template: Option<TlsTemplate>,
     pub(super) tls: TlsLayout,
     /// Blocks without memory whose fields have been computed.
@@ -194,7 +198,8 @@ impl LinkGraph {
             })
             .map(|(id, name)| (id, name.to_vec()))
             .collect();
-        for (symbol, name) in names {
+        for (symbol, name) in &names {
+            let (symbol, name) = (*symbol, &**name);
             if name == b"__dso_handle" {
                 // Code expects it nearby, so each object has its own.
                 let section =
@@ -205,34 +210,19 @@ impl LinkGraph {
             } else if name == b"_GLOBAL_OFFSET_TABLE_" {
                 self.tables.got_base = true;
                 self.tables.got_symbol = Some(symbol);
+                self.tables.needs[symbol.0 as usize] |= need::OWN;
             } else if name == b"_TLS_MODULE_BASE_" {
                 // It has an address when the variables do.
                 self.redefine(symbol, Definition::Absolute(0));
                 self.tables.tls_base = Some(symbol);
-            } else if let Some((section, is_start)) = self.bounded_section(&name) {
-                self.tables.bounds.push((symbol, section, is_start));
             }
         }
-    }
-
-    /// The section of this graph that `__start_x` or `__stop_x` is a bound of.
-    fn bounded_section(&self, name: &[u8]) -> Option<(Vec<u8>, bool)> {
-        let (section, is_start) = match name.strip_prefix(b"__start_") {
-            Some(section) => (section, true),
-            None => (name.strip_prefix(b"__stop_")?, false),
-        };
-        let exists = self.sections().any(|s| s.name == section && s.lifetime != Lifetime::NoAlloc);
-        exists.then(|| (section.to_vec(), is_start))
+        self.find_bounds(&names);
     }
 
     /// The address of the object's `__dso_handle`, once allocated, if it refers to one.
     pub(crate) fn dso_handle(&self) -> Option<u64> {
         self.dso_handle.map(|block| self.block_address(block))
-    }
-
-    /// Whether a name is a bound of a section of this graph.
-    pub(crate) fn has_bound(&self, name: &[u8]) -> bool {
-        self.bounded_section(name).is_some()
     }
 
     /// Whether code holds addresses in 32 bits, so that it has to lie in the first two gigabytes. After [`Self::scan`].
@@ -256,24 +246,17 @@ impl LinkGraph {
     /// The symbols that are referred to and not defined here. After [`Self::scan`].
     pub(crate) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
         let view = self.object.view();
-        let own = |id: &SymbolId| {
-            self.tables.got_symbol == Some(*id)
-                || self.tables.bounds.iter().any(|(symbol, ..)| symbol == id)
-        };
-        let needs = self.tables.needs.iter().enumerate();
-        needs.filter(|(_, needs)| **needs != 0).map(|(id, _)| SymbolId(id as u32)).filter(
-            move |id| {
-                !own(id)
-                    && match self.definition_in(view, *id) {
-                        Definition::External => true,
-                        Definition::Block(block, _) => {
-                            self.is_discarded(block)
-                                && self.symbol(*id).scope != super::Scope::Local
-                        }
-                        Definition::Absolute(_) => false,
-                    }
-            },
-        )
+        let referred = |(_, needs): &(usize, &u16)| **needs != 0 && **needs & need::OWN == 0;
+        let needs = self.tables.needs.iter().enumerate().filter(referred);
+        needs.map(|(id, _)| SymbolId(id as u32)).filter(move |id| {
+            match self.definition_in(view, *id) {
+                Definition::External => true,
+                Definition::Block(block, _) => {
+                    self.is_discarded(block) && self.symbol(*id).scope != super::Scope::Local
+                }
+                Definition::Absolute(_) => false,
+            }
+        })
     }
 
     /// Whether a symbol is referred to by an address or distance that has only 32 bits. After [`Self::scan`].
@@ -381,8 +364,8 @@ impl LinkGraph {
             let absolute = match self.definition_in(view, symbol) {
                 Definition::Block(block, _) if !self.is_discarded(block) => false,
                 Definition::Absolute(_) => true,
-                // The bounds of sections are defined when these are laid out.
-                _ if tables.bounds.iter().any(|(bound, ..)| *bound == symbol) => false,
+                // It is defined when the blocks are laid out.
+                _ if needs & need::OWN != 0 => false,
                 _ => continue,
             };
             if absolute && needs & need::CALL != 0 {

@@ -222,7 +222,10 @@ pub(crate) fn actions_see_final_protections_and_finalize_segments(memory: impl M
     in_flight.working_memory()[0].copy_from_slice(&ACTION);
     let (function, data) = (in_flight.addresses()[0], in_flight.addresses()[1]);
     let argument = data.to_ne_bytes().to_vec();
-    let action = ActionPair { finalize: Some(unsafe { ActionCall::new(function, argument) }), deallocate: None };
+    let action = ActionPair {
+        finalize: Some(unsafe { ActionCall::new(function, argument) }),
+        deallocate: None,
+    };
     let finalized = finalize(in_flight, vec![action]).unwrap();
     // SAFETY: the segment is `rw-` until it is deallocated below.
     let written = unsafe { *(data as *const u64) };

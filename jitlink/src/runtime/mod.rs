@@ -18,6 +18,7 @@
 //! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
 
 pub mod exit;
+mod frame_records;
 mod images;
 pub(crate) mod indirect;
 pub(crate) mod process_data;

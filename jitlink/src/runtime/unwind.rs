@@ -2,8 +2,8 @@
 //! backtraces pass through it (ORC's `RegisterEHFrames`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::ops::ControlFlow;
 
+use super::frame_records;
 use crate::memory::{ActionCall, ActionFunction, ActionPair};
 
 unsafe extern "C" {
@@ -56,7 +56,7 @@ unsafe fn for_what_the_unwinder_wants(
     let (section, size) = (words as u64 as *const u8, (words >> 64) as usize);
     // SAFETY: promised by the caller.
     let content = unsafe { std::slice::from_raw_parts(section, size) };
-    let entries = match frame_description_entries(content) {
+    let entries = match frame_records::descriptions(content) {
         Ok(entries) => entries,
         Err(problem) => return message(&problem),
     };
@@ -67,50 +67,6 @@ unsafe fn for_what_the_unwinder_wants(
         unsafe { function(content[*offset..].as_ptr().cast()) };
     }
     std::ptr::null_mut()
-}
-
-/// The offsets of the frame description entries of an `.eh_frame`.
-fn frame_description_entries(content: &[u8]) -> Result<Vec<usize>, String> {
-    let mut entries = Vec::new();
-    let mut offset = 0;
-    while let ControlFlow::Continue(record) = record(content, offset)? {
-        if record.is_description {
-            entries.push(offset);
-        }
-        offset = record.end;
-    }
-    Ok(entries)
-}
-
-/// A common information entry or a frame description entry.
-struct Record {
-    is_description: bool,
-    end: usize,
-}
-
-/// The record at `offset`; `Break` if it is the zero word.
-fn record(content: &[u8], offset: usize) -> Result<ControlFlow<(), Record>, String> {
-    let rest = &content[offset..];
-    let outside = || {
-        format!(
-            "the record of .eh_frame at {offset:#x} is not within its {:#x} bytes",
-            content.len()
-        )
-    };
-    let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(outside)?;
-    let (length, rest) = match u32::from_le_bytes(*length) {
-        0 => return Ok(ControlFlow::Break(())),
-        u32::MAX => {
-            let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(outside)?;
-            (u64::from_le_bytes(*length), rest)
-        }
-        length => (u64::from(length), rest),
-    };
-    let body =
-        usize::try_from(length).ok().and_then(|length| rest.get(..length)).ok_or_else(outside)?;
-    let id = body.first_chunk::<4>().ok_or_else(outside)?;
-    let end = content.len() - rest.len() + body.len();
-    Ok(ControlFlow::Continue(Record { is_description: u32::from_le_bytes(*id) != 0, end }))
 }
 
 /// Whether the unwinder that this program is linked with is LLVM's libunwind, whose `__register_frame` takes one frame
@@ -212,17 +168,5 @@ mod tests {
             let problem = call(&actions.finalize).unwrap_err();
             assert!(problem.contains("is not within"), "{length}: {problem}");
         }
-        assert_eq!(frame_description_entries(&frame), Ok(vec![16]));
-    }
-
-    #[test]
-    fn entries_with_an_extended_length_are_read() {
-        let mut content = vec![0xff; 4];
-        content.extend(8u64.to_le_bytes());
-        content.extend([1; 8]);
-        content.extend([0; 4]);
-        assert_eq!(frame_description_entries(&content), Ok(vec![0]));
-        content[4..12].fill(0xff);
-        assert!(frame_description_entries(&content).is_err());
     }
 }

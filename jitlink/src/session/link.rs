@@ -18,8 +18,8 @@ use super::{Lookup, Shared};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::error::for_message;
 use crate::graph::{
-    Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Symbol, Pruning, Reach, SymbolId,
-    ThreadLocalPlace, TlsLayout,
+    Definition, External, ExternalKind, Externals, LinkGraph, Linkage, Pruning, Reach, Symbol,
+    SymbolId, ThreadLocalPlace, TlsLayout,
 };
 use crate::memory::{
     ActionPair, AllocationRequest, FinalizedAllocation, Lifetime, Placement, Protection,
@@ -78,8 +78,10 @@ impl Shared {
         let is_variable = |found: &Option<Found>| {
             found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
         };
-        if let Some(((name, _), _)) = names.iter().zip(&found).find(|(_, found)| is_variable(found)) {
-            let problem = "it is thread-local: it has an address in each thread, and no other".to_owned();
+        if let Some(((name, _), _)) = names.iter().zip(&found).find(|(_, found)| is_variable(found))
+        {
+            let problem =
+                "it is thread-local: it has an address in each thread, and no other".to_owned();
             return Err(Error::Unsupported { file: (*name).to_owned(), problem });
         }
         let undefined = missing(names, &found);
@@ -238,7 +240,8 @@ impl Shared {
             linking.targets.sort_unstable_by_key(|(symbol, _)| *symbol);
             linking.targets.retain(|(symbol, _)| used.binary_search(symbol).is_ok());
             if used.len() != linking.targets.len() {
-                let problem = "a pass has added a reference after pruning; do that at Stage::Prune".to_owned();
+                let problem = "a pass has added a reference after pruning; do that at Stage::Prune"
+                    .to_owned();
                 return Err(Error::Unsupported { file: linking.graph.name().to_string(), problem });
             }
             Ok(())
@@ -459,15 +462,24 @@ impl Shared {
 
     /// Finalizes the memory of all members, or of none. Indirect functions are resolved when everything that their resolvers may call
     /// is there, so with the last member.
-    fn finalize_memory(&self, state: &State, batch: &mut Batch) -> Result<Vec<FinalizedAllocation>> {
-        let resolve = batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)).collect();
+    fn finalize_memory(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+    ) -> Result<Vec<FinalizedAllocation>> {
+        let resolve =
+            batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)).collect();
         let finalize = |linking: &mut Linking, further: Vec<ActionPair>| {
             let actions = self.actions(state, linking).into_iter().chain(further).collect();
-            let allocation = linking.graph.take_allocation().expect("every member has been fixed up in its memory");
+            let allocation = linking
+                .graph
+                .take_allocation()
+                .expect("every member has been fixed up in its memory");
             allocation.finalize(actions)
         };
         let Some((last, others)) = batch.members.split_last_mut() else { return Ok(Vec::new()) };
-        let others: Vec<_> = others.iter_mut().map(|linking| finalize(linking, Vec::new())).collect();
+        let others: Vec<_> =
+            others.iter_mut().map(|linking| finalize(linking, Vec::new())).collect();
         let mut results = pollster::block_on(join_all(others));
         if results.iter().all(Result::is_ok) {
             results.push(pollster::block_on(finalize(last, resolve)));
@@ -733,14 +745,21 @@ impl Linking {
 }
 
 /// Refuses a reference that takes a thread-local variable for another symbol, or the other way round.
-fn check_thread_local(state: &State, graph: &LinkGraph, symbol: &Symbol<'_>, found: Found) -> Result<()> {
+fn check_thread_local(
+    state: &State,
+    graph: &LinkGraph,
+    symbol: &Symbol<'_>,
+    found: Found,
+) -> Result<()> {
     let is_thread_local = state.entry(found).flags.contains(Flags::THREAD_LOCAL);
     if is_thread_local == symbol.thread_local {
         return Ok(());
     }
     let name = for_message(symbol.name);
     let (here, there) = if is_thread_local { ("not ", "") } else { ("", "not ") };
-    let problem = format!("it takes {name} for a symbol that is {here}thread-local, and its definition is {there}thread-local");
+    let problem = format!(
+        "it takes {name} for a symbol that is {here}thread-local, and its definition is {there}thread-local"
+    );
     Err(Error::Unsupported { file: graph.name().to_string(), problem })
 }
 
