@@ -223,6 +223,7 @@ pub(crate) fn actions_see_final_protections_and_finalize_segments(memory: impl M
     let (function, data) = (in_flight.addresses()[0], in_flight.addresses()[1]);
     let argument = data.to_ne_bytes().to_vec();
     let action = ActionPair {
+        // SAFETY: the code that was written above is an action, and takes the address of a word.
         finalize: Some(unsafe { ActionCall::new(function, argument) }),
         deallocate: None,
     };
@@ -314,6 +315,7 @@ pub(crate) fn actions_may_use_the_manager(memory: impl MemoryManager) {
     }
     let manager: &dyn MemoryManager = &memory;
     let argument = (&raw const manager).expose_provenance().to_ne_bytes().to_vec();
+    // SAFETY: the function takes the argument that is made here.
     let action = Some(unsafe { ActionCall::new(nested as *const () as u64, argument) });
     let pair = ActionPair { finalize: action.clone(), deallocate: action };
     let finalized = finalize(allocate(&memory, &request(&alternating())), vec![pair]).unwrap();
