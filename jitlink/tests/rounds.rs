@@ -1,6 +1,8 @@
 //! Many objects, linked, called and removed many times: everything comes back.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use longshore_jitlink::Session;
@@ -93,9 +95,31 @@ struct Usage {
 
 impl Usage {
     fn now() -> Self {
-        // SAFETY: it only reads the allocator's statistics.
-        let heap = unsafe { libc::mallinfo2() };
+        let heap = ALLOCATED.load(Ordering::Relaxed);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        Self { mappings: maps.lines().count(), heap: heap.uordblks + heap.hblkhd }
+        Self { mappings: maps.lines().count(), heap }
+    }
+}
+
+/// The system's allocator, which counts what is allocated.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator with the arguments it came with.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.dealloc(block, layout) }
     }
 }

@@ -91,6 +91,12 @@ impl LinkGraph {
             let name = String::from_utf8_lossy(name);
             return Err(self.unsupported(format!("section {name} is thread-local and executable")));
         }
+        if matches!(name, b".init" | b".fini") && section.sh_size.get(LE) > 0 {
+            let name = String::from_utf8_lossy(name);
+            return Err(self.unsupported(format!(
+                "section {name} has code that nothing would run; write a constructor or destructor"
+            )));
+        }
         self.has_thread_locals |= flags.contains(elf::SHF_TLS);
         if section.sh_type.get(LE) == elf::SHT_NOTE && name == b".note.gnu.property" {
             self.properties = property_features(self.architecture(), view.content(section));
@@ -189,6 +195,12 @@ impl LinkGraph {
         (0..view.sections.len() as u32).filter_map(move |index| group_at(view, index))
     }
 
+    /// The members of the group, COMDAT or not, that a section describes.
+    pub(super) fn group_members(view: View<'_>, section: u32) -> impl Iterator<Item = u32> {
+        let members = any_group_at(view, section).map_or(&[][..], |(_, members)| members);
+        members.iter().map(|member| member.get(LE))
+    }
+
     /// The sections of the groups that these sections describe, in order.
     pub(crate) fn sections_of_groups(view: View<'_>, groups: &[u32]) -> Vec<u32> {
         let groups = groups.iter().filter_map(|index| group_at(view, *index));
@@ -224,6 +236,19 @@ impl LinkGraph {
 
 /// The COMDAT group that a section describes.
 fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
+    let (flags, members) = any_group_at(view, index)?;
+    let signature = view.sections[index as usize].sh_info.get(LE);
+    let known = (signature as usize) < view.symbols.len();
+    (known && flags & elf::GRP_COMDAT.0 != 0).then(|| Group {
+        section: index,
+        signature: view.symbol_name(signature),
+        members,
+    })
+}
+
+/// Flags and members of the group that a section describes.
+#[inline]
+fn any_group_at(view: View<'_>, index: u32) -> Option<(u32, &[U32<object::LittleEndian>])> {
     let section = view.sections.get(index as usize)?;
     if section.sh_type.get(LE) != elf::SHT_GROUP {
         return None;
@@ -232,13 +257,7 @@ fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
     let (words, _) =
         slice_from_bytes::<U32<object::LittleEndian>>(content, content.len() / 4).ok()?;
     let (flags, members) = words.split_first()?;
-    let signature = section.sh_info.get(LE);
-    let known = (signature as usize) < view.symbols.len();
-    (known && flags.get(LE) & elf::GRP_COMDAT.0 != 0).then(|| Group {
-        section: index,
-        signature: view.symbol_name(signature),
-        members,
-    })
+    Some((flags.get(LE), members))
 }
 
 /// Whether a section has content of the program, or of tools, as opposed to tables for the linker.

@@ -409,6 +409,7 @@ impl<'a> Values<'a> {
                 slot(SlotKind::TlsOffset)?
             }
             Need::TlsOffset => {
+                let symbol = self.present(symbol, target)?;
                 self.thread_pointer_offset(target, symbol).ok_or(Fault::NoStaticTls)? as u64
             }
             Need::TlsDescriptor => slot(SlotKind::TlsDescriptor)?,

@@ -1,9 +1,11 @@
 //! Pruning: what no root reaches is taken out.
 
+use hashbrown::HashMap;
 use object::elf;
 
+use super::bounds::bounded_section;
 use super::frames::FrameEdges;
-use super::{BlockId, Definition, Edge, LIVE, LinkGraph, NONE, SectionId, SymbolId};
+use super::{BlockId, Definition, Edge, LIVE, LinkGraph, NONE, SectionId, SymbolId, is_kind};
 use crate::Result;
 use crate::elf::{LE, View};
 use crate::memory::Lifetime;
@@ -12,18 +14,22 @@ use crate::memory::Lifetime;
 pub(crate) struct Pruning {
     live: Vec<bool>,
     work: Vec<BlockId>,
-    frames: Vec<Frames>,
+    /// Blocks that live when another one does, each after that one; ascending.
+    companions: Vec<(BlockId, BlockId)>,
+    /// The edges of each block with frames.
+    frame_edges: Vec<Vec<Edge>>,
+    /// The frames of each function with the place of their block's edges there, ascending by function.
+    frames: Vec<(usize, FrameEdges)>,
+    /// The blocks of each name of a section, once the bounds of one are asked for.
+    names: Option<HashMap<Vec<u8>, Vec<BlockId>>>,
     /// Symbols outside of the graph that have been reported.
     reported: Vec<bool>,
     externals: Vec<SymbolId>,
 }
 
-/// A section of frames, of which parts live.
-struct Frames {
-    edges: Vec<Edge>,
-    /// Those of functions that have not been reached.
-    waiting: Vec<FrameEdges>,
-}
+/// The names of sections that hold the addresses of constructors and destructors.
+const INITIALIZERS: [&[u8]; 5] =
+    [b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"];
 
 enum Keeping {
     Always,
@@ -33,9 +39,10 @@ enum Keeping {
 }
 
 impl LinkGraph {
-    /// Keeps what the roots reach through edges, and sections that the object asks to keep: `.init_array` and its like, those
-    /// with `SHF_GNU_RETAIN`, those with lifetime [`Lifetime::NoAlloc`] (which cost nothing). The frames of a function live
-    /// when the function does, and with them what they refer to (JITLink's `prune`; a linker's `--gc-sections`).
+    /// Keeps what the roots reach through edges, and sections that the object asks to keep: `.init_array` and its like, notes,
+    /// those with `SHF_GNU_RETAIN`, those with lifetime [`Lifetime::NoAlloc`] (which cost nothing). The sections of a group live
+    /// together, and one with `SHF_LINK_ORDER` when the section it is for does. The frames of a function live when the
+    /// function does, and with them what they refer to (JITLink's `prune`; a linker's `--gc-sections`).
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) for `.eh_frame` that cannot be taken apart.
@@ -51,7 +58,10 @@ impl LinkGraph {
         let mut pruning = Pruning {
             live: vec![false; self.base.len() + self.added_blocks.len()],
             work: Vec::new(),
+            companions: self.companions(object.view()),
+            frame_edges: Vec::new(),
             frames: Vec::new(),
+            names: None,
             reported: vec![false; self.symbol_count() as usize],
             externals: Vec::new(),
         };
@@ -66,8 +76,12 @@ impl LinkGraph {
             // Its edges count only for the functions that are reached.
             pruning.live[block.0 as usize] = true;
             let edges = self.sorted_edges(block);
-            pruning.frames.push(Frames { waiting: self.frame_edges(block, &edges), edges });
+            let place = pruning.frame_edges.len();
+            let frames = self.frame_edges(block, &edges).into_iter();
+            pruning.frames.extend(frames.map(|frame| (place, frame)));
+            pruning.frame_edges.push(edges);
         }
+        pruning.frames.sort_by_key(|(_, frame)| frame.function);
         pruning
     }
 
@@ -91,20 +105,39 @@ impl LinkGraph {
         self.compact_frames()
     }
 
+    /// Sections with `SHF_LINK_ORDER` live when the section that they are for does, and those of one group live together.
+    fn companions(&self, view: View<'_>) -> Vec<(BlockId, BlockId)> {
+        let block = |section: u32| {
+            let block = *self.section_blocks.get(section as usize)?;
+            (block != NONE && self.base[block as usize].flags & LIVE != 0).then_some(BlockId(block))
+        };
+        let mut companions = Vec::new();
+        for (index, section) in view.sections.iter().enumerate() {
+            if section.sh_flags.get(LE).contains(elf::SHF_LINK_ORDER) {
+                companions.extend(block(section.sh_link.get(LE)).zip(block(index as u32)));
+            }
+            let members: Vec<BlockId> =
+                Self::group_members(view, index as u32).filter_map(block).collect();
+            let next = members.iter().skip(1).chain(members.first());
+            companions.extend(members.iter().copied().zip(next.copied()));
+        }
+        companions.sort_unstable();
+        companions
+    }
+
     fn keeping(&self, view: View<'_>, index: usize) -> Keeping {
         let block = self.base[index];
         let header = &view.sections[block.section as usize];
-        let kind = header.sh_type.get(LE);
+        let (kind, flags) = (header.sh_type.get(LE), header.sh_flags.get(LE));
         let name = view.section_name(header);
         if block.flags & LIVE == 0 {
             Keeping::IfReached
         } else if self.lifetime(SectionId(block.section), header) == Lifetime::NoAlloc {
             Keeping::Alone
-        } else if header.sh_flags.get(LE).contains(elf::SHF_GNU_RETAIN)
+        } else if flags.contains(elf::SHF_GNU_RETAIN)
             || [elf::SHT_INIT_ARRAY, elf::SHT_FINI_ARRAY, elf::SHT_PREINIT_ARRAY].contains(&kind)
-            || [&b".init"[..], b".fini", b".ctors", b".dtors"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
+            || kind == elf::SHT_NOTE && !flags.intersects(elf::SHF_GROUP | elf::SHF_LINK_ORDER)
+            || INITIALIZERS.iter().any(|kind| is_kind(name, kind))
         {
             Keeping::Always
         } else {
@@ -125,51 +158,57 @@ impl Pruning {
             Definition::Block(block, _) if !graph.is_discarded(block) => self.block(block),
             Definition::Absolute(_) => {}
             _ if std::mem::replace(&mut self.reported[symbol.0 as usize], true) => {}
-            _ => {
-                self.externals.push(symbol);
-                self.sections_bounded_by(graph, view, symbol);
-            }
+            _ if self.keeps_bounded(graph, symbol) => {}
+            _ => self.externals.push(symbol),
         }
     }
 
-    /// `__start_x` and `__stop_x` keep the sections `x`.
-    fn sections_bounded_by(&mut self, graph: &LinkGraph, view: View<'_>, symbol: SymbolId) {
-        let name = graph.symbol(symbol).name;
-        let Some(bounded) =
-            name.strip_prefix(b"__start_").or_else(|| name.strip_prefix(b"__stop_"))
-        else {
-            return;
-        };
-        for (index, section) in view.sections.iter().enumerate() {
-            let block = graph.section_blocks[index];
-            if block != NONE && view.section_name(section) == bounded {
-                self.block(BlockId(block));
+    /// Whether a symbol is `__start_x` or `__stop_x` of sections `x` of the graph, which it keeps.
+    fn keeps_bounded(&mut self, graph: &LinkGraph, symbol: SymbolId) -> bool {
+        let Some((section, _)) = bounded_section(graph.symbol(symbol).name) else { return false };
+        let names = self.names.get_or_insert_with(|| {
+            let names = graph.blocks_by_name().into_iter();
+            names.map(|(name, blocks)| (name.to_vec(), blocks)).collect()
+        });
+        // Those of a name are kept at once, whichever bound is met first.
+        let Some(blocks) = names.get_mut(section) else { return false };
+        for block in std::mem::take(blocks) {
+            if graph.block(block).live {
+                self.block(block);
             }
         }
+        true
     }
 
     fn run(&mut self, graph: &LinkGraph, view: View<'_>) {
-        while !self.work.is_empty() {
-            while let Some(block) = self.work.pop() {
-                for edge in graph.edges_in(view, block) {
-                    self.symbol(graph, view, edge.target);
+        let companions = std::mem::take(&mut self.companions);
+        let (frames, edges) =
+            (std::mem::take(&mut self.frames), std::mem::take(&mut self.frame_edges));
+        while let Some(block) = self.work.pop() {
+            for edge in graph.edges_in(view, block) {
+                self.symbol(graph, view, edge.target);
+            }
+            for (_, companion) in with_key(&companions, block, |(block, _)| *block) {
+                self.block(*companion);
+            }
+            for (place, frame) in with_key(&frames, block, |(_, frame)| frame.function) {
+                for range in &frame.edges {
+                    for edge in &edges[*place][range.clone()] {
+                        self.symbol(graph, view, edge.target);
+                    }
                 }
             }
-            let mut frames = std::mem::take(&mut self.frames);
-            for section in &mut frames {
-                let reached: Vec<FrameEdges> = section
-                    .waiting
-                    .extract_if(.., |frame| self.live[frame.function.0 as usize])
-                    .collect();
-                for edge in reached
-                    .iter()
-                    .flat_map(|frame| &frame.edges)
-                    .flat_map(|range| &section.edges[range.clone()])
-                {
-                    self.symbol(graph, view, edge.target);
-                }
-            }
-            self.frames = frames;
         }
+        (self.companions, self.frames, self.frame_edges) = (companions, frames, edges);
     }
+}
+
+/// Those of a key in a list that is ascending by it.
+fn with_key<T>(
+    list: &[T],
+    wanted: BlockId,
+    key: impl Fn(&T) -> BlockId,
+) -> impl Iterator<Item = &T> {
+    let first = list.partition_point(|entry| key(entry) < wanted);
+    list[first..].iter().take_while(move |entry| key(entry) == wanted)
 }

@@ -63,7 +63,9 @@ impl InFlight {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let mut mapping =
             Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
-        for range in layout.content_pages() {
+        // Behind larger alignments may be pages of padding, which nothing writes: these are left to page faults.
+        let dense = request.segments.iter().all(|segment| segment.alignment <= page_size);
+        for range in dense.then(|| layout.content_pages()).into_iter().flatten() {
             mapping.populate(range).map_err(|e| fail(e.to_string()))?;
         }
         let addresses = layout.addresses(mapping.address());
@@ -90,7 +92,39 @@ impl InFlightAllocation for InFlight {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::super::{
+        AllocationRequest, Lifetime, MemoryManager, Placement, Protection, SegmentRequest,
+    };
     use super::InProcessMemory;
 
     super::super::suite::suite!(InProcessMemory::new());
+
+    #[test]
+    fn padding_takes_no_memory() {
+        const GIGABYTE: u64 = 1 << 30;
+        let segment = SegmentRequest {
+            protection: Protection::Read,
+            lifetime: Lifetime::Standard,
+            alignment: GIGABYTE / 2,
+            content_size: GIGABYTE / 2 + 1,
+            zero_fill_size: 0,
+        };
+        let request = AllocationRequest {
+            name: "test",
+            segments: &[segment],
+            placement: Placement::Anywhere,
+        };
+        let allocation = pollster::block_on(InProcessMemory::new().allocate(request)).unwrap();
+        assert!(!is_present(allocation.addresses()[0] + GIGABYTE / 4));
+    }
+
+    /// Whether there is memory behind a page of this process.
+    fn is_present(address: u64) -> bool {
+        let pages = std::fs::File::open("/proc/self/pagemap").unwrap();
+        let mut entry = [0; 8];
+        pages.read_exact_at(&mut entry, address / rustix::param::page_size() as u64 * 8).unwrap();
+        u64::from_le_bytes(entry) >> 62 != 0
+    }
 }

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use super::Shared;
 use super::link::Linking;
 use super::resolve::Found;
@@ -114,8 +116,13 @@ impl State {
     /// Takes away the copies that nothing uses any more. Their symbols are what they were.
     pub(super) fn forget_unused_copies(&mut self) -> Vec<Linked> {
         let copies = self.linked().filter(|(_, linked)| !linked.replaced.is_empty());
-        let is_used = |id| self.linked().any(|(_, linked)| linked.uses.contains(&id));
-        let unused: Vec<ObjectId> = copies.map(|(id, _)| id).filter(|id| !is_used(*id)).collect();
+        let mut unused: HashSet<ObjectId> = copies.map(|(id, _)| id).collect();
+        for (_, linked) in self.linked() {
+            if unused.is_empty() {
+                break;
+            }
+            linked.uses.iter().for_each(|used| _ = unused.remove(used));
+        }
         unused.into_iter().filter_map(|id| self.forget_copies(id)).collect()
     }
 

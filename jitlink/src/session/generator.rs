@@ -6,7 +6,6 @@ use std::ptr::NonNull;
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
 
 use crate::elf::{Archive, ElfObject, Home};
 use crate::runtime::ProcessTls;
@@ -21,12 +20,16 @@ pub trait Generator: Send + Sync {
 }
 
 /// A symbol that is asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
     /// Its name.
     pub name: &'a str,
     /// Whether it is a thread-local variable.
     pub thread_local: bool,
+    /// Whether it may stay undefined: an archive's member is not taken for it.
+    pub weak: bool,
+    /// Whether an object of the library must define it, as code with hidden visibility says: an address is no answer.
+    pub hidden: bool,
 }
 
 /// What a generator gives.
@@ -46,7 +49,8 @@ pub enum Generated {
         /// Where it is.
         variable: ProcessTls,
     },
-    /// An object, to be added to the library. It answers the requests for the names that it defines.
+    /// An object, to be added to the library. It answers the requests for the names that it defines. If the link for which it
+    /// was asked fails, it is taken away again.
     Object {
         /// Its name, for errors.
         name: String,
@@ -118,12 +122,12 @@ impl Generator for DynamicLibrary {
     }
 }
 
-/// The members of a static archive, each given when one of its symbols is asked for (ORC's `StaticLibraryDefinitionGenerator`).
+/// The members of a static archive, each given when one of its symbols is asked for (ORC's `StaticLibraryDefinitionGenerator`)
+/// by a reference that is not weak.
 pub struct StaticArchive {
     members: Vec<(String, Bytes)>,
     /// The first member that defines each symbol.
     defines: HashMap<Vec<u8>, usize>,
-    given: Mutex<HashSet<usize>>,
 }
 
 impl StaticArchive {
@@ -145,7 +149,7 @@ impl StaticArchive {
                 }
             }
         }
-        Ok(Self { members, defines, given: Mutex::default() })
+        Ok(Self { members, defines })
     }
 
     /// The members' names and bytes, in order.
@@ -156,11 +160,11 @@ impl StaticArchive {
 
 impl Generator for StaticArchive {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
-        let mut given = self.given.lock();
-        let wanted =
-            requests.iter().filter_map(|request| self.defines.get(request.name.as_bytes()));
-        let fresh = wanted.filter(|member| given.insert(**member));
-        Ok(fresh
+        let mut given = HashSet::new();
+        let requests = requests.iter().filter(|request| !request.weak);
+        let wanted = requests.filter_map(|request| self.defines.get(request.name.as_bytes()));
+        Ok(wanted
+            .filter(|member| given.insert(**member))
             .map(|member| &self.members[*member])
             .map(|(name, bytes)| object(name, bytes))
             .collect())
@@ -175,7 +179,7 @@ fn object(name: &str, bytes: &Bytes) -> Generated {
 /// `library` must be an open handle, or `RTLD_DEFAULT`.
 unsafe fn look_up(library: *mut c_void, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
     let mut found = Vec::new();
-    for (index, request) in requests.iter().enumerate() {
+    for (index, request) in requests.iter().enumerate().filter(|(_, request)| !request.hidden) {
         let Ok(name) = CString::new(request.name) else { continue };
         if request.thread_local {
             // SAFETY: promised by the caller.

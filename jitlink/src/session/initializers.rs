@@ -87,11 +87,10 @@ impl Library {
     /// The constructors to run now, in order; from now on they have been run.
     fn constructors(&self) -> Vec<u64> {
         let mut state = self.session.state.lock();
-        let initialized = state.library(self.id).initialized.clone();
         let mut fresh: Vec<ObjectId> = state
             .objects_of(self.id)
-            .filter(|(id, object)| {
-                matches!(object.phase, Phase::Linked(_)) && !initialized.contains(id)
+            .filter(|(_, object)| {
+                matches!(object.phase, Phase::Linked(_)) && object.constructed.is_none()
             })
             .map(|(id, _)| id)
             .collect();
@@ -103,17 +102,27 @@ impl Library {
             }
         }
         functions.sort_by_key(|(priority, _)| *priority);
-        state.library_mut(self.id).initialized.extend(fresh);
+        for id in fresh {
+            let constructed = &mut state.library_mut(self.id).constructed;
+            *constructed += 1;
+            state.object_mut(id).constructed = Some(*constructed);
+        }
         functions.into_iter().map(|(_, function)| function).collect()
     }
 
     /// The destructors to run now, in order; from now on they have been run.
     fn destructors(&self) -> Vec<u64> {
         let mut state = self.session.state.lock();
-        let initialized = std::mem::take(&mut state.library_mut(self.id).initialized);
+        let mut constructed: Vec<(u64, ObjectId)> = state
+            .objects_of(self.id)
+            .filter_map(|(id, object)| Some((object.constructed?, id)))
+            .collect();
+        constructed.sort_unstable();
         let mut functions: Vec<(u32, u64)> = Vec::new();
-        for id in initialized {
-            if let Phase::Linked(linked) = &state.object(id).phase {
+        for (_, id) in constructed {
+            let object = state.object_mut(id);
+            object.constructed = None;
+            if let Phase::Linked(linked) = &object.phase {
                 functions.extend(&linked.initializers.destructors);
             }
         }
@@ -138,9 +147,9 @@ impl Ending {
         let Phase::Linked(linked) = &object.phase else { return None };
         let mut ranges = linked.tls.as_ref().map(Tls::blocks).unwrap_or_default();
         ranges.push((linked.range.start, linked.range.end - linked.range.start));
-        let mut destructors = match library.initialized.contains(&id) {
-            true => linked.initializers.destructors.clone(),
-            false => Vec::new(),
+        let mut destructors = match object.constructed {
+            Some(_) => linked.initializers.destructors.clone(),
+            None => Vec::new(),
         };
         destructors.sort_by_key(|(priority, _)| *priority);
         Some(Self { scope: Arc::clone(&library.scope), ranges, destructors })
@@ -238,6 +247,8 @@ impl List {
             } else {
                 priority
             };
+            // Those of `.preinit_array` are before the others.
+            let priority = priority.saturating_add(1);
             return Some(Self { constructs, priority, reversed: is_old });
         }
         None

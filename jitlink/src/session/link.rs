@@ -68,11 +68,18 @@ impl Shared {
         library: LibraryId,
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+        self.linking(|state| self.look_up_in(state, library, names))
+    }
+
+    fn look_up_in(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        names: &[(&str, Lookup)],
+    ) -> Result<Vec<Option<u64>>> {
         let wanted: Vec<_> = names
             .iter()
-            .map(|(name, _)| Wanted { name: name.as_bytes(), thread_local: false })
+            .map(|(name, _)| Wanted { name: name.as_bytes(), ..Wanted::default() })
             .collect();
         let found = self.resolve(state, library, &wanted)?;
         let is_variable = |found: &Option<Found>| {
@@ -97,19 +104,19 @@ impl Shared {
     }
 
     pub(super) fn link_all(&self, library: LibraryId) -> Result<()> {
-        let mut state = self.state.lock();
         let pending = |phase: &Phase| matches!(phase, Phase::Pending(_));
-        let objects = state
-            .objects_of(library)
-            .filter(|(_, object)| pending(&object.phase))
-            .map(|(id, _)| id)
-            .collect();
-        self.link(&mut state, Vec::new(), objects, Vec::new())
+        self.linking(|state| {
+            let objects = state
+                .objects_of(library)
+                .filter(|(_, object)| pending(&object.phase))
+                .map(|(id, _)| id)
+                .collect();
+            self.link(state, Vec::new(), objects, Vec::new())
+        })
     }
 
     /// Links the objects that have constructors.
     pub(super) fn link_constructors(&self, library: LibraryId) -> Result<()> {
-        let mut state = self.state.lock();
         let constructs = |phase: &Phase| match phase {
             Phase::Pending(Source::Elf(object)) => {
                 let view = object.view();
@@ -120,12 +127,14 @@ impl Shared {
             }
             _ => false,
         };
-        let objects = state
-            .objects_of(library)
-            .filter(|(_, object)| constructs(&object.phase))
-            .map(|(id, _)| id)
-            .collect();
-        self.link(&mut state, Vec::new(), objects, Vec::new())
+        self.linking(|state| {
+            let objects = state
+                .objects_of(library)
+                .filter(|(_, object)| constructs(&object.phase))
+                .map(|(id, _)| id)
+                .collect();
+            self.link(state, Vec::new(), objects, Vec::new())
+        })
     }
 
     /// Links what defines `roots`, the given objects whole, and everything that these need. Either all of it is linked or
@@ -190,6 +199,9 @@ impl Shared {
             for (index, symbols) in reached {
                 self.find_targets(state, batch, index, symbols, &mut needed)?;
             }
+            if needed.is_empty() {
+                needed = batch.find_missing(state)?;
+            }
             state.times.resolve += lap(&mut clock);
         }
         if self.options.prunes {
@@ -216,7 +228,7 @@ impl Shared {
             };
             graph.discard_groups(&object.lost_groups)?;
             for symbol in &object.lost {
-                graph.redefine(SymbolId::from_index(*symbol), Definition::External);
+                graph.redefine(SymbolId::from_index(symbol.symbol), Definition::External);
             }
             self.options.passes.run(Stage::Prune, &mut graph)?;
             let pruning = self.options.prunes.then(|| graph.start_pruning());
@@ -264,10 +276,7 @@ impl Shared {
         };
         let symbols: Vec<_> =
             symbols.into_iter().map(|id| graph.symbol(id)).filter(|s| !own_names(s.name)).collect();
-        let wanted: Vec<_> = symbols
-            .iter()
-            .map(|symbol| Wanted { name: symbol.name, thread_local: symbol.thread_local })
-            .collect();
+        let wanted: Vec<_> = symbols.iter().map(Wanted::of).collect();
         let found = self.resolve(state, *library, &wanted)?;
         targets.reserve_exact(symbols.len());
         for (symbol, found) in symbols.iter().zip(found) {
@@ -609,6 +618,25 @@ impl State {
 }
 
 impl Batch {
+    /// Finds again what weak references did not, now that others have had it generated, and says which objects they need.
+    fn find_missing(&mut self, state: &State) -> Result<Vec<(ObjectId, Option<SymbolId>)>> {
+        let mut needed = Vec::new();
+        for Linking { graph, library, targets, .. } in &mut self.members {
+            let missing =
+                targets.iter_mut().filter(|(_, target)| matches!(target, Target::Missing));
+            for (symbol, target) in missing {
+                let symbol = graph.symbol(*symbol);
+                let Some(found) = state.find_defined(*library, Wanted::of(&symbol)) else {
+                    continue;
+                };
+                check_thread_local(state, graph, &symbol, found)?;
+                *target = Target::Found(found);
+                needed.extend(state.owner_of(found).map(|(id, symbol)| (id, Some(symbol))));
+            }
+        }
+        Ok(needed)
+    }
+
     /// Follows edges from the symbols that are needed, and says what each graph needs from others now.
     fn follow(&mut self, needed: &[(ObjectId, Option<SymbolId>)]) -> Vec<(usize, Vec<SymbolId>)> {
         let mut roots: HashMap<usize, Vec<SymbolId>> = HashMap::new();

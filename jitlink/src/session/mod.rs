@@ -1,6 +1,7 @@
 //! Sessions: libraries of objects, and look-ups that link what they need.
 
 mod copies;
+mod definitions;
 mod generator;
 mod initializers;
 mod link;
@@ -256,22 +257,24 @@ impl Library {
     /// [`Error::Malformed`] or [`Error::Unsupported`] for bytes that are not an object for this session's architecture,
     /// [`Error::Duplicate`] if it defines a symbol that the library has; nothing has changed then.
     pub fn add_object(&self, name: &str, bytes: Bytes) -> Result<Object> {
-        let id = self.session.add_elf(&mut self.session.state.lock(), self.id, name, bytes)?;
-        Ok(self.session.handle(id))
+        let mut state = self.session.state.lock();
+        let added = self.session.add_elf(&mut state, self.id, name, bytes)?;
+        Ok(self.session.handle(added))
     }
 
     /// Adds a graph that `make` fills by hand. It is linked when one of its symbols is needed: from a graph that `make` gives
     /// then, which must be the same each time. It must not use the session.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a graph of another architecture, [`Error::Duplicate`] if it defines a symbol that the library has;
+    /// [`Error::Unsupported`] for a graph of another architecture, [`Error::Malformed`] for one with a name that has a zero in it,
+    /// [`Error::Duplicate`] if it defines a symbol that the library has;
     /// nothing has changed then.
     pub fn add_graph(
         &self,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<Object> {
-        let id = self.session.add_made(self.id, make)?;
-        Ok(self.session.handle(id))
+        let added = self.session.add_made(self.id, make)?;
+        Ok(self.session.handle(added))
     }
 
     /// Adds every member of an archive as an object (a linker's `--whole-archive`). For members that are pulled in when they are
@@ -280,19 +283,19 @@ impl Library {
     /// # Errors
     /// As for [`Self::add_object`]; nothing has changed then.
     pub fn add_whole_archive(&self, name: &str, bytes: &Bytes) -> Result<Vec<Object>> {
-        let mut added: Vec<Object> = Vec::new();
-        for (member, bytes) in Archive::read(name, bytes)?.members {
-            match self.add_object(&member, bytes) {
+        let members = Archive::read(name, bytes)?.members;
+        let mut state = self.session.state.lock();
+        let mut added: Vec<(ObjectId, u32)> = Vec::with_capacity(members.len());
+        for (member, bytes) in members {
+            match self.session.add_elf(&mut state, self.id, &member, bytes) {
                 Ok(object) => added.push(object),
                 Err(error) => {
-                    for object in added {
-                        object.remove(Removal::WithUsers)?;
-                    }
+                    state.forget_pending(added.into_iter().map(|(id, _)| id).collect());
                     return Err(error);
                 }
             }
         }
-        Ok(added)
+        Ok(added.into_iter().map(|object| self.session.handle(object)).collect())
     }
 
     /// Adds an object or every member of an archive, whichever the bytes are.
@@ -310,16 +313,16 @@ impl Library {
     /// Defines a symbol at an address (ORC's `absoluteSymbols`).
     ///
     /// # Errors
-    /// [`Error::Duplicate`].
+    /// [`Error::Duplicate`], and [`Error::Malformed`] for a name with a zero in it.
     pub fn define_absolute(&self, name: &str, address: u64) -> Result<()> {
         self.session.state.lock().define_absolute(self.id, name, address)
     }
 
-    /// Defines `alias` as another name of `symbol`: whoever looks it up from this library gets what `symbol` is then (ORC's
-    /// `symbolAliases`). `symbol` may be defined later, and may be an alias too.
+    /// Defines `alias` as another name of `symbol`: a look-up that comes to this library goes on for `symbol`, here and in the
+    /// libraries after it (ORC's `symbolAliases`). `symbol` may be defined later, and may be an alias too.
     ///
     /// # Errors
-    /// [`Error::Duplicate`].
+    /// [`Error::Duplicate`], and [`Error::Malformed`] for an alias with a zero in it.
     pub fn define_alias(&self, alias: &str, symbol: &str) -> Result<()> {
         let mut state = self.session.state.lock();
         // An address that nobody sees keeps others from defining the name.
@@ -338,8 +341,14 @@ impl Library {
 
     /// The libraries in which names are looked up after this one, in order (ORC's `setLinkOrder`). Hidden symbols are found only
     /// in the library that refers to them.
+    ///
+    /// # Panics
+    /// If one of them is a library of another session.
     pub fn set_link_order(&self, libraries: &[&Library]) {
-        debug_assert!(libraries.iter().all(|library| Arc::ptr_eq(&library.session, &self.session)));
+        for library in libraries {
+            let is_ours = Arc::ptr_eq(&library.session, &self.session);
+            assert!(is_ours, "a library of another session in the link order");
+        }
         self.session.state.lock().library_mut(self.id).link_order =
             libraries.iter().map(|library| library.id).collect();
     }
@@ -396,8 +405,7 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    fn handle(self: &Arc<Self>, id: ObjectId) -> Object {
-        let generation = self.state.lock().object(id).generation;
+    fn handle(self: &Arc<Self>, (id, generation): (ObjectId, u32)) -> Object {
         Object { session: Arc::clone(self), id, generation }
     }
 }

@@ -3,23 +3,53 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Shared;
 use super::generator::{Generated, Request};
-use super::state::{LibraryId, LibraryState, State};
+use super::state::{LibraryId, LibraryState, State, too_many_names};
 use super::table::{Entry, EntryId, Flags, Owner};
-use crate::Result;
+use crate::graph::{Linkage, Scope, Symbol};
+use crate::{Error, Result};
 
 /// A definition: its library and its place there.
 pub(super) type Found = (LibraryId, EntryId);
 
 /// A name to be found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted<'a> {
     pub(super) name: &'a [u8],
     pub(super) thread_local: bool,
+    /// It may stay undefined.
+    pub(super) weak: bool,
+    /// Only an object of the library itself can define it.
+    pub(super) hidden: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// What a symbol refers to.
+    pub(super) fn of(symbol: &Symbol<'a>) -> Self {
+        Self {
+            name: symbol.name,
+            thread_local: symbol.thread_local,
+            weak: symbol.linkage == Linkage::Weak,
+            hidden: symbol.scope == Scope::Hidden,
+        }
+    }
 }
 
 impl Shared {
+    /// Does what links, with the session locked. If it fails, the objects that were generated for it are gone.
+    pub(super) fn linking<T>(&self, link: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        let linked = link(&mut state);
+        let generated = std::mem::take(&mut state.generated);
+        if linked.is_err() {
+            state.forget_pending(generated);
+        }
+        linked
+    }
+
     /// Looks names up from a library: in it, then in those that come after it. Generators are asked for what is not there.
     pub(super) fn resolve(
         &self,
@@ -28,30 +58,29 @@ impl Shared {
         wanted: &[Wanted<'_>],
     ) -> Result<Vec<Option<Found>>> {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
-        let order: Vec<LibraryId> = std::iter::once(library)
-            .chain(state.library(library).link_order.iter().copied())
-            .collect();
-        for searched in order {
-            let meant = state.library(searched).meant_by(wanted);
-            let wanted = &with_names(wanted, &meant)[..];
+        let mut names = Vec::new();
+        for searched in state.search_order(library) {
+            let own = searched == library;
+            state.library(searched).follow_aliases(wanted, &mut names);
+            let wanted = &with_names(wanted, &names)[..];
             let mut missing: Vec<usize> = Vec::new();
             for (index, wanted) in wanted.iter().enumerate() {
-                if found[index].is_none() {
-                    found[index] = state.find(searched, wanted.name, searched == library);
-                    if found[index].is_none() && searched == library {
-                        let own = self.define_runtime_symbol(state, library, wanted.name);
-                        found[index] = own.map(|entry| (library, entry));
-                    }
-                    if found[index].is_none() {
-                        missing.push(index);
-                    }
+                if found[index].is_some() {
+                    continue;
+                }
+                found[index] = state.find(searched, wanted, own);
+                if found[index].is_none() && own {
+                    let defined = self.define_runtime_symbol(state, library, wanted.name);
+                    found[index] = defined.map(|entry| (library, entry));
+                }
+                if found[index].is_none() && state.may_generate(searched, wanted, own) {
+                    missing.push(index);
                 }
             }
-            self.generate(state, searched, wanted, &mut missing)?;
-            for (index, wanted) in wanted.iter().enumerate() {
-                if found[index].is_none() {
-                    found[index] = state.find(searched, wanted.name, searched == library);
-                }
+            let asked = missing.clone();
+            self.generate(state, searched, wanted, own, &mut missing)?;
+            for index in asked {
+                found[index] = state.find(searched, &wanted[index], own);
             }
         }
         Ok(found)
@@ -63,6 +92,7 @@ impl Shared {
         state: &mut State,
         library: LibraryId,
         wanted: &[Wanted<'_>],
+        own: bool,
         missing: &mut Vec<usize>,
     ) -> Result<()> {
         for generator in state.library(library).generators.clone() {
@@ -77,7 +107,7 @@ impl Shared {
             for generated in generator.generate(&requests)? {
                 self.define_generated(state, library, &requests, generated)?;
             }
-            missing.retain(|index| state.find(library, wanted[*index].name, true).is_none());
+            missing.retain(|index| state.may_generate(library, &wanted[*index], own));
         }
         Ok(())
     }
@@ -93,39 +123,101 @@ impl Shared {
             Generated::Address { index, address } => (index, address, None),
             Generated::ThreadLocal { index, variable } => (index, variable.offset, Some(variable)),
             Generated::Object { name, bytes } => {
-                return self.add_elf(state, library, &name, bytes).map(drop);
+                return self.add_generated(state, library, &name, bytes);
             }
         };
         let Some(request) = requests.get(index) else { return Ok(()) };
         let library = state.library_mut(library);
-        let id = library.table.intern(request.name.as_bytes());
-        let flags = Flags::GENERATED.with(Flags::THREAD_LOCAL, variable.is_some());
-        library.table.set(id, Entry::absolute(address, flags));
-        if let Some(variable) = variable {
-            library.thread_locals.insert(id, variable);
+        let Some(id) = library.table.intern(request.name.as_bytes()) else {
+            return Err(too_many_names(library.name.to_string()));
+        };
+        let known = library.table.entry(id);
+        let is_free = match known.owner {
+            Owner::Nobody => true,
+            Owner::Absolute => known.flags.contains(Flags::GENERATED),
+            Owner::Object(_) => false,
+        };
+        if is_free {
+            let flags = Flags::GENERATED.with(Flags::THREAD_LOCAL, variable.is_some());
+            library.table.set(id, Entry::absolute(address, flags));
+            library.thread_locals.extend(variable.map(|variable| (id, variable)));
+        }
+        Ok(())
+    }
+
+    fn add_generated(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        name: &str,
+        bytes: Bytes,
+    ) -> Result<()> {
+        match self.add_elf(state, library, name, bytes) {
+            Ok((object, _)) => state.generated.push(object),
+            // It is there already, without what is asked for: that was pruned.
+            Err(Error::Duplicate { first, second, .. }) if first == second => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 }
 
 impl State {
-    /// A definition that a library has. Hidden ones are for the library itself.
-    fn find(&self, library: LibraryId, name: &[u8], own: bool) -> Option<Found> {
+    /// What defines a name by now, for a library. Nothing is generated.
+    pub(super) fn find_defined(&self, library: LibraryId, wanted: Wanted<'_>) -> Option<Found> {
+        let mut names = Vec::new();
+        self.search_order(library).into_iter().find_map(|searched| {
+            self.library(searched).follow_aliases(&[wanted], &mut names);
+            self.find(searched, &with_names(&[wanted], &names)[0], searched == library)
+        })
+    }
+
+    /// A library and those that come after it.
+    fn search_order(&self, library: LibraryId) -> Vec<LibraryId> {
+        std::iter::once(library).chain(self.library(library).link_order.iter().copied()).collect()
+    }
+
+    /// A definition that a library has. Hidden ones are for the library itself, and so is what hidden references find.
+    fn find(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> Option<Found> {
         let table = &self.library(library).table;
-        let id = table.find(name)?;
-        let entry = table.entry(id);
-        (entry.owner != Owner::Nobody && (own || !entry.flags.contains(Flags::HIDDEN)))
-            .then_some((library, id))
+        let id = table.find(wanted.name)?;
+        let Entry { owner, flags, .. } = table.entry(id);
+        let is_seen = match own {
+            true => !wanted.hidden || is_of_library(flags),
+            false => !wanted.hidden && !flags.contains(Flags::HIDDEN),
+        };
+        (owner != Owner::Nobody && is_seen).then_some((library, id))
+    }
+
+    /// Whether a library's generators may define a name for it that it does not have.
+    fn may_generate(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> bool {
+        if wanted.hidden && !own {
+            return false;
+        }
+        let table = &self.library(library).table;
+        table.find(wanted.name).is_none_or(|id| {
+            let Entry { owner, flags, .. } = table.entry(id);
+            owner == Owner::Nobody || wanted.hidden && !is_of_library(flags)
+        })
     }
 }
 
+/// Whether a definition is not of another part of the process.
+fn is_of_library(flags: Flags) -> bool {
+    !flags.contains(Flags::GENERATED) || flags.contains(Flags::HIDDEN)
+}
+
 impl LibraryState {
-    /// What the names that are aliases stand for; nothing if the library has no aliases.
-    fn meant_by(&self, wanted: &[Wanted<'_>]) -> Vec<Option<Arc<[u8]>>> {
+    /// Replaces the names that are aliases here by what they stand for; there are no names as long as none is an alias.
+    fn follow_aliases(&self, wanted: &[Wanted<'_>], names: &mut Vec<Option<Arc<[u8]>>>) {
         if self.aliases.is_empty() {
-            return Vec::new();
+            return;
         }
-        wanted.iter().map(|wanted| self.meant_by_name(wanted.name)).collect()
+        names.resize(wanted.len(), None);
+        for (wanted, name) in wanted.iter().zip(names) {
+            let meant = self.meant_by_name(name.as_deref().unwrap_or(wanted.name));
+            *name = meant.or(name.take());
+        }
     }
 
     /// Aliases that stand for each other stand for nothing, the empty name.
@@ -157,5 +249,7 @@ fn request<'a>(wanted: &Wanted<'a>) -> Option<Request<'a>> {
     Some(Request {
         name: std::str::from_utf8(wanted.name).ok()?,
         thread_local: wanted.thread_local,
+        weak: wanted.weak,
+        hidden: wanted.hidden,
     })
 }

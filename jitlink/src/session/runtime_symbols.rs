@@ -31,7 +31,7 @@ impl Shared {
         }
         let handle = state.library(library).scope.dso_handle();
         let address = match name {
-            b"atexit" => return Some(self.define_atexit(state, library, handle)),
+            b"atexit" => return self.define_atexit(state, library, handle),
             b"__tls_get_addr" => tls::tls_get_address_function(),
             // The C library has these in a part that is linked into every program.
             b"pthread_atfork" => pthread_atfork as *const () as u64,
@@ -40,25 +40,29 @@ impl Shared {
             _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
         };
         let table = &mut state.library_mut(library).table;
-        let id = table.intern(name);
+        let id = table.intern(name)?;
         let flags = Flags::GENERATED.with(Flags::HIDDEN, true).with(Flags::CALLABLE, true);
         table.set(id, Entry::absolute(address, flags));
         Some(id)
     }
 
     /// `atexit` is not told whose handler it registers, so each library has one of its own.
-    fn define_atexit(&self, state: &mut State, library: LibraryId, handle: u64) -> EntryId {
+    fn define_atexit(&self, state: &mut State, library: LibraryId, handle: u64) -> Option<EntryId> {
+        if state.is_full() {
+            return None;
+        }
+        let id = state.library_mut(library).table.intern(b"atexit")?;
         let architecture = self.architecture;
         let (_, function) = exit::exit_functions()[1];
         let made = move || atexit_graph(architecture, function, handle);
         let symbol = made().symbol_named(b"atexit").expect("it is defined there").id;
         let object = state.new_object("atexit".into(), library, Source::Made(Arc::new(made)));
-        let table = &mut state.library_mut(library).table;
-        let id = table.intern(b"atexit");
         let flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
-        table.set(id, Entry::of_object(object, symbol.index(), flags));
+        let entry = Entry::of_object(object, symbol.index(), flags);
+        state.library_mut(library).table.set(id, entry);
         state.object_mut(object).entries.push(id);
-        id
+        state.generated.push(object);
+        Some(id)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct State {
     vacant: Vec<ObjectId>,
     /// How many objects have been added.
     added: u64,
+    /// The objects that generators, and the linker itself, have given since the link under way began.
+    pub(super) generated: Vec<ObjectId>,
     pub(super) times: LinkTimes,
 }
 
@@ -44,8 +46,10 @@ pub(super) struct LibraryState {
     pub(super) groups: HashMap<EntryId, ObjectId>,
     /// Where variables of the process's libraries are.
     pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
-    /// The objects whose constructors have run, in that order.
-    pub(super) initialized: Vec<ObjectId>,
+    /// The sizes of the common symbols that are used.
+    pub(super) commons: HashMap<EntryId, u64>,
+    /// How many objects have had their constructors run.
+    pub(super) constructed: u64,
 }
 
 pub(super) struct ObjectState {
@@ -57,13 +61,24 @@ pub(super) struct ObjectState {
     pub(super) serial: u64,
     /// The symbols that it defines.
     pub(super) entries: Vec<EntryId>,
-    /// Its weak definitions that are not used, since another object has a definition of that name.
-    pub(super) lost: Vec<u32>,
-    /// The sections that describe those of its COMDAT groups that another object has.
+    /// Its definitions that are not used, since there is another of that name.
+    pub(super) lost: Vec<Lost>,
+    /// The sections that describe those of its COMDAT groups that another object has, in order.
     pub(super) lost_groups: Vec<u32>,
     /// The signatures of the COMDAT groups whose sections it keeps.
     pub(super) groups: Vec<EntryId>,
+    /// How many objects of the library were constructed before this one; nothing if its constructors have not run.
+    pub(super) constructed: Option<u64>,
     pub(super) phase: Phase,
+}
+
+/// A definition of an object that another one is taken for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lost {
+    pub(super) entry: EntryId,
+    pub(super) symbol: u32,
+    pub(super) flags: Flags,
+    pub(super) size: u64,
 }
 
 pub(super) enum Phase {
@@ -138,7 +153,8 @@ impl State {
             scope: Arc::new(ExitScope::new()),
             groups: HashMap::new(),
             thread_locals: HashMap::new(),
-            initialized: Vec::new(),
+            commons: HashMap::new(),
+            constructed: 0,
         });
         LibraryId(self.libraries.len() as u32 - 1)
     }
@@ -184,7 +200,7 @@ impl State {
         })
     }
 
-    /// Everything that is linked, in the order in which it was added. The objects are gone then.
+    /// Everything that is linked, in no order. The objects are gone then.
     pub(super) fn take_linked(&mut self) -> Vec<Linked> {
         let phases = self
             .objects
@@ -219,6 +235,7 @@ impl State {
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
+            constructed: None,
             phase: Phase::Pending(source),
         };
         self.added += 1;
@@ -250,12 +267,11 @@ impl State {
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
+            constructed: None,
             phase: Phase::Removed,
         };
         self.disown_all(id);
         let object = std::mem::replace(self.object_mut(id), none);
-        let library = self.library_mut(library);
-        library.initialized.retain(|initialized| *initialized != id);
         self.vacant.push(id);
         object
     }
@@ -284,8 +300,13 @@ impl State {
         address: u64,
     ) -> Result<()> {
         let first = self.owner_name(library, name.as_bytes());
+        let file = self.library(library).name.to_string();
+        if name.contains('\0') {
+            let problem = format!("{name:?} has a zero in it, expected a name without one");
+            return Err(Error::Malformed { file, problem });
+        }
         let table = &mut self.library_mut(library).table;
-        let id = table.intern(name.as_bytes());
+        let Some(id) = table.intern(name.as_bytes()) else { return Err(too_many_names(file)) };
         let entry = table.entry(id);
         if entry.owner != Owner::Nobody && !entry.flags.contains(Flags::GENERATED) {
             let second = "an absolute definition".to_owned();
@@ -304,6 +325,12 @@ impl State {
             Some(Owner::Nobody) | None => "nothing".to_owned(),
         }
     }
+}
+
+/// The error for a name that a library has no room for.
+pub(super) fn too_many_names(file: String) -> Error {
+    let problem = "its library has 4 GiB of names already, use another one".to_owned();
+    Error::Unsupported { file, problem }
 }
 
 impl Tls {

@@ -69,6 +69,9 @@ impl Flags {
 }
 
 /// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small.
+///
+/// A name stays when its definition goes, so a table grows with the number of different names that it has had, up to 4 GiB of
+/// them.
 #[derive(Default)]
 pub(super) struct SymbolTable {
     /// All names, each followed by a zero.
@@ -107,16 +110,17 @@ impl SymbolTable {
         self.by_name.find(hash, same).copied().map(EntryId)
     }
 
-    /// The entry of a name, made without an owner if there is none.
-    pub(super) fn intern(&mut self, name: &[u8]) -> EntryId {
+    /// The entry of a name, which has no zero in it, made without an owner if there is none. `None` if there is no room for
+    /// another name.
+    pub(super) fn intern(&mut self, name: &[u8]) -> Option<EntryId> {
         let Self { names, entries, addresses, by_name, hasher } = self;
         let hash = hasher.hash_one(name);
         let same = |id: &u32| name_is(names, entries[*id as usize].name, name);
         if let Some(id) = by_name.find(hash, same) {
-            return EntryId(*id);
+            return Some(EntryId(*id));
         }
+        let at = u32::try_from(names.len()).ok()?;
         let id = entries.len() as u32;
-        let at = names.len() as u32;
         reserve(names, name.len() + 1);
         names.extend_from_slice(name);
         names.push(0);
@@ -125,7 +129,7 @@ impl SymbolTable {
         by_name.insert_unique(hash, id, |id| {
             hasher.hash_one(name_at(names, entries[*id as usize].name))
         });
-        EntryId(id)
+        Some(EntryId(id))
     }
 
     #[inline]
@@ -181,5 +185,32 @@ fn name_at(names: &[u8], at: u32) -> &[u8] {
 
 fn name_is(names: &[u8], at: u32, name: &[u8]) -> bool {
     let rest = &names[at as usize..];
-    rest.len() > name.len() && rest[name.len()] == 0 && &rest[..name.len()] == name
+    rest.len() > name.len()
+        && rest[name.len()] == 0
+        && &rest[..name.len()] == name
+        // Otherwise it would be the end of one name and the start of the next.
+        && memchr::memchr(0, name).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_not_taken_for_two_that_follow_each_other() {
+        let mut table = SymbolTable::default();
+        table.intern(b"a").unwrap();
+        table.intern(b"b").unwrap();
+        assert!(name_is(&table.names, 0, b"a") && name_is(&table.names, 2, b"b"));
+        assert!(!name_is(&table.names, 0, b"a\0b"));
+    }
+
+    #[test]
+    fn a_table_that_is_full_takes_no_other_names() {
+        // Zeroes that nobody touches take no memory.
+        let names = vec![0; u32::MAX as usize + 1];
+        let mut table = SymbolTable { names, ..SymbolTable::default() };
+        assert_eq!(table.intern(b"name"), None);
+        assert_eq!(table.find(b"name"), None);
+    }
 }

@@ -30,8 +30,10 @@ fn an_object_without_anything_links() {
 }
 
 #[test]
-fn thread_local_zeroes_alone_link() {
-    links(".section .tbss,\"awT\",@nobits\n.globl x\nx: .zero 8\n.type x, STT_TLS\n");
+fn thread_local_zeroes_beside_data_link() {
+    links(
+        ".section .tbss,\"awT\",@nobits\nx: .zero 8\n.type x, STT_TLS\n.data\n.globl d\nd: .quad 0\n",
+    );
 }
 
 #[test]

@@ -19,7 +19,10 @@ fn returning(number: u32) -> Vec<u8> {
     [&[0xb8][..], &number.to_le_bytes(), &[0xc3]].concat()
 }
 
-fn passes(stage: Stage, pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static) -> Passes {
+pub(crate) fn passes(
+    stage: Stage,
+    pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static,
+) -> Passes {
     let mut passes = Passes::default();
     passes.add(stage, move |graph| {
         pass(graph);
@@ -28,7 +31,7 @@ fn passes(stage: Stage, pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static) -
     passes
 }
 
-fn with_pass(
+pub(crate) fn with_pass(
     source: &str,
     stage: Stage,
     pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static,
@@ -455,4 +458,30 @@ fn a_large_number_of_sections_is_read() {
     for index in [0, 65_000, 65_536, 65_999] {
         assert_eq!(variable(&library, &format!("s{index}")), index);
     }
+}
+
+#[test]
+fn edges_can_be_added_one_by_one() {
+    let object = c("-O1 -fPIC", "long one = 1, two = 2; long *table[100] = { &one };");
+    let mut graph = LinkGraph::read("it.o", object).unwrap();
+    let target = graph.symbol_named(b"two").unwrap().id;
+    let Definition::Block(block, start) = graph.symbol_named(b"table").unwrap().definition else {
+        panic!()
+    };
+    for index in 1..100 {
+        let offset = start + 8 * index;
+        graph.add_edge(block, Edge { offset, kind: R_X86_64_64, target, addend: 0 });
+    }
+    assert_eq!(graph.edges(block).count(), 100);
+    assert!(graph.edges(block).skip(1).all(|edge| edge.target == target));
+}
+
+#[test]
+fn code_that_only_a_system_linker_would_string_together_is_refused() {
+    for section in [".init", ".fini"] {
+        let object = assembly(&format!(".section {section},\"ax\"; nop"));
+        let error = failure(LinkGraph::read("it.o", object));
+        assert!(error.contains(&format!("section {section} has code that nothing would run")));
+    }
+    LinkGraph::read("it.o", assembly(".section .init,\"ax\"; .text; nop")).unwrap();
 }

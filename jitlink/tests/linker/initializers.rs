@@ -326,3 +326,20 @@ fn static_variables_of_functions_are_destroyed() {
     deinitialize(&library);
     assert_eq!(traced(), "2 ");
 }
+
+#[test]
+fn preinit_functions_run_before_init_functions_of_every_priority() {
+    let object = |number: u32, section: &str| {
+        c(
+            "-fPIC",
+            &format!(
+                "void trace(int); static void f(void) {{ trace({number}); }}
+                 __attribute__((used, section(\"{section}\"))) static void (*p)(void) = f;"
+            ),
+        )
+    };
+    let library = library(&[object(2, ".init_array.00000"), object(1, ".preinit_array")]);
+    define_trace(&library);
+    initialize(&library);
+    assert_eq!(traced(), "1 2 ");
+}

@@ -3,9 +3,13 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod archives;
+mod bounds;
+mod definitions;
 mod generators;
 mod graphs;
 mod initializers;
+mod passes;
 mod pruning;
 mod relocations;
 mod removal;

@@ -258,3 +258,83 @@ fn a_comdat_function_that_the_first_object_has_pruned_is_still_there_for_others(
     assert_eq!(crate::support::call(both[0].unwrap()), 1);
     assert_eq!(crate::support::call(both[1].unwrap()), 4);
 }
+
+#[test]
+fn a_section_for_another_one_lives_with_it() {
+    let (library, live) = pruned(&[assembly(
+        "
+        .section .text.root,\"ax\"; .globl root; root: mov $1, %eax; ret
+        .section .text.gone,\"ax\"; ret
+        .section .data.reached,\"aw\"; reached: .quad 0
+        .section .entries.root,\"awo\",@progbits,.text.root; .quad root, reached
+        .section .entries.gone,\"awo\",@progbits,.text.gone; .quad .text.gone, nowhere",
+    )]);
+    assert_eq!(value(&library, "root"), 1);
+    assert!(is_live(&live, ".entries.root") && is_live(&live, ".data.reached"));
+    assert!(!is_live(&live, ".entries.gone"));
+}
+
+#[test]
+fn the_sections_of_a_group_live_together() {
+    for kind in ["", ",comdat"] {
+        let (library, live) = pruned(&[assembly(&format!(
+            "
+            .section .text.root,\"axG\",@progbits,one{kind}; .globl root; root: mov $1, %eax; ret
+            .section .data.first,\"awG\",@progbits,one{kind}; .quad reached
+            .section .data.second,\"awG\",@progbits,one{kind}; .quad 1
+            .section .data.reached,\"aw\"; reached: .quad 0
+            .section .data.other,\"awG\",@progbits,two{kind}; .quad nowhere
+            .section .note.other,\"aG\",@note,two{kind}; .quad nowhere"
+        ))]);
+        assert_eq!(value(&library, "root"), 1);
+        for section in [".data.first", ".data.second", ".data.reached"] {
+            assert!(is_live(&live, section), "{section}");
+        }
+        assert!(!is_live(&live, ".data.other") && !is_live(&live, ".note.other"));
+    }
+}
+
+#[test]
+fn notes_are_kept_and_names_that_only_look_like_initializers_are_not() {
+    let (library, live) = pruned(&[assembly(
+        "
+        .section .text.root,\"ax\"; .globl root; root: mov $1, %eax; ret
+        .section .note.mine,\"a\",@note; .quad 1
+        .section .initfoo,\"aw\"; .quad nowhere
+        .section .dtorsx,\"aw\"; .quad nowhere
+        .section .ctors.00010,\"aw\"; .quad root",
+    )]);
+    assert_eq!(value(&library, "root"), 1);
+    assert!(is_live(&live, ".note.mine") && is_live(&live, ".ctors.00010"));
+    assert!(!is_live(&live, ".initfoo") && !is_live(&live, ".dtorsx"));
+}
+
+#[test]
+fn the_frames_of_a_long_chain_of_functions_are_kept_with_it() {
+    const COUNT: usize = 2_000;
+    let mut source = String::from(".cfi_sections .eh_frame\n");
+    for index in 0..2 * COUNT {
+        // The data with which the frame of each function is described leads to the next function.
+        let next = if index % COUNT + 1 < COUNT { format!("f{}", index + 1) } else { "0".into() };
+        source += &format!(
+            ".section .text.f{index},\"ax\"; .globl f{index}; f{index}: .cfi_startproc
+            .cfi_lsda 0x1b, t{index}; mov ${index}, %eax; ret; .cfi_endproc
+            .section .gcc_except_table.f{index},\"a\"; t{index}: .quad {next}\n"
+        );
+    }
+    let (library, live) = pruned(&[assembly(&source)]);
+    assert_eq!(value(&library, "f0"), 0);
+    assert_eq!(value(&library, &format!("f{}", COUNT - 1)), COUNT as i64 - 1);
+    let frames: u64 = live
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| name == ".eh_frame")
+        .map(|(_, size)| size)
+        .sum();
+    assert!((COUNT as u64 * 24..COUNT as u64 * 36).contains(&frames), "{frames}");
+    assert_eq!(
+        failure(library.lookup(&format!("f{COUNT}"))),
+        format!("undefined symbols: f{COUNT}")
+    );
+}

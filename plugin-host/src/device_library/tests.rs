@@ -2,7 +2,7 @@ use super::*;
 
 fn finds(setting: Option<&str>, name: &str) -> bool {
     let library = DeviceLibrary::new(Arc::new(AllowedNames::parse(setting).unwrap()));
-    let found = library.generate(&[Request { name, thread_local: false }]).unwrap();
+    let found = library.generate(&[Request { name, ..Request::default() }]).unwrap();
     found
         .iter()
         .any(|found| matches!(found, Generated::Address { index: 0, address } if *address != 0))

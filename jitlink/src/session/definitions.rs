@@ -1,0 +1,347 @@
+//! Definitions of objects: which of several of one name counts.
+
+use hashbrown::{HashMap, HashSet};
+use object::elf;
+
+use super::state::{LibraryId, Lost, ObjectId, Phase, Source, State, too_many_names};
+use super::table::{Entry, EntryId, Flags, Owner};
+use crate::elf::{Home, LE, View};
+use crate::error::for_message;
+use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
+use crate::{Error, Result};
+
+impl State {
+    /// Adds the definitions of an object.
+    pub(super) fn define_object(&mut self, id: ObjectId, view: View<'_>) -> Result<()> {
+        self.claim_groups(id, view, |_| true)?;
+        let lost = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
+        self.define_symbols(id, view, |home| match home {
+            Home::Undefined => false,
+            Home::Section(section) => lost.binary_search(&section).is_err(),
+            Home::Absolute | Home::Common => true,
+        })
+    }
+
+    /// Adds those definitions of an object that it has lost and that nobody has any more.
+    pub(super) fn reclaim_for(&mut self, id: ObjectId) -> Result<()> {
+        let library = self.object(id).library;
+        let mut adding = Adding::default();
+        for lost in std::mem::take(&mut self.object_mut(id).lost) {
+            let fresh = Entry::of_object(id, lost.symbol, lost.flags);
+            if !self.define((id, library), lost.entry, fresh, lost.size, &mut adding) {
+                // It has not come back.
+                adding.failure = None;
+                adding.lost.push(lost);
+            }
+        }
+        self.settle(id, adding)?;
+        let Phase::Pending(Source::Elf(elf)) = &self.object(id).phase else { return Ok(()) };
+        let elf = elf.clone();
+        let lost = std::mem::take(&mut self.object_mut(id).lost_groups);
+        let free =
+            self.claim_groups(id, elf.view(), |section| lost.binary_search(&section).is_ok())?;
+        let sections = LinkGraph::sections_of_groups(elf.view(), &free);
+        if sections.is_empty() {
+            return Ok(());
+        }
+        self.define_symbols(id, elf.view(), |home| match home {
+            Home::Section(section) => sections.binary_search(&section).is_ok(),
+            _ => false,
+        })
+    }
+
+    /// Makes an object the owner of those of its COMDAT groups that nobody has, of those that are asked for by their sections.
+    /// These sections are returned.
+    fn claim_groups(
+        &mut self,
+        id: ObjectId,
+        view: View<'_>,
+        is_asked: impl Fn(u32) -> bool,
+    ) -> Result<Vec<u32>> {
+        let (mut free, mut lost) = (Vec::new(), Vec::new());
+        let library = self.object(id).library;
+        for group in LinkGraph::groups(view) {
+            if !is_asked(group.section) || is_own_copy(group.signature) {
+                continue;
+            }
+            let library = self.library_mut(library);
+            let Some(signature) = library.table.intern(group.signature) else {
+                return Err(too_many_names(self.object(id).name.to_string()));
+            };
+            match library.groups.get(&signature) {
+                Some(owner) if *owner != id => lost.push(group.section),
+                Some(_) => {}
+                None => {
+                    library.groups.insert(signature, id);
+                    self.object_mut(id).groups.push(signature);
+                    free.push(group.section);
+                }
+            }
+        }
+        self.object_mut(id).lost_groups = lost;
+        Ok(free)
+    }
+
+    /// Adds the definitions of an object that have such a home.
+    fn define_symbols(
+        &mut self,
+        id: ObjectId,
+        view: View<'_>,
+        is_home: impl Fn(Home) -> bool,
+    ) -> Result<()> {
+        let library = self.object(id).library;
+        let globals = view.first_global.max(1)..view.symbols.len() as u32;
+        let is_defined = |symbol: &u32| is_home(view.home(*symbol));
+        let defined: usize = globals.clone().filter(is_defined).count();
+        self.library_mut(library).table.reserve(defined);
+        let definitions = globals.filter(is_defined).map(|symbol| Defines {
+            name: view.symbol_name(symbol),
+            entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
+            size: view.symbols[symbol as usize].st_size.get(LE),
+        });
+        self.define_all(id, defined, 4 * view.bytes.len(), definitions)
+    }
+
+    /// Adds the definitions of a graph that is made by hand.
+    pub(super) fn define_symbols_of_graph(
+        &mut self,
+        id: ObjectId,
+        graph: &LinkGraph,
+    ) -> Result<()> {
+        let is_defined = |symbol: &Symbol<'_>| {
+            symbol.scope != Scope::Local && symbol.definition != Definition::External
+        };
+        let definitions = graph.symbols().filter(is_defined).map(|symbol| {
+            let flags = Flags::default()
+                .with(Flags::WEAK, symbol.linkage == Linkage::Weak)
+                .with(Flags::HIDDEN, symbol.scope == Scope::Hidden)
+                .with(Flags::CALLABLE, symbol.callable);
+            let entry = Entry::of_object(id, symbol.id.index(), flags);
+            Defines { name: symbol.name, entry, size: symbol.size }
+        });
+        self.define_all(id, 0, usize::MAX, definitions)
+    }
+
+    fn define_all<'a>(
+        &mut self,
+        id: ObjectId,
+        count: usize,
+        size_limit: usize,
+        definitions: impl Iterator<Item = Defines<'a>>,
+    ) -> Result<()> {
+        let library = self.object(id).library;
+        let mut adding = Adding { entries: Vec::with_capacity(count), ..Adding::default() };
+        let mut names = 0;
+        for Defines { name, entry: fresh, size } in
+            definitions.filter(|definition| !is_own_copy(definition.name))
+        {
+            // Names may overlap in a file, so that their sum can be far more than the file.
+            names += name.len();
+            if names > MAX_NAMES.max(size_limit) {
+                adding.failure = Some(Failure::Names(names));
+                break;
+            }
+            let Some(entry) = self.library_mut(library).table.intern(name) else {
+                adding.failure = Some(Failure::Full);
+                break;
+            };
+            if !self.define((id, library), entry, fresh, size, &mut adding) {
+                break;
+            }
+        }
+        self.settle(id, adding)
+    }
+
+    /// Adds one definition of an object, unless another one of its name counts. Whether that has not failed.
+    #[inline]
+    fn define(
+        &mut self,
+        (id, library): (ObjectId, LibraryId),
+        entry: EntryId,
+        fresh: Entry,
+        size: u64,
+        adding: &mut Adding,
+    ) -> bool {
+        let known = self.library(library).table.entry(entry);
+        if known.owner == Owner::Nobody {
+            adding.entries.push(entry);
+            self.set_definition(library, entry, fresh, size);
+            return true;
+        }
+        let known_size = match known.flags.contains(Flags::COMMON) {
+            true => self.library(library).commons.get(&entry).copied().unwrap_or(0),
+            false => 0,
+        };
+        match self.choose((&known, known_size), (&fresh, size)) {
+            Choice::First => {
+                adding.lost.push(Lost { entry, symbol: fresh.symbol, flags: fresh.flags, size });
+            }
+            Choice::Conflict => adding.failure = Some(Failure::Conflict(entry)),
+            Choice::Second => {
+                match known.owner {
+                    // The object has it twice.
+                    Owner::Object(owner) if owner == id => adding.lost.push(Lost {
+                        entry,
+                        symbol: known.symbol,
+                        flags: known.flags,
+                        size: known_size,
+                    }),
+                    _ => {
+                        adding.displaced.push((entry, known, known_size));
+                        adding.entries.push(entry);
+                    }
+                }
+                self.set_definition(library, entry, fresh, size);
+            }
+        }
+        adding.failure.is_none()
+    }
+
+    #[inline]
+    fn set_definition(&mut self, library: LibraryId, id: EntryId, entry: Entry, size: u64) {
+        let library = self.library_mut(library);
+        library.table.set(id, entry);
+        if entry.flags.contains(Flags::COMMON) {
+            library.commons.insert(id, size);
+        }
+    }
+
+    /// Which of two definitions of a name counts, each with its size if it is common. A common symbol counts more than a weak
+    /// one.
+    fn choose(&self, (first, size): (&Entry, u64), (second, second_size): (&Entry, u64)) -> Choice {
+        let replaceable = match first.owner {
+            _ if first.flags.contains(Flags::GENERATED) => return Choice::Second,
+            Owner::Nobody | Owner::Absolute => false,
+            Owner::Object(owner) => matches!(self.object(owner).phase, Phase::Pending(_)),
+        };
+        let second_counts = match (rank(first.flags), rank(second.flags)) {
+            (Rank::Common, Rank::Common) => size < second_size,
+            (Rank::Weak, Rank::Common) => replaceable,
+            (_, Rank::Strong) => true,
+            _ => false,
+        };
+        match second_counts {
+            false => Choice::First,
+            true if replaceable && rank(first.flags) != Rank::Strong => Choice::Second,
+            true => Choice::Conflict,
+        }
+    }
+
+    /// Completes what [`Self::define`] has begun, or undoes it.
+    fn settle(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
+        let library = self.object(id).library;
+        let object = self.object_mut(id);
+        if object.entries.is_empty() {
+            object.entries = adding.entries;
+        } else {
+            object.entries.extend(adding.entries);
+        }
+        object.lost.extend(adding.lost);
+        let Some(failure) = adding.failure else {
+            self.take_from_owners(adding.displaced);
+            return Ok(());
+        };
+        for (entry, was, size) in adding.displaced {
+            self.set_definition(library, entry, was, size);
+        }
+        let file = self.object(id).name.to_string();
+        let conflict = match failure {
+            Failure::Conflict(conflict) => conflict,
+            Failure::Full => return Err(too_many_names(file)),
+            Failure::Names(bytes) => {
+                let problem = format!(
+                    "the names of its symbols overlap, and have more than {bytes} bytes together"
+                );
+                return Err(Error::Malformed { file, problem });
+            }
+        };
+        let name = self.library(library).table.name(conflict).to_vec();
+        let first = self.owner_name(library, &name);
+        Err(Error::Duplicate { symbol: for_message(&name), first, second: file })
+    }
+
+    /// Notes for the objects that had these definitions that they have lost them.
+    fn take_from_owners(&mut self, displaced: Vec<(EntryId, Entry, u64)>) {
+        let mut taken: HashMap<ObjectId, HashSet<EntryId>> = HashMap::new();
+        for (entry, Entry { owner, symbol, flags, .. }, size) in displaced {
+            if let Owner::Object(owner) = owner {
+                self.object_mut(owner).lost.push(Lost { entry, symbol, flags, size });
+                taken.entry(owner).or_default().insert(entry);
+            }
+        }
+        for (owner, taken) in taken {
+            self.object_mut(owner).entries.retain(|entry| !taken.contains(entry));
+        }
+    }
+}
+
+/// Whether each object keeps its own definition of a name, though one would do: a pointer to a personality function. Otherwise
+/// all objects with exceptions would use the first one.
+fn is_own_copy(name: &[u8]) -> bool {
+    name.starts_with(b"DW.ref.")
+}
+
+/// A definition of an object.
+struct Defines<'a> {
+    name: &'a [u8],
+    entry: Entry,
+    size: u64,
+}
+
+/// The definitions of an object while they are added.
+#[derive(Default)]
+struct Adding {
+    entries: Vec<EntryId>,
+    /// Its symbols that another definition is taken for.
+    lost: Vec<Lost>,
+    /// Definitions of others that are not used any more, as they were, with their sizes if they are common.
+    displaced: Vec<(EntryId, Entry, u64)>,
+    failure: Option<Failure>,
+}
+
+/// Why definitions cannot be added.
+enum Failure {
+    Conflict(EntryId),
+    /// There is no room for another name.
+    Full,
+    /// The bytes of the names so far.
+    Names(usize),
+}
+
+/// Bytes of names that an object may define however small it is.
+const MAX_NAMES: usize = 1 << 20;
+
+enum Choice {
+    First,
+    Second,
+    Conflict,
+}
+
+/// How much a definition counts beside others of its name.
+#[derive(PartialEq, Eq)]
+enum Rank {
+    Weak,
+    Common,
+    Strong,
+}
+
+fn rank(flags: Flags) -> Rank {
+    match () {
+        () if flags.contains(Flags::COMMON) => Rank::Common,
+        () if flags.contains(Flags::WEAK) => Rank::Weak,
+        () => Rank::Strong,
+    }
+}
+
+/// What a definition is.
+fn flags_of(view: View<'_>, symbol: u32) -> Flags {
+    let entry = &view.symbols[symbol as usize];
+    let kind = entry.st_type();
+    let hidden = matches!(entry.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
+    Flags::default()
+        .with(Flags::WEAK, entry.st_bind() == elf::STB_WEAK)
+        .with(Flags::COMMON, view.home(symbol) == Home::Common)
+        .with(Flags::HIDDEN, hidden)
+        .with(Flags::CALLABLE, kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC)
+        .with(Flags::THREAD_LOCAL, kind == elf::STT_TLS)
+}
