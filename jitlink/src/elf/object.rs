@@ -102,6 +102,32 @@ impl ElfObject {
         self.architecture
     }
 
+    /// The name of a symbol: [`View::symbol_name`], for who wants one now and then.
+    #[inline]
+    pub(crate) fn symbol_name(&self, index: u32) -> &[u8] {
+        let symbols: &[Symbol] = self.symbols.of(&self.bytes);
+        let names = self.symbol_names.of(&self.bytes);
+        match string(names, symbols[index as usize].st_name.get(LE)) {
+            b"" => self.view().symbol_name(index),
+            name => name,
+        }
+    }
+
+    /// Whether that is the name of a symbol.
+    #[inline]
+    pub(crate) fn is_symbol_named(&self, index: u32, name: &[u8]) -> bool {
+        let symbols: &[Symbol] = self.symbols.of(&self.bytes);
+        let names: &[u8] = self.symbol_names.of(&self.bytes);
+        let start = symbols[index as usize].st_name.get(LE) as usize;
+        match names.get(start..).and_then(|rest| rest.split_at_checked(name.len())) {
+            // A name with a zero in it would be taken for two that follow each other.
+            Some((start, [0, ..])) if !name.is_empty() => {
+                start == name && memchr::memchr(0, name).is_none()
+            }
+            _ => self.symbol_name(index) == name,
+        }
+    }
+
     /// The tables. Cheap, but not for inner loops.
     pub(crate) fn view(&self) -> View<'_> {
         View {

@@ -38,13 +38,6 @@ pub(super) fn bounded_section(name: &[u8]) -> Option<(&[u8], bool)> {
 }
 
 impl LinkGraph {
-    /// Whether a name is a bound of a section of this graph.
-    pub(crate) fn has_bound(&self, name: &[u8]) -> bool {
-        bounded_section(name).is_some_and(|(section, _)| {
-            self.sections().any(|s| s.name == section && s.lifetime != Lifetime::NoAlloc)
-        })
-    }
-
     /// Notes which of these undefined symbols are bounds of sections of this graph.
     pub(super) fn find_bounds(&mut self, symbols: &[(SymbolId, Vec<u8>)]) {
         let bound = |(symbol, name): &(SymbolId, Vec<u8>)| {

@@ -23,6 +23,8 @@ const MAX_ALIGNMENT: u64 = 1 << 30;
 pub(crate) struct Group<'a> {
     /// The section that describes it.
     pub(crate) section: u32,
+    /// The symbol by which it is known, and its name.
+    pub(crate) symbol: u32,
     pub(crate) signature: &'a [u8],
     members: &'a [U32<object::LittleEndian>],
 }
@@ -241,6 +243,7 @@ fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
     let known = (signature as usize) < view.symbols.len();
     (known && flags & elf::GRP_COMDAT.0 != 0).then(|| Group {
         section: index,
+        symbol: signature,
         signature: view.symbol_name(signature),
         members,
     })

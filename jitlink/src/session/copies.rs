@@ -8,14 +8,12 @@
 //!
 //! Copies go with the last object that uses them.
 
-use std::sync::Arc;
-
 use hashbrown::HashSet;
 
 use super::Shared;
 use super::link::Linking;
 use super::resolve::Found;
-use super::state::{Linked, ObjectId, Phase, Source, State};
+use super::state::{Linked, MadeGraph, ObjectId, Phase, Source, State};
 use super::table::{Entry, Owner};
 use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
@@ -67,15 +65,15 @@ impl Copies {
         let library = symbols[0].0.0;
         let architecture = graph.architecture();
         let nothing = move || LinkGraph::new("copies of data", architecture);
-        let object =
-            state.new_object(graph.name().clone(), library, Source::Made(Arc::new(nothing)));
+        let source = Source::Made(MadeGraph::new(&graph, nothing));
+        let object = state.new_object(graph.name().clone(), library, source);
         let mut linking = Linking::new(object, library, graph);
         for (found, symbol) in symbols {
-            let table = &mut state.library_mut(library).table;
-            let entry = table.entry(found.1);
+            let entry = state.entry(*found);
             self.replaced.push((*found, entry));
             linking.replaced.push((found.1, entry));
-            table.set(found.1, Entry::of_object(object, symbol.index(), entry.flags));
+            let copy = Entry::of_object(object, symbol.index(), entry.flags);
+            state.set_entry(*found, copy);
             state.object_mut(object).entries.push(found.1);
         }
         self.objects.push(object);
@@ -88,7 +86,7 @@ impl Copies {
             state.forget_object(object);
         }
         for ((library, id), entry) in self.replaced {
-            state.library_mut(library).table.set(id, entry);
+            state.set_entry((library, id), entry);
         }
     }
 }
@@ -100,14 +98,13 @@ impl Shared {
         state: &'a State,
         linking: &'a Linking,
     ) -> impl Iterator<Item = ActionPair> {
-        let table = &state.library(linking.library).table;
         let originals = linking.replaced.chunk_by(|one, other| one.1.address == other.1.address);
         originals.filter(|_| self.options.rebinds_process_data).map(move |names| {
             let (id, original) = &names[0];
-            let name = String::from_utf8_lossy(table.name(*id));
-            let copy = table.entry(*id);
-            let size = linking.graph.symbol(SymbolId::from_index(copy.symbol)).size;
-            rebind_actions(&name, original.address, copy.address, size)
+            let name = String::from_utf8_lossy(state.name_of((linking.library, *id)));
+            let copy = SymbolId::from_index(state.entry((linking.library, *id)).symbol);
+            let address = linking.graph.exported_address(copy).expect("the graph has the copy");
+            rebind_actions(&name, original.address, address, linking.graph.symbol(copy).size)
         })
     }
 }
@@ -129,10 +126,10 @@ impl State {
     fn forget_copies(&mut self, id: ObjectId) -> Option<Linked> {
         let object = self.forget_object(id);
         let Phase::Linked(linked) = object.phase else { return None };
-        let table = &mut self.library_mut(object.library).table;
         for (id, entry) in &linked.replaced {
-            if table.entry(*id).owner == Owner::Nobody {
-                table.set(*id, *entry);
+            let found = (object.library, *id);
+            if self.entry(found).owner == Owner::Nobody {
+                self.set_entry(found, *entry);
             }
         }
         Some(*linked)
@@ -151,7 +148,7 @@ fn copy_into(graph: &mut LinkGraph, state: &State, symbols: &[Found]) -> Vec<(Fo
         let block = graph.add_block(section, Content::Bytes(content), ALIGNMENT);
         for found in names {
             let symbol = graph.add_symbol(NewSymbol {
-                name: &String::from_utf8_lossy(state.library(found.0).table.name(found.1)),
+                name: &String::from_utf8_lossy(state.name_of(*found)),
                 definition: Definition::Block(block, 0),
                 size,
                 linkage: Linkage::Strong,

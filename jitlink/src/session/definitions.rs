@@ -4,6 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use object::elf;
 
 use super::state::{LibraryId, Lost, ObjectId, Phase, Source, State, too_many_names};
+use super::symbols::{EntryList, OVERHEAD};
 use super::table::{Entry, EntryId, Flags, Owner};
 use crate::elf::{Home, LE, View};
 use crate::error::for_message;
@@ -64,10 +65,11 @@ impl State {
             if !is_asked(group.section) || is_own_copy(group.signature) {
                 continue;
             }
-            let library = self.library_mut(library);
-            let Some(signature) = library.table.intern(group.signature) else {
+            let symbol = (id, group.symbol);
+            let Some(signature) = self.intern_of_object(library, group.signature, symbol) else {
                 return Err(too_many_names(self.object(id).name.to_string()));
             };
+            let library = self.library_mut(library);
             match library.groups.get(&signature) {
                 Some(owner) if *owner != id => lost.push(group.section),
                 Some(_) => {}
@@ -93,13 +95,13 @@ impl State {
         let globals = view.first_global.max(1)..view.symbols.len() as u32;
         let is_defined = |symbol: &u32| is_home(view.home(*symbol));
         let defined: usize = globals.clone().filter(is_defined).count();
-        self.library_mut(library).table.reserve(defined);
+        self.reserve(library, defined);
         let definitions = globals.filter(is_defined).map(|symbol| Defines {
             name: view.symbol_name(symbol),
             entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
             size: view.symbols[symbol as usize].st_size.get(LE),
         });
-        self.define_all(id, defined, 4 * view.bytes.len(), definitions)
+        self.define_all(id, 4 * view.bytes.len(), definitions)
     }
 
     /// Adds the definitions of a graph that is made by hand.
@@ -119,29 +121,29 @@ impl State {
             let entry = Entry::of_object(id, symbol.id.index(), flags);
             Defines { name: symbol.name, entry, size: symbol.size }
         });
-        self.define_all(id, 0, usize::MAX, definitions)
+        self.define_all(id, usize::MAX, definitions)
     }
 
     fn define_all<'a>(
         &mut self,
         id: ObjectId,
-        count: usize,
         size_limit: usize,
         definitions: impl Iterator<Item = Defines<'a>>,
     ) -> Result<()> {
         let library = self.object(id).library;
-        let mut adding = Adding { entries: Vec::with_capacity(count), ..Adding::default() };
-        let mut names = 0;
+        let mut adding = Adding::default();
+        let limit = size_limit.clamp(MAX_NAMES, u32::MAX as usize);
         for Defines { name, entry: fresh, size } in
             definitions.filter(|definition| !is_own_copy(definition.name))
         {
             // Names may overlap in a file, so that their sum can be far more than the file.
-            names += name.len();
-            if names > MAX_NAMES.max(size_limit) {
-                adding.failure = Some(Failure::Names(names));
+            let names = &mut self.object_mut(id).name_bytes;
+            *names += name.len() + OVERHEAD;
+            if *names > limit {
+                adding.failure = Some(Failure::Names(limit));
                 break;
             }
-            let Some(entry) = self.library_mut(library).table.intern(name) else {
+            let Some(entry) = self.intern_of_object(library, name, (id, fresh.symbol)) else {
                 adding.failure = Some(Failure::Full);
                 break;
             };
@@ -162,7 +164,7 @@ impl State {
         size: u64,
         adding: &mut Adding,
     ) -> bool {
-        let known = self.library(library).table.entry(entry);
+        let known = self.entry((library, entry));
         if known.owner == Owner::Nobody {
             adding.entries.push(entry);
             self.set_definition(library, entry, fresh, size);
@@ -199,10 +201,9 @@ impl State {
 
     #[inline]
     fn set_definition(&mut self, library: LibraryId, id: EntryId, entry: Entry, size: u64) {
-        let library = self.library_mut(library);
-        library.table.set(id, entry);
+        self.set_entry((library, id), entry);
         if entry.flags.contains(Flags::COMMON) {
-            library.commons.insert(id, size);
+            self.library_mut(library).commons.insert(id, size);
         }
     }
 
@@ -231,11 +232,7 @@ impl State {
     fn settle(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
         let library = self.object(id).library;
         let object = self.object_mut(id);
-        if object.entries.is_empty() {
-            object.entries = adding.entries;
-        } else {
-            object.entries.extend(adding.entries);
-        }
+        adding.entries.iter().for_each(|entry| object.entries.push(entry));
         object.lost.extend(adding.lost);
         let Some(failure) = adding.failure else {
             self.take_from_owners(adding.displaced);
@@ -255,7 +252,7 @@ impl State {
                 return Err(Error::Malformed { file, problem });
             }
         };
-        let name = self.library(library).table.name(conflict).to_vec();
+        let name = self.name_of((library, conflict)).to_vec();
         let first = self.owner_name(library, &name);
         Err(Error::Duplicate { symbol: for_message(&name), first, second: file })
     }
@@ -270,7 +267,8 @@ impl State {
             }
         }
         for (owner, taken) in taken {
-            self.object_mut(owner).entries.retain(|entry| !taken.contains(entry));
+            let entries = &mut self.object_mut(owner).entries;
+            *entries = entries.iter().filter(|entry| !taken.contains(entry)).collect();
         }
     }
 }
@@ -291,7 +289,7 @@ struct Defines<'a> {
 /// The definitions of an object while they are added.
 #[derive(Default)]
 struct Adding {
-    entries: Vec<EntryId>,
+    entries: EntryList,
     /// Its symbols that another definition is taken for.
     lost: Vec<Lost>,
     /// Definitions of others that are not used any more, as they were, with their sizes if they are common.

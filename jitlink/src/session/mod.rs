@@ -2,14 +2,19 @@
 
 mod copies;
 mod definitions;
+mod externals;
+mod finalize;
+mod gather;
 mod generator;
 mod initializers;
 mod link;
 mod object;
+mod parallel;
 mod pass;
 mod resolve;
 mod runtime_symbols;
 mod state;
+mod symbols;
 mod table;
 mod times;
 

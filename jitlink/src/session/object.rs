@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::initializers::Ending;
-use super::state::{LibraryId, Linked, ObjectId, Phase, Source, State};
+use super::state::{LibraryId, Linked, MadeGraph, ObjectId, Phase, Source, State};
 use super::{Library, Shared};
 use crate::elf::ElfObject;
 use crate::error::for_message;
@@ -74,7 +74,7 @@ impl Shared {
         let mut state = self.state.lock();
         self.check_room(&state, graph.name(), graph.architecture())?;
         check_names(&graph)?;
-        let source = Source::Made(Arc::new(make));
+        let source = Source::Made(MadeGraph::new(&graph, make));
         let id = state.new_object(Arc::clone(graph.name()), library, source);
         let defined = state.define_symbols_of_graph(id, &graph);
         state.keep_if(id, defined)

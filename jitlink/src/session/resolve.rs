@@ -127,11 +127,10 @@ impl Shared {
             }
         };
         let Some(request) = requests.get(index) else { return Ok(()) };
-        let library = state.library_mut(library);
-        let Some(id) = library.table.intern(request.name.as_bytes()) else {
-            return Err(too_many_names(library.name.to_string()));
+        let Some(id) = state.intern(library, request.name.as_bytes()) else {
+            return Err(too_many_names(state.library(library).name.to_string()));
         };
-        let known = library.table.entry(id);
+        let known = state.entry((library, id));
         let is_free = match known.owner {
             Owner::Nobody => true,
             Owner::Absolute => known.flags.contains(Flags::GENERATED),
@@ -139,8 +138,9 @@ impl Shared {
         };
         if is_free {
             let flags = Flags::GENERATED.with(Flags::THREAD_LOCAL, variable.is_some());
-            library.table.set(id, Entry::absolute(address, flags));
-            library.thread_locals.extend(variable.map(|variable| (id, variable)));
+            state.set_entry((library, id), Entry::absolute(address, flags));
+            let thread_locals = &mut state.library_mut(library).thread_locals;
+            thread_locals.extend(variable.map(|variable| (id, variable)));
         }
         Ok(())
     }
@@ -179,9 +179,8 @@ impl State {
 
     /// A definition that a library has. Hidden ones are for the library itself, and so is what hidden references find.
     fn find(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> Option<Found> {
-        let table = &self.library(library).table;
-        let id = table.find(wanted.name)?;
-        let Entry { owner, flags, .. } = table.entry(id);
+        let id = self.entry_named(library, wanted.name)?;
+        let Entry { owner, flags, .. } = self.entry((library, id));
         let is_seen = match own {
             true => !wanted.hidden || is_of_library(flags),
             false => !wanted.hidden && !flags.contains(Flags::HIDDEN),
@@ -194,9 +193,8 @@ impl State {
         if wanted.hidden && !own {
             return false;
         }
-        let table = &self.library(library).table;
-        table.find(wanted.name).is_none_or(|id| {
-            let Entry { owner, flags, .. } = table.entry(id);
+        self.entry_named(library, wanted.name).is_none_or(|id| {
+            let Entry { owner, flags, .. } = self.entry((library, id));
             owner == Owner::Nobody || wanted.hidden && !is_of_library(flags)
         })
     }

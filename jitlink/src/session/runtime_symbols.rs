@@ -1,10 +1,9 @@
 //! Names that the linker itself defines for code that it executes: what has to know of which library it is called.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use super::Shared;
-use super::state::{LibraryId, Source, State};
+use super::state::{LibraryId, MadeGraph, Source, State};
 use super::table::{Entry, EntryId, Flags};
 use crate::Architecture;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
@@ -39,10 +38,9 @@ impl Shared {
             _ if !name.starts_with(b"__") => return None,
             _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
         };
-        let table = &mut state.library_mut(library).table;
-        let id = table.intern(name)?;
+        let id = state.intern(library, name)?;
         let flags = Flags::GENERATED.with(Flags::HIDDEN, true).with(Flags::CALLABLE, true);
-        table.set(id, Entry::absolute(address, flags));
+        state.set_entry((library, id), Entry::absolute(address, flags));
         Some(id)
     }
 
@@ -51,15 +49,17 @@ impl Shared {
         if state.is_full() {
             return None;
         }
-        let id = state.library_mut(library).table.intern(b"atexit")?;
+        let id = state.intern(library, b"atexit")?;
         let architecture = self.architecture;
         let (_, function) = exit::exit_functions()[1];
         let made = move || atexit_graph(architecture, function, handle);
-        let symbol = made().symbol_named(b"atexit").expect("it is defined there").id;
-        let object = state.new_object("atexit".into(), library, Source::Made(Arc::new(made)));
+        let graph = made();
+        let symbol = graph.symbol_named(b"atexit").expect("it is defined there").id;
+        let source = Source::Made(MadeGraph::new(&graph, made));
+        let object = state.new_object("atexit".into(), library, source);
         let flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
         let entry = Entry::of_object(object, symbol.index(), flags);
-        state.library_mut(library).table.set(id, entry);
+        state.set_entry((library, id), entry);
         state.object_mut(object).entries.push(id);
         state.generated.push(object);
         Some(id)

@@ -1,25 +1,34 @@
 //! What a session knows: its libraries and their objects.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::generator::Generator;
 use super::initializers::Initializers;
+use super::resolve::Found;
+use super::symbols::{EntryList, LinkedAddresses, LinkedSymbols};
 use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
 use super::times::LinkTimes;
 use crate::debug::Registration;
 use crate::elf::ElfObject;
-use crate::graph::{LinkGraph, TlsLayout};
+use crate::graph::{Definition, LinkGraph, Symbol, SymbolId, TlsLayout};
 use crate::memory::FinalizedAllocation;
 use crate::runtime::{ExitScope, ProcessTls, StaticTlsBlock, TlsModule};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct LibraryId(u32);
+pub(super) struct LibraryId(NonZeroU32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectId(pub(super) u32);
+
+impl LibraryId {
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -60,7 +69,9 @@ pub(super) struct ObjectState {
     /// How many objects were added before.
     pub(super) serial: u64,
     /// The symbols that it defines.
-    pub(super) entries: Vec<EntryId>,
+    pub(super) entries: EntryList,
+    /// Bytes of the names of all that it has ever defined.
+    pub(super) name_bytes: usize,
     /// Its definitions that are not used, since there is another of that name.
     pub(super) lost: Vec<Lost>,
     /// The sections that describe those of its COMDAT groups that another object has, in order.
@@ -91,12 +102,43 @@ pub(super) enum Phase {
 #[derive(Clone)]
 pub(super) enum Source {
     Elf(ElfObject),
-    Made(Arc<dyn Fn() -> LinkGraph + Send + Sync>),
+    Made(MadeGraph),
+}
+
+/// A function that makes a graph.
+#[derive(Clone)]
+pub(super) struct MadeGraph {
+    make: Arc<dyn Fn() -> LinkGraph + Send + Sync>,
+    /// The names of the symbols that it defines, each with its place in the graph, ascending.
+    names: Arc<[(u32, Box<[u8]>)]>,
+}
+
+impl MadeGraph {
+    /// `graph` is one that it has made.
+    pub(super) fn new(
+        graph: &LinkGraph,
+        make: impl Fn() -> LinkGraph + Send + Sync + 'static,
+    ) -> Self {
+        let is_defined = |symbol: &Symbol<'_>| symbol.definition != Definition::External;
+        let names = graph.symbols().filter(is_defined);
+        let names = names.map(|symbol| (symbol.id.index(), symbol.name.into())).collect();
+        Self { make: Arc::new(make), names }
+    }
+
+    pub(super) fn make(&self) -> LinkGraph {
+        (self.make)()
+    }
+
+    fn symbol_name(&self, symbol: u32) -> &[u8] {
+        let index = self.names.binary_search_by_key(&symbol, |(symbol, _)| *symbol);
+        index.map_or(b"", |index| &self.names[index].1)
+    }
 }
 
 /// What is left of an object when it is linked.
 pub(super) struct Linked {
     pub(super) allocation: FinalizedAllocation,
+    pub(super) symbols: LinkedSymbols,
     /// Where its memory is.
     pub(super) range: std::ops::Range<u64>,
     pub(super) uses: Vec<ObjectId>,
@@ -156,7 +198,8 @@ impl State {
             commons: HashMap::new(),
             constructed: 0,
         });
-        LibraryId(self.libraries.len() as u32 - 1)
+        let number = u32::try_from(self.libraries.len()).ok().and_then(NonZeroU32::new);
+        LibraryId(number.expect("a session has less than 2^32 libraries"))
     }
 
     /// The exit handlers of all libraries.
@@ -165,11 +208,11 @@ impl State {
     }
 
     pub(super) fn library(&self, id: LibraryId) -> &LibraryState {
-        &self.libraries[id.0 as usize]
+        &self.libraries[id.index()]
     }
 
     pub(super) fn library_mut(&mut self, id: LibraryId) -> &mut LibraryState {
-        &mut self.libraries[id.0 as usize]
+        &mut self.libraries[id.index()]
     }
 
     pub(super) fn object(&self, id: ObjectId) -> &ObjectState {
@@ -231,7 +274,8 @@ impl State {
             library,
             generation: 0,
             serial: self.added,
-            entries: Vec::new(),
+            entries: EntryList::default(),
+            name_bytes: 0,
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
@@ -263,7 +307,8 @@ impl State {
             library,
             generation,
             serial,
-            entries: Vec::new(),
+            entries: EntryList::default(),
+            name_bytes: 0,
             lost: Vec::new(),
             lost_groups: Vec::new(),
             groups: Vec::new(),
@@ -279,18 +324,104 @@ impl State {
     /// Takes an object's symbols and groups from its library.
     pub(super) fn disown_all(&mut self, id: ObjectId) {
         let object = self.object_mut(id);
-        let library = object.library;
+        let library = object.library.index();
         let (entries, groups) =
             (std::mem::take(&mut object.entries), std::mem::take(&mut object.groups));
-        let library = self.library_mut(library);
-        for entry in entries {
-            if library.table.entry(entry).owner == Owner::Object(id) {
-                library.table.disown(entry);
+        let library = &mut self.libraries[library];
+        for entry in entries.iter().chain(groups.iter().copied()) {
+            if library.table.symbol_of(id, entry).is_some() {
+                library.table.disown(entry, &self.objects);
             }
         }
         for group in groups {
             library.groups.remove(&group);
         }
+    }
+
+    /// The entry of a name in a library's table.
+    #[inline]
+    pub(super) fn entry_named(&self, library: LibraryId, name: &[u8]) -> Option<EntryId> {
+        self.library(library).table.find(name, &self.objects)
+    }
+
+    /// The entry of a name in a library's table, made without an owner if there is none. `None` if there is no room for another
+    /// one.
+    pub(super) fn intern(&mut self, library: LibraryId, name: &[u8]) -> Option<EntryId> {
+        self.libraries[library.index()].table.intern(name, &self.objects)
+    }
+
+    /// The same for the name that a symbol has in an object that is not linked.
+    #[inline]
+    pub(super) fn intern_of_object(
+        &mut self,
+        library: LibraryId,
+        name: &[u8],
+        symbol: (ObjectId, u32),
+    ) -> Option<EntryId> {
+        self.libraries[library.index()].table.intern_of_object(name, symbol, &self.objects)
+    }
+
+    /// Makes room in a library's table.
+    pub(super) fn reserve(&mut self, library: LibraryId, symbols: usize) {
+        self.libraries[library.index()].table.reserve(symbols, &self.objects);
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, (library, entry): Found) -> Entry {
+        self.library(library).table.entry(entry)
+    }
+
+    #[inline]
+    pub(super) fn set_entry(&mut self, (library, id): Found, entry: Entry) {
+        self.libraries[library.index()].table.set(id, entry, &self.objects);
+    }
+
+    /// The name of an entry.
+    pub(super) fn name_of(&self, (library, entry): Found) -> &[u8] {
+        self.library(library).table.name(entry, &self.objects)
+    }
+
+    /// The address of a symbol, unless its object is not linked.
+    pub(super) fn address_of(&self, entry: Entry) -> Option<u64> {
+        match entry.owner {
+            Owner::Nobody => None,
+            Owner::Absolute => Some(entry.address),
+            Owner::Object(object) => match &self.object(object).phase {
+                Phase::Linked(linked) => Some(linked.symbols.address(entry.symbol)),
+                _ => None,
+            },
+        }
+    }
+
+    /// Gives the symbols of an object their addresses, which its graph knows. Those that the graph does not define any more are not
+    /// there for later look-ups.
+    pub(super) fn publish(&mut self, id: ObjectId, graph: LinkGraph) -> LinkedSymbols {
+        let Self { libraries, objects, .. } = self;
+        let object = &objects[id.0 as usize];
+        let table = &mut libraries[object.library.index()].table;
+        let start = graph.address_range().start;
+        let mut addresses = LinkedAddresses::new(start, object.entries.len());
+        for entry in object.entries.iter() {
+            let Some(symbol) = table.symbol_of(id, entry) else { continue };
+            match graph.exported_address(SymbolId::from_index(symbol)) {
+                Some(address) => addresses.push(address, object.symbol_name(symbol)),
+                None => table.disown(entry, objects),
+            }
+        }
+        for group in &object.groups {
+            if table.entry(*group).owner == Owner::Nobody {
+                table.disown(*group, objects);
+            }
+        }
+        // A graph may be large, and so may the names be.
+        drop(graph);
+        let mut naming = addresses.name();
+        for entry in object.entries.iter() {
+            if let Some(symbol) = table.symbol_of(id, entry) {
+                table.set_symbol(entry, naming.push(object.symbol_name(symbol)));
+            }
+        }
+        naming.finish()
     }
 
     pub(super) fn define_absolute(
@@ -305,21 +436,21 @@ impl State {
             let problem = format!("{name:?} has a zero in it, expected a name without one");
             return Err(Error::Malformed { file, problem });
         }
-        let table = &mut self.library_mut(library).table;
-        let Some(id) = table.intern(name.as_bytes()) else { return Err(too_many_names(file)) };
-        let entry = table.entry(id);
+        let Some(id) = self.intern(library, name.as_bytes()) else {
+            return Err(too_many_names(file));
+        };
+        let entry = self.entry((library, id));
         if entry.owner != Owner::Nobody && !entry.flags.contains(Flags::GENERATED) {
             let second = "an absolute definition".to_owned();
             return Err(Error::Duplicate { symbol: name.to_owned(), first, second });
         }
-        table.set(id, Entry::absolute(address, Flags::default()));
+        self.set_entry((library, id), Entry::absolute(address, Flags::default()));
         Ok(())
     }
 
     /// Who defines a name, for messages.
     pub(super) fn owner_name(&self, library: LibraryId, name: &[u8]) -> String {
-        let table = &self.library(library).table;
-        match table.find(name).map(|id| table.entry(id).owner) {
+        match self.entry_named(library, name).map(|id| self.entry((library, id)).owner) {
             Some(Owner::Object(object)) => self.object(object).name.to_string(),
             Some(Owner::Absolute) => "an absolute definition".to_owned(),
             Some(Owner::Nobody) | None => "nothing".to_owned(),
@@ -329,8 +460,30 @@ impl State {
 
 /// The error for a name that a library has no room for.
 pub(super) fn too_many_names(file: String) -> Error {
-    let problem = "its library has 4 GiB of names already, use another one".to_owned();
+    let problem = "its library has 2^32 symbols already, use another one".to_owned();
     Error::Unsupported { file, problem }
+}
+
+impl ObjectState {
+    /// The name of a symbol that it defines: by its place in the object's symbols, or in [`Linked::symbols`] once it is linked.
+    #[inline]
+    pub(super) fn symbol_name(&self, symbol: u32) -> &[u8] {
+        match &self.phase {
+            Phase::Pending(Source::Elf(object)) => object.symbol_name(symbol),
+            Phase::Pending(Source::Made(made)) => made.symbol_name(symbol),
+            Phase::Linked(linked) => linked.symbols.name(symbol),
+            Phase::Removed => b"",
+        }
+    }
+
+    /// Whether that is the name of such a symbol.
+    #[inline]
+    pub(super) fn is_symbol_named(&self, symbol: u32, name: &[u8]) -> bool {
+        match &self.phase {
+            Phase::Pending(Source::Elf(object)) => object.is_symbol_named(symbol, name),
+            _ => self.symbol_name(symbol) == name,
+        }
+    }
 }
 
 impl Tls {

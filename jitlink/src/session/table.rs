@@ -6,6 +6,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::ObjectId;
+use super::state::ObjectState;
 
 /// The place of a symbol in its library's table. It stays the same while the library lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,15 +27,17 @@ pub(super) enum Owner {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) owner: Owner,
-    /// Its place in the owner's symbol table.
+    /// What it is to the object that owns it: see [`ObjectState::symbol_name`].
     pub(super) symbol: u32,
     pub(super) flags: Flags,
-    /// Valid once its object is linked.
+    /// Of an absolute symbol.
     pub(super) address: u64,
 }
 
 impl Entry {
-    /// A symbol of an object that is not linked yet.
+    const NONE: Self = Self { owner: Owner::Nobody, symbol: 0, flags: Flags(0), address: 0 };
+
+    /// A symbol of an object.
     pub(super) fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
         Self { owner: Owner::Object(object), symbol, flags, address: 0 }
     }
@@ -58,6 +61,8 @@ impl Flags {
     pub(super) const GENERATED: Self = Self(16);
     /// A common symbol: of several, the largest counts.
     pub(super) const COMMON: Self = Self(32);
+    /// An object has the name, and nobody a definition.
+    const NAME_ONLY: Self = Self(64);
 
     pub(super) fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -68,149 +73,225 @@ impl Flags {
     }
 }
 
-/// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small.
+/// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small: names of objects'
+/// symbols stay with the objects.
 ///
-/// A name stays when its definition goes, so a table grows with the number of different names that it has had, up to 4 GiB of
-/// them.
+/// A name stays when its definition goes, so a table grows with the number of different names that it has had.
 #[derive(Default)]
 pub(super) struct SymbolTable {
-    /// All names, each followed by a zero.
-    names: Vec<u8>,
     entries: Vec<Packed>,
-    addresses: Vec<u64>,
+    /// What no object has: the names of other symbols and their addresses.
+    own: Vec<Own>,
+    /// Places there that are free.
+    vacant: Vec<u32>,
     by_name: HashTable<u32>,
     hasher: FixedState,
 }
 
-/// An [`Entry`] without its address.
+/// An [`Entry`].
 #[derive(Clone, Copy)]
 struct Packed {
-    name: u32,
-    /// 0 for nobody, 1 for an absolute symbol, an object's number and 2 for an object. The flags are in the upper bits.
+    /// [`NOBODY`], [`ABSOLUTE`], or an object's number and [`FIRST_OBJECT`]. The flags are in the upper bits.
     owner: u32,
-    symbol: u32,
+    /// For an object, which of its symbols it is; else a place in [`SymbolTable::own`].
+    at: u32,
 }
 
-const FLAGS_SHIFT: u32 = 26;
+#[derive(Default)]
+struct Own {
+    name: Box<[u8]>,
+    address: u64,
+}
+
+const NOBODY: u32 = 0;
+const ABSOLUTE: u32 = 1;
+const FIRST_OBJECT: u32 = 2;
+const FLAGS_SHIFT: u32 = 25;
+const OWNER: u32 = (1 << FLAGS_SHIFT) - 1;
 /// Objects of a session at one time.
 pub(super) const MAX_OBJECTS: usize = (1 << FLAGS_SHIFT) - 1024;
 
 impl SymbolTable {
     /// Makes room, so that so many symbols can be added without moving the table.
-    pub(super) fn reserve(&mut self, symbols: usize) {
-        reserve(&mut self.entries, symbols);
-        reserve(&mut self.addresses, symbols);
-        let Self { names, entries, by_name, hasher, .. } = self;
-        by_name.reserve(symbols, |id| hasher.hash_one(name_at(names, entries[*id as usize].name)));
-    }
-
-    pub(super) fn find(&self, name: &[u8]) -> Option<EntryId> {
-        let hash = self.hasher.hash_one(name);
-        let same = |id: &u32| name_is(&self.names, self.entries[*id as usize].name, name);
-        self.by_name.find(hash, same).copied().map(EntryId)
-    }
-
-    /// The entry of a name, which has no zero in it, made without an owner if there is none. `None` if there is no room for
-    /// another name.
-    pub(super) fn intern(&mut self, name: &[u8]) -> Option<EntryId> {
-        let Self { names, entries, addresses, by_name, hasher } = self;
-        let hash = hasher.hash_one(name);
-        let same = |id: &u32| name_is(names, entries[*id as usize].name, name);
-        if let Some(id) = by_name.find(hash, same) {
-            return Some(EntryId(*id));
+    pub(super) fn reserve(&mut self, symbols: usize, objects: &[ObjectState]) {
+        if self.entries.capacity() - self.entries.len() < symbols {
+            // Without doubling: it may be most of the memory that there is.
+            self.entries.reserve_exact(symbols.max(self.entries.len() / 16));
         }
-        let at = u32::try_from(names.len()).ok()?;
-        let id = entries.len() as u32;
-        reserve(names, name.len() + 1);
-        names.extend_from_slice(name);
-        names.push(0);
-        entries.push(Packed { name: at, owner: 0, symbol: 0 });
-        addresses.push(0);
-        by_name.insert_unique(hash, id, |id| {
-            hasher.hash_one(name_at(names, entries[*id as usize].name))
-        });
-        Some(EntryId(id))
+        if self.by_name.capacity() - self.by_name.len() >= symbols {
+            return;
+        }
+        // From the first symbol to the last, as their names lie in memory.
+        self.by_name = HashTable::new();
+        let mut by_name = HashTable::with_capacity(self.entries.len() + symbols);
+        let names = self.names(objects);
+        for id in 0..self.entries.len() as u32 {
+            by_name.insert_unique(self.hasher.hash_one(names.of(id)), id, |id| {
+                self.hasher.hash_one(names.of(*id))
+            });
+        }
+        self.by_name = by_name;
+    }
+
+    pub(super) fn find(&self, name: &[u8], objects: &[ObjectState]) -> Option<EntryId> {
+        self.find_hashed(self.hasher.hash_one(name), name, objects)
+    }
+
+    /// The entry of a name, made without an owner if there is none. `None` if there is no room for another one.
+    pub(super) fn intern(&mut self, name: &[u8], objects: &[ObjectState]) -> Option<EntryId> {
+        let hash = self.hasher.hash_one(name);
+        if let Some(id) = self.find_hashed(hash, name, objects) {
+            return Some(id);
+        }
+        let at = self.keep(name);
+        self.add(hash, Packed { owner: NOBODY, at }, objects)
+    }
+
+    /// The same for the name that a symbol has in an object.
+    #[inline]
+    pub(super) fn intern_of_object(
+        &mut self,
+        name: &[u8],
+        (object, symbol): (ObjectId, u32),
+        objects: &[ObjectState],
+    ) -> Option<EntryId> {
+        let hash = self.hasher.hash_one(name);
+        if let Some(id) = self.find_hashed(hash, name, objects) {
+            return Some(id);
+        }
+        self.add(hash, Packed::of_object(object, symbol, Flags::NAME_ONLY), objects)
     }
 
     #[inline]
     pub(super) fn entry(&self, id: EntryId) -> Entry {
-        let Packed { owner, symbol, .. } = self.entries[id.0 as usize];
-        let flags = Flags((owner >> FLAGS_SHIFT) as u8);
-        let owner = match owner & ((1 << FLAGS_SHIFT) - 1) {
-            0 => Owner::Nobody,
-            1 => Owner::Absolute,
-            object => Owner::Object(ObjectId(object - 2)),
-        };
-        Entry { owner, symbol, flags, address: self.addresses[id.0 as usize] }
+        let entry = self.entries[id.0 as usize];
+        match entry.object() {
+            Some(_) if entry.flags().contains(Flags::NAME_ONLY) => Entry::NONE,
+            Some(object) => Entry::of_object(object, entry.at, entry.flags()),
+            None if entry.owner & OWNER == NOBODY => Entry::NONE,
+            None => Entry::absolute(self.own[entry.at as usize].address, entry.flags()),
+        }
     }
 
-    pub(super) fn set(&mut self, id: EntryId, entry: Entry) {
+    #[inline]
+    pub(super) fn set(&mut self, id: EntryId, entry: Entry, objects: &[ObjectState]) {
+        let was = self.entries[id.0 as usize];
         let owner = match entry.owner {
-            Owner::Nobody => 0,
-            Owner::Absolute => 1,
-            Owner::Object(object) => object.0 + 2,
+            Owner::Object(object) => {
+                if was.object().is_none() {
+                    self.own[was.at as usize] = Own::default();
+                    self.vacant.push(was.at);
+                }
+                self.entries[id.0 as usize] = Packed::of_object(object, entry.symbol, entry.flags);
+                return;
+            }
+            Owner::Nobody => NOBODY,
+            Owner::Absolute => ABSOLUTE,
         };
-        let packed = &mut self.entries[id.0 as usize];
-        (packed.owner, packed.symbol) =
-            (owner | u32::from(entry.flags.0) << FLAGS_SHIFT, entry.symbol);
-        self.addresses[id.0 as usize] = entry.address;
+        let at = match was.object() {
+            None => was.at,
+            Some(object) => self.keep(objects[object.0 as usize].symbol_name(was.at)),
+        };
+        self.own[at as usize].address = entry.address;
+        self.entries[id.0 as usize] =
+            Packed { owner: owner | (u32::from(entry.flags.0) << FLAGS_SHIFT), at };
     }
 
-    pub(super) fn set_address(&mut self, id: EntryId, address: u64) {
-        self.addresses[id.0 as usize] = address;
+    /// Leaves a name without a definition, and its object without the name.
+    pub(super) fn disown(&mut self, id: EntryId, objects: &[ObjectState]) {
+        self.set(id, Entry::NONE, objects);
     }
 
-    /// Leaves a name without a definition.
-    pub(super) fn disown(&mut self, id: EntryId) {
-        let nobody = Entry { owner: Owner::Nobody, symbol: 0, flags: Flags::default(), address: 0 };
-        self.set(id, nobody);
+    /// What an object calls a symbol if it has its name, with or without a definition.
+    pub(super) fn symbol_of(&self, object: ObjectId, id: EntryId) -> Option<u32> {
+        let entry = self.entries[id.0 as usize];
+        (entry.object() == Some(object)).then_some(entry.at)
     }
 
-    pub(super) fn name(&self, id: EntryId) -> &[u8] {
-        name_at(&self.names, self.entries[id.0 as usize].name)
+    /// The object that has a symbol calls it otherwise from now on.
+    pub(super) fn set_symbol(&mut self, id: EntryId, symbol: u32) {
+        self.entries[id.0 as usize].at = symbol;
+    }
+
+    pub(super) fn name<'a>(&'a self, id: EntryId, objects: &'a [ObjectState]) -> &'a [u8] {
+        self.names(objects).of(id.0)
+    }
+
+    fn names<'a>(&'a self, objects: &'a [ObjectState]) -> Names<'a> {
+        Names { entries: &self.entries, own: &self.own, objects }
+    }
+
+    #[inline]
+    fn find_hashed(&self, hash: u64, name: &[u8], objects: &[ObjectState]) -> Option<EntryId> {
+        let names = self.names(objects);
+        self.by_name.find(hash, |id| names.is(*id, name)).copied().map(EntryId)
+    }
+
+    #[inline]
+    fn add(&mut self, hash: u64, entry: Packed, objects: &[ObjectState]) -> Option<EntryId> {
+        let id = u32::try_from(self.entries.len()).ok()?;
+        self.reserve(1, objects);
+        self.entries.push(entry);
+        let Self { entries, own, by_name, hasher, .. } = self;
+        let names = Names { entries, own, objects };
+        by_name.insert_unique(hash, id, |id| hasher.hash_one(names.of(*id)));
+        Some(EntryId(id))
+    }
+
+    fn keep(&mut self, name: &[u8]) -> u32 {
+        let own = Own { name: name.into(), address: 0 };
+        match self.vacant.pop() {
+            Some(at) => {
+                self.own[at as usize] = own;
+                at
+            }
+            None => {
+                self.own.push(own);
+                self.own.len() as u32 - 1
+            }
+        }
     }
 }
 
-/// Makes room without doubling: a table of symbols may be most of the memory that there is.
-fn reserve<T>(items: &mut Vec<T>, more: usize) {
-    if items.capacity() - items.len() < more {
-        items.reserve_exact(more.max(items.len() / 4));
+impl Packed {
+    fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
+        Self { owner: (object.0 + FIRST_OBJECT) | (u32::from(flags.0) << FLAGS_SHIFT), at: symbol }
+    }
+
+    #[inline]
+    fn object(self) -> Option<ObjectId> {
+        (self.owner & OWNER).checked_sub(FIRST_OBJECT).map(ObjectId)
+    }
+
+    fn flags(self) -> Flags {
+        Flags((self.owner >> FLAGS_SHIFT) as u8)
     }
 }
 
-fn name_at(names: &[u8], at: u32) -> &[u8] {
-    let rest = &names[at as usize..];
-    &rest[..memchr::memchr(0, rest).expect("every name is followed by a zero")]
+/// The names of entries, wherever they are.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    entries: &'a [Packed],
+    own: &'a [Own],
+    objects: &'a [ObjectState],
 }
 
-fn name_is(names: &[u8], at: u32, name: &[u8]) -> bool {
-    let rest = &names[at as usize..];
-    rest.len() > name.len()
-        && rest[name.len()] == 0
-        && &rest[..name.len()] == name
-        // Otherwise it would be the end of one name and the start of the next.
-        && memchr::memchr(0, name).is_none()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_not_taken_for_two_that_follow_each_other() {
-        let mut table = SymbolTable::default();
-        table.intern(b"a").unwrap();
-        table.intern(b"b").unwrap();
-        assert!(name_is(&table.names, 0, b"a") && name_is(&table.names, 2, b"b"));
-        assert!(!name_is(&table.names, 0, b"a\0b"));
+impl<'a> Names<'a> {
+    #[inline]
+    fn of(self, id: u32) -> &'a [u8] {
+        let entry = self.entries[id as usize];
+        match entry.object() {
+            Some(object) => self.objects[object.0 as usize].symbol_name(entry.at),
+            None => &self.own[entry.at as usize].name,
+        }
     }
 
-    #[test]
-    fn a_table_that_is_full_takes_no_other_names() {
-        // Zeroes that nobody touches take no memory.
-        let names = vec![0; u32::MAX as usize + 1];
-        let mut table = SymbolTable { names, ..SymbolTable::default() };
-        assert_eq!(table.intern(b"name"), None);
-        assert_eq!(table.find(b"name"), None);
+    #[inline]
+    fn is(self, id: u32, name: &[u8]) -> bool {
+        let entry = self.entries[id as usize];
+        match entry.object() {
+            Some(object) => self.objects[object.0 as usize].is_symbol_named(entry.at, name),
+            None => *self.own[entry.at as usize].name == *name,
+        }
     }
 }

@@ -1,0 +1,121 @@
+//! What the symbols are that a graph does not define: addresses in other objects and in the process.
+
+use super::Shared;
+use super::link::{Batch, Linking};
+use super::resolve::Found;
+use super::state::{ObjectId, Phase, State};
+use super::table::{Entry, Flags, Owner};
+use crate::graph::{
+    External, ExternalKind, Externals, Linkage, SymbolId, ThreadLocalPlace, TlsLayout,
+};
+use crate::runtime::process_data::size_of_data;
+
+impl Shared {
+    /// What the symbols are that a graph does not define. The addresses of those that are linked with it are known with the batch.
+    pub(super) fn externals(
+        &self,
+        state: &State,
+        batch: Option<&Batch>,
+        linking: &Linking,
+    ) -> Externals {
+        let mut externals = Externals {
+            symbols: Vec::with_capacity(linking.targets.len()),
+            thread_locals: Vec::new(),
+        };
+        let linked = Linked { state, batch };
+        for (symbol, found) in &linking.targets {
+            let (address, kind) = match found {
+                Some(found) => linked.external(linking, *symbol, *found, &mut externals),
+                None => self.missing(linking, *symbol),
+            };
+            externals.symbols.push(External { symbol: *symbol, address, kind });
+        }
+        externals
+    }
+
+    /// What a symbol is that nothing defines.
+    fn missing(&self, linking: &Linking, symbol: SymbolId) -> (u64, ExternalKind) {
+        match self.options.phony_externals {
+            Some(phony) if linking.graph.symbol(symbol).linkage == Linkage::Strong => {
+                (phony, ExternalKind::Process { callable: true })
+            }
+            _ => (0, ExternalKind::Missing),
+        }
+    }
+}
+
+/// What is linked already, and what is being linked.
+#[derive(Clone, Copy)]
+struct Linked<'a> {
+    state: &'a State,
+    batch: Option<&'a Batch>,
+}
+
+impl Linked<'_> {
+    fn external(
+        self,
+        linking: &Linking,
+        symbol: SymbolId,
+        found: Found,
+        externals: &mut Externals,
+    ) -> (u64, ExternalKind) {
+        let entry = self.state.entry(found);
+        if entry.flags.contains(Flags::THREAD_LOCAL) {
+            let (offset, place) = self.thread_local(found, entry);
+            externals.thread_locals.push(place);
+            return (offset, ExternalKind::ThreadLocal(externals.thread_locals.len() as u32 - 1));
+        }
+        if matches!(entry.owner, Owner::Object(_)) {
+            return (self.address(entry), ExternalKind::Linked);
+        }
+        // A stub can stand in for a function of the process, not for data nor for an address that was given.
+        let is_process = entry.flags.contains(Flags::GENERATED);
+        let nearby = linking.graph.wants_nearby(symbol);
+        let callable = !nearby || is_process && size_of_data(entry.address).is_none();
+        (entry.address, ExternalKind::Process { callable })
+    }
+
+    fn address(self, entry: Entry) -> u64 {
+        let in_batch = match entry.owner {
+            Owner::Object(object) => self.batch.and_then(|batch| batch.member(object)),
+            _ => None,
+        };
+        let address = match in_batch {
+            Some(member) => member.graph.exported_address(SymbolId::from_index(entry.symbol)),
+            None => self.state.address_of(entry),
+        };
+        address.unwrap_or(0)
+    }
+
+    /// Offset in its module, and where that is, of a thread-local variable of another object or of the process.
+    fn thread_local(self, (library, id): Found, entry: Entry) -> (u64, ThreadLocalPlace) {
+        if entry.owner == Owner::Absolute
+            && let Some(variable) = self.state.library(library).thread_locals.get(&id)
+        {
+            let from_thread_pointer = variable.offset_from_thread_pointer;
+            let place = ThreadLocalPlace { module: variable.module, from_thread_pointer };
+            return (variable.offset, place);
+        }
+        let (layout, template) = match entry.owner {
+            Owner::Object(owner) => self.tls_of(owner).unwrap_or_default(),
+            _ => <(TlsLayout, u64)>::default(),
+        };
+        let offset = self.address(entry).wrapping_sub(template);
+        let from_thread_pointer =
+            layout.from_thread_pointer.map(|start| start.wrapping_add(offset as i64));
+        let place = ThreadLocalPlace { module: layout.module, from_thread_pointer };
+        (layout.module_offset.wrapping_add(offset), place)
+    }
+
+    /// How the thread-local variables of an object are found, and their template.
+    fn tls_of(self, object: ObjectId) -> Option<(TlsLayout, u64)> {
+        let tls = match self.batch.and_then(|batch| batch.member(object)) {
+            Some(member) => &member.tls,
+            None => match &self.state.object(object).phase {
+                Phase::Linked(linked) => &linked.tls,
+                _ => return None,
+            },
+        };
+        tls.as_ref().map(|tls| (tls.layout, tls.template))
+    }
+}

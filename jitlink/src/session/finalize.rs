@@ -1,0 +1,143 @@
+//! Finalizing: what was linked gets its protections, its frames and its addresses in the libraries' tables.
+
+use futures_util::future::join_all;
+
+use super::Shared;
+use super::initializers::Initializers;
+use super::link::{Batch, Linking};
+use super::state::{DsoHandle, Linked, Phase, Source, State};
+use crate::Result;
+use crate::debug::{LinkedFunction, LinkedObject, Registration};
+use crate::graph::{Definition, LinkGraph};
+use crate::memory::{ActionPair, FinalizedAllocation, Lifetime, Protection};
+use crate::runtime::unwind;
+
+impl Shared {
+    /// Makes the members of a batch objects that are linked.
+    pub(super) fn finalize_batch(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
+        let initializers: Vec<Initializers> =
+            batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
+        let done = self.finalize_memory(state, batch)?;
+        for ((linking, allocation), initializers) in
+            batch.members.drain(..).zip(done).zip(initializers)
+        {
+            let linked = Linked {
+                allocation,
+                debug: self.announce(state, &linking),
+                range: linking.graph.address_range(),
+                uses: linking.uses(state),
+                initializers,
+                dso_handle: self.dso_handle(state, &linking),
+                symbols: state.publish(linking.object, linking.graph),
+                tls: linking.tls,
+                replaced: linking.replaced,
+            };
+            state.object_mut(linking.object).phase = Phase::Linked(Box::new(linked));
+        }
+        Ok(())
+    }
+
+    /// Finalizes the memory of all members, or of none. Indirect functions are resolved when everything that their resolvers may call
+    /// is there, so with the last member.
+    fn finalize_memory(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+    ) -> Result<Vec<FinalizedAllocation>> {
+        let resolve =
+            batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)).collect();
+        let finalize = |linking: &mut Linking, further: Vec<ActionPair>| {
+            let actions = self.actions(state, linking).into_iter().chain(further).collect();
+            let allocation = linking
+                .graph
+                .take_allocation()
+                .expect("every member has been fixed up in its memory");
+            allocation.finalize(actions)
+        };
+        let Some((last, others)) = batch.members.split_last_mut() else { return Ok(Vec::new()) };
+        let others: Vec<_> =
+            others.iter_mut().map(|linking| finalize(linking, Vec::new())).collect();
+        let mut results = pollster::block_on(join_all(others));
+        if results.iter().all(Result::is_ok) {
+            results.push(pollster::block_on(finalize(last, resolve)));
+        }
+        let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        let done: Vec<FinalizedAllocation> = done.into_iter().flatten().collect();
+        let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
+        if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
+            log::warn!("giving back the memory of a link that failed: {undo}");
+        }
+        Err(error)
+    }
+
+    fn dso_handle(&self, state: &State, linking: &Linking) -> Option<DsoHandle> {
+        let address = linking.graph.dso_handle().filter(|_| self.options.executes)?;
+        Some(DsoHandle::new(&state.library(linking.library).scope, address))
+    }
+
+    /// What the executing side has to do for a graph.
+    fn actions(&self, state: &State, linking: &Linking) -> Vec<ActionPair> {
+        let graph = &linking.graph;
+        if !self.options.executes {
+            return Vec::new();
+        }
+        let frames = graph.frame_sections().into_iter().map(|(address, size)| {
+            // SAFETY: who made the session vouches for the frames, which lie in memory that lives as long as the actions.
+            unsafe { unwind::frame_actions(address, size) }
+        });
+        frames.chain(self.rebinding(state, linking)).collect()
+    }
+
+    /// The calls of the resolvers of indirect functions.
+    fn resolve_actions(&self, graph: &LinkGraph) -> Vec<ActionPair> {
+        if !self.options.executes {
+            return Vec::new();
+        }
+        let indirect = graph.indirect_functions().into_iter().map(|(slot, function)| {
+            // SAFETY: who made the session vouches for the resolver; the slot is the graph's own.
+            unsafe { crate::runtime::indirect::resolve_action(slot, function) }
+        });
+        indirect.collect()
+    }
+
+    fn announce(&self, state: &State, linking: &Linking) -> Option<Registration> {
+        let debug = self.options.debug.as_ref().filter(|_| self.options.executes)?;
+        let graph = &linking.graph;
+        let Phase::Pending(Source::Elf(_)) = &state.object(linking.object).phase else {
+            return None;
+        };
+        let functions: Vec<LinkedFunction<'_>> = graph
+            .symbols()
+            .filter(|symbol| symbol.callable && symbol.size > 0)
+            .filter_map(|symbol| {
+                let Definition::Block(block, offset) = symbol.definition else { return None };
+                let block = graph.block(block);
+                let section = graph.section(block.section);
+                let stays = section.protection == Protection::ReadExecute
+                    && section.lifetime == Lifetime::Standard;
+                (block.live && stays && offset.checked_add(symbol.size)? <= block.size)
+                    .then_some(())?;
+                let address = block.address + offset;
+                // SAFETY: the function lies in a block of executable memory of this process, which was just finalized and is
+                // not given back while this object is being linked.
+                let code = unsafe {
+                    std::slice::from_raw_parts(address as *const u8, symbol.size as usize)
+                };
+                Some(LinkedFunction {
+                    name: std::str::from_utf8(symbol.name).ok()?,
+                    address,
+                    size: symbol.size,
+                    code,
+                })
+            })
+            .collect();
+        let sections = graph.section_addresses();
+        let object = LinkedObject {
+            name: graph.name(),
+            bytes: graph.object_bytes(),
+            sections: &sections,
+            functions: &functions,
+        };
+        Some(debug.object_linked(&object))
+    }
+}

@@ -1,0 +1,240 @@
+//! What has to be linked together: the graphs of everything that is needed, and what their symbols are.
+
+use std::time::Instant;
+
+use hashbrown::HashMap;
+
+use super::Shared;
+use super::link::{Batch, Linking};
+use super::parallel::{parallel, parallel_mut};
+use super::pass::Stage;
+use super::resolve::{Found, Wanted};
+use super::state::{ObjectId, Phase, Source, State};
+use super::table::{Flags, Owner};
+use super::times::lap;
+use crate::error::for_message;
+use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId};
+use crate::{Error, Result, Undefined};
+
+impl Shared {
+    /// Reads the graphs of everything that is needed, and finds what their symbols are.
+    pub(super) fn gather(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        roots: &[Found],
+        objects: &[ObjectId],
+    ) -> Result<()> {
+        let mut needed: Vec<(ObjectId, Option<SymbolId>)> =
+            objects.iter().map(|object| (*object, None)).collect();
+        needed.extend(
+            roots
+                .iter()
+                .filter_map(|root| state.owner_of(*root))
+                .map(|(object, symbol)| (object, Some(symbol))),
+        );
+        while !needed.is_empty() {
+            let mut clock = Instant::now();
+            let first = batch.members.len();
+            let fresh = state.pending_of(&needed, batch);
+            batch.members.extend(self.read_all(state, &fresh)?);
+            batch.index_members();
+            let reached = if self.options.prunes {
+                batch.follow(&needed)
+            } else {
+                (first..batch.members.len())
+                    .map(|index| (index, batch.members[index].graph.undefined().collect()))
+                    .collect()
+            };
+            needed.clear();
+            state.times.read += lap(&mut clock);
+            for (index, symbols) in reached {
+                self.find_targets(state, batch, index, symbols, &mut needed)?;
+            }
+            if needed.is_empty() {
+                needed = batch.find_missing(state)?;
+            }
+            state.times.resolve += lap(&mut clock);
+        }
+        if self.options.prunes {
+            let mut clock = Instant::now();
+            self.finish_pruning(batch)?;
+            state.times.read += lap(&mut clock);
+        }
+        Ok(())
+    }
+
+    /// Reads graphs up to the point at which their symbols are looked up.
+    fn read_all(&self, state: &State, objects: &[ObjectId]) -> Result<Vec<Linking>> {
+        let read = |id: &ObjectId| {
+            let object = state.object(*id);
+            let Phase::Pending(source) = &object.phase else {
+                return Err(Error::Unsupported {
+                    file: object.name.to_string(),
+                    problem: "it is linked already".into(),
+                });
+            };
+            let mut graph = match source {
+                Source::Elf(elf) => LinkGraph::of_object(elf.clone())?,
+                Source::Made(made) => made.make(),
+            };
+            graph.discard_groups(&object.lost_groups)?;
+            for symbol in &object.lost {
+                graph.redefine(SymbolId::from_index(symbol.symbol), Definition::External);
+            }
+            self.options.passes.run(Stage::Prune, &mut graph)?;
+            let pruning = self.options.prunes.then(|| graph.start_pruning());
+            if pruning.is_none() {
+                self.options.passes.run(Stage::PostPrune, &mut graph)?;
+                graph.scan()?;
+            }
+            Ok(Linking { pruning, ..Linking::new(*id, object.library, graph) })
+        };
+        parallel(self.options.threads, objects, read)
+    }
+
+    fn finish_pruning(&self, batch: &mut Batch) -> Result<()> {
+        parallel_mut(self.options.threads, &mut batch.members, |linking| {
+            if let Some(pruning) = linking.pruning.take() {
+                linking.graph.finish_pruning(pruning)?;
+            }
+            self.options.passes.run(Stage::PostPrune, &mut linking.graph)?;
+            linking.graph.scan()?;
+            let used: Vec<SymbolId> = linking.graph.undefined().collect();
+            linking.targets.sort_unstable_by_key(|(symbol, _)| *symbol);
+            linking.targets.retain(|(symbol, _)| used.binary_search(symbol).is_ok());
+            if used.len() != linking.targets.len() {
+                let problem = "a pass has added a reference after pruning; do that at Stage::Prune"
+                    .to_owned();
+                return Err(Error::Unsupported { file: linking.graph.name().to_string(), problem });
+            }
+            Ok(())
+        })
+    }
+
+    /// Finds what symbols of a graph are that it does not define, and which objects they need.
+    fn find_targets(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        index: usize,
+        symbols: Vec<SymbolId>,
+        needed: &mut Vec<(ObjectId, Option<SymbolId>)>,
+    ) -> Result<()> {
+        let Linking { graph, library, targets, .. } = &mut batch.members[index];
+        let own_names = [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"];
+        let symbols: Vec<_> = symbols
+            .into_iter()
+            .map(|id| graph.symbol(id))
+            .filter(|symbol| !own_names.contains(&symbol.name))
+            .collect();
+        let wanted: Vec<_> = symbols.iter().map(Wanted::of).collect();
+        let found = self.resolve(state, *library, &wanted)?;
+        targets.reserve_exact(symbols.len());
+        for (symbol, found) in symbols.iter().zip(found) {
+            match found {
+                Some(found) => {
+                    check_thread_local(state, graph, symbol, found)?;
+                    let owner = state.owner_of(found);
+                    needed.extend(owner.map(|(object, symbol)| (object, Some(symbol))));
+                }
+                None if symbol.linkage == Linkage::Weak => {}
+                None if self.options.phony_externals.is_some() => {}
+                None => {
+                    let name = for_message(symbol.name);
+                    batch.missing.push(Undefined { symbol: name, file: graph.name().to_string() });
+                    continue;
+                }
+            }
+            targets.push((symbol.id, found));
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// The object that defines a symbol, and the symbol there.
+    pub(super) fn owner_of(&self, found: Found) -> Option<(ObjectId, SymbolId)> {
+        let entry = self.entry(found);
+        match entry.owner {
+            Owner::Object(object) => Some((object, SymbolId::from_index(entry.symbol))),
+            _ => None,
+        }
+    }
+
+    /// Those objects, each once, that are neither linked nor in a batch yet.
+    fn pending_of(&self, needed: &[(ObjectId, Option<SymbolId>)], batch: &Batch) -> Vec<ObjectId> {
+        let pending = |id: &ObjectId| {
+            matches!(self.object(*id).phase, Phase::Pending(_)) && batch.index_of(*id).is_none()
+        };
+        let mut objects: Vec<ObjectId> =
+            needed.iter().map(|(object, _)| *object).filter(pending).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+}
+
+impl Batch {
+    /// Finds again what weak references did not, now that others have had it generated, and says which objects they need.
+    fn find_missing(&mut self, state: &State) -> Result<Vec<(ObjectId, Option<SymbolId>)>> {
+        let mut needed = Vec::new();
+        for Linking { graph, library, targets, .. } in &mut self.members {
+            for (symbol, target) in targets.iter_mut().filter(|(_, target)| target.is_none()) {
+                let symbol = graph.symbol(*symbol);
+                if symbol.linkage == Linkage::Strong {
+                    continue;
+                }
+                let Some(found) = state.find_defined(*library, Wanted::of(&symbol)) else {
+                    continue;
+                };
+                check_thread_local(state, graph, &symbol, found)?;
+                *target = Some(found);
+                needed.extend(state.owner_of(found).map(|(id, symbol)| (id, Some(symbol))));
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Follows edges from the symbols that are needed, and says what each graph needs from others now.
+    fn follow(&mut self, needed: &[(ObjectId, Option<SymbolId>)]) -> Vec<(usize, Vec<SymbolId>)> {
+        let mut roots: HashMap<usize, Vec<SymbolId>> = HashMap::new();
+        for (object, symbol) in needed {
+            let Some(index) = self.index_of(*object) else { continue };
+            let graph = &self.members[index].graph;
+            let roots = roots.entry(index).or_default();
+            match symbol {
+                Some(symbol) => roots.push(*symbol),
+                None => roots.extend(graph.symbols().map(|symbol| symbol.id)),
+            }
+        }
+        let mut reached: Vec<(usize, Vec<SymbolId>)> = roots
+            .into_iter()
+            .filter_map(|(index, roots)| {
+                let Linking { graph, pruning, .. } = &mut self.members[index];
+                Some((index, graph.reach(pruning.as_mut()?, &roots)))
+            })
+            .collect();
+        reached.sort_unstable_by_key(|(index, _)| *index);
+        reached
+    }
+}
+
+/// Refuses a reference that takes a thread-local variable for another symbol, or the other way round.
+fn check_thread_local(
+    state: &State,
+    graph: &LinkGraph,
+    symbol: &Symbol<'_>,
+    found: Found,
+) -> Result<()> {
+    let is_thread_local = state.entry(found).flags.contains(Flags::THREAD_LOCAL);
+    if is_thread_local == symbol.thread_local {
+        return Ok(());
+    }
+    let name = for_message(symbol.name);
+    let (here, there) = if is_thread_local { ("not ", "") } else { ("", "not ") };
+    let problem = format!(
+        "it takes {name} for a symbol that is {here}thread-local, and its definition is {there}thread-local"
+    );
+    Err(Error::Unsupported { file: graph.name().to_string(), problem })
+}

@@ -1,0 +1,159 @@
+//! The symbols that objects define: where they are in their library's table, and where they lie once they are linked.
+
+use std::ops::Range;
+
+use super::table::EntryId;
+
+/// Entries of a table in the order in which an object has come by them. Most objects have a few runs of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EntryList(Vec<Range<u32>>);
+
+impl EntryList {
+    pub(super) fn push(&mut self, entry: EntryId) {
+        match self.0.last_mut() {
+            Some(last) if last.end == entry.0 => last.end += 1,
+            _ => self.0.push(entry.0..entry.0 + 1),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|run| run.len()).sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = EntryId> {
+        self.0.iter().cloned().flatten().map(EntryId)
+    }
+}
+
+impl FromIterator<EntryId> for EntryList {
+    fn from_iter<I: IntoIterator<Item = EntryId>>(entries: I) -> Self {
+        let mut list = Self::default();
+        entries.into_iter().for_each(|entry| list.push(entry));
+        list
+    }
+}
+
+/// Names and addresses of the symbols that a linked object defines. Each is known by its place among them.
+pub(super) struct LinkedSymbols {
+    /// What addresses are counted from.
+    start: u64,
+    /// For each symbol its address as a number of 32 bits, its name and a zero.
+    symbols: Vec<u8>,
+    /// The addresses that have no such number, by their symbol's place, ascending.
+    elsewhere: Vec<(u32, u64)>,
+}
+
+/// Addresses of symbols, before their names are added. A link may have many of them, so each takes 4 bytes.
+pub(super) struct LinkedAddresses {
+    start: u64,
+    addresses: Vec<u32>,
+    /// Those that are not within 4 GiB.
+    elsewhere: Vec<u64>,
+    /// Bytes of the names, and of what comes with each of them.
+    size: usize,
+}
+
+/// Symbols while their names are added.
+pub(super) struct Naming {
+    addresses: std::vec::IntoIter<u32>,
+    far: std::vec::IntoIter<u64>,
+    symbols: LinkedSymbols,
+}
+
+const ELSEWHERE: u32 = u32::MAX;
+/// Bytes of a symbol before its name.
+const ADDRESS: usize = size_of::<u32>();
+/// Bytes of a symbol without its name.
+pub(super) const OVERHEAD: usize = ADDRESS + 1;
+
+impl LinkedAddresses {
+    /// For some symbols, of which most are behind `start`.
+    pub(super) fn new(start: u64, count: usize) -> Self {
+        let addresses = Vec::with_capacity(count);
+        Self { start, addresses, elsewhere: Vec::new(), size: 0 }
+    }
+
+    /// Adds the address of a symbol with such a name.
+    pub(super) fn push(&mut self, address: u64, name: &[u8]) {
+        let near = address.checked_sub(self.start).and_then(|offset| u32::try_from(offset).ok());
+        let near = near.unwrap_or(ELSEWHERE);
+        if near == ELSEWHERE {
+            self.elsewhere.push(address);
+        }
+        self.addresses.push(near);
+        self.size += name.len() + OVERHEAD;
+    }
+
+    /// The names have to be added now, in the same order.
+    pub(super) fn name(self) -> Naming {
+        let Self { start, addresses, elsewhere, size } = self;
+        let symbols = Vec::with_capacity(size);
+        let symbols = LinkedSymbols { start, symbols, elsewhere: Vec::new() };
+        Naming { addresses: addresses.into_iter(), far: elsewhere.into_iter(), symbols }
+    }
+}
+
+impl Naming {
+    /// Adds the name of the next symbol, which has no zero in it, and says its place.
+    pub(super) fn push(&mut self, name: &[u8]) -> u32 {
+        let LinkedSymbols { symbols, elsewhere, .. } = &mut self.symbols;
+        let at = symbols.len() as u32;
+        let address = self.addresses.next().expect("there is an address for every name");
+        if address == ELSEWHERE {
+            elsewhere.extend(self.far.next().map(|address| (at, address)));
+        }
+        symbols.extend_from_slice(&address.to_le_bytes());
+        symbols.extend_from_slice(name);
+        symbols.push(0);
+        at
+    }
+
+    pub(super) fn finish(self) -> LinkedSymbols {
+        self.symbols
+    }
+}
+
+impl LinkedSymbols {
+    pub(super) fn address(&self, at: u32) -> u64 {
+        let offset = &self.symbols[at as usize..][..ADDRESS];
+        match u32::from_le_bytes(offset.try_into().expect("it has the length of an address")) {
+            ELSEWHERE => {
+                let index = self.elsewhere.binary_search_by_key(&at, |(place, _)| *place);
+                self.elsewhere[index.expect("each of them is in the list")].1
+            }
+            offset => self.start + u64::from(offset),
+        }
+    }
+
+    pub(super) fn name(&self, at: u32) -> &[u8] {
+        let rest = &self.symbols[at as usize + ADDRESS..];
+        &rest[..memchr::memchr(0, rest).expect("every name is followed by a zero")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_found_by_their_places() {
+        let all = [0x1000, 0x1000 + u64::from(u32::MAX), 0x1234, 7, u64::MAX];
+        let names: [&[u8]; 5] = [b"first", b"far", b"", b"absolute", b"last"];
+        let mut addresses = LinkedAddresses::new(0x1000, all.len());
+        all.iter().zip(names).for_each(|(address, name)| addresses.push(*address, name));
+        let mut naming = addresses.name();
+        let places = names.map(|name| naming.push(name));
+        let symbols = naming.finish();
+        let found = |at: &u32| (symbols.address(*at), symbols.name(*at));
+        let expected: Vec<_> = all.into_iter().zip(names).collect();
+        assert_eq!(places.iter().map(found).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_list_keeps_the_order_of_its_entries() {
+        let entries = [3, 4, 5, 1, 2, 9, 8].map(EntryId);
+        let list: EntryList = entries.into_iter().collect();
+        assert_eq!(list.iter().collect::<Vec<_>>(), entries);
+        assert_eq!(list.0.len(), 4);
+    }
+}
