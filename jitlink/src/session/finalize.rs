@@ -28,7 +28,7 @@ impl Shared {
                 uses: linking.uses(state),
                 initializers,
                 dso_handle: self.dso_handle(state, &linking),
-                symbols: state.publish(linking.object, linking.graph),
+                symbols: state.publish(linking.object, *linking.graph),
                 tls: linking.tls,
                 replaced: linking.replaced,
             };

@@ -23,7 +23,8 @@ use crate::{Error, Result, Undefined};
 pub(super) struct Linking {
     pub(super) object: ObjectId,
     pub(super) library: LibraryId,
-    pub(super) graph: LinkGraph,
+    /// It is large, and moves when others join.
+    pub(super) graph: Box<LinkGraph>,
     pub(super) pruning: Option<Pruning>,
     /// The symbols that are not in the graph, in order, and what defines them. A weak one may be defined by nothing, others are
     /// taken to be at the session's phony address then.
@@ -294,7 +295,7 @@ impl Linking {
         Self {
             object,
             library,
-            graph,
+            graph: Box::new(graph),
             pruning: None,
             targets: Vec::new(),
             tls: None,
