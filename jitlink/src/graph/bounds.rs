@@ -116,7 +116,7 @@ impl LinkGraph {
     /// An address within reach, of no meaning.
     fn anywhere(&self, view: View<'_>) -> Definition {
         let placed = |id: &BlockId| self.item(view, *id).is_some_and(|item| item.size > 0);
-        match (0..(self.base.len() + self.added_blocks.len()) as u32).map(BlockId).find(placed) {
+        match self.ids().find(placed) {
             Some(block) => Definition::Block(block, 0),
             None => Definition::Absolute(0),
         }

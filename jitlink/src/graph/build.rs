@@ -5,8 +5,9 @@ use object::elf;
 use object::endian::U32;
 use object::pod::slice_from_bytes;
 
+use super::blocks::{ObjectBlocks, State};
 use super::edit::Content;
-use super::{BaseBlock, BlockId, DISCARDED, Definition, FRAMES, LIVE, LinkGraph, NO_SEGMENT, NONE};
+use super::{BlockId, Definition, LinkGraph};
 use crate::elf::{ElfObject, Home, LE, Relocation, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
@@ -50,28 +51,18 @@ impl LinkGraph {
     fn take_sections(&mut self) -> Result<()> {
         let object = self.object.clone();
         let view = object.view();
-        self.section_blocks = vec![NONE; view.sections.len()];
-        self.base
-            .reserve_exact(view.sections.iter().filter(|section| has_content(section)).count());
-        for (index, section) in view.sections.iter().enumerate() {
-            if !has_content(section) {
-                continue;
+        self.base = ObjectBlocks::of_sections(view.sections.len());
+        for (index, section) in (0..).zip(view.sections) {
+            if has_content(section) {
+                self.check_section(view, index, section)?;
+                self.base.insert(index);
             }
-            let flags = self.check_section(view, index as u32, section)?;
-            self.section_blocks[index] = self.base.len() as u32;
-            self.base.push(BaseBlock {
-                section: index as u32,
-                relocations: 0,
-                placement: 0,
-                segment: NO_SEGMENT,
-                flags,
-            });
         }
         Ok(())
     }
 
-    /// The flags of the section's block.
-    fn check_section(&mut self, view: View<'_>, index: u32, section: &Section) -> Result<u8> {
+    /// Whether memory can hold a section, and what it means for the graph.
+    fn check_section(&mut self, view: View<'_>, index: u32, section: &Section) -> Result<()> {
         let alignment = section.sh_addralign.get(LE);
         if (alignment != 0 && !alignment.is_power_of_two()) || alignment > MAX_ALIGNMENT {
             return Err(self.malformed(format!(
@@ -80,7 +71,7 @@ impl LinkGraph {
         }
         let flags = section.sh_flags.get(LE);
         if !flags.contains(elf::SHF_ALLOC) {
-            return Ok(LIVE);
+            return Ok(());
         }
         let name = view.section_name(section);
         if flags.contains(elf::SHF_WRITE | elf::SHF_EXECINSTR) {
@@ -107,7 +98,10 @@ impl LinkGraph {
         let has_frames = name == b".eh_frame"
             && section.sh_type.get(LE) != elf::SHT_NOBITS
             && !flags.contains(elf::SHF_TLS);
-        Ok(if has_frames { LIVE | FRAMES } else { LIVE })
+        if has_frames {
+            self.frames.push(BlockId(index));
+        }
+        Ok(())
     }
 
     fn take_relocations(&mut self) -> Result<()> {
@@ -118,29 +112,26 @@ impl LinkGraph {
             if kind != elf::SHT_RELA && kind != elf::SHT_REL && kind != SHT_CREL {
                 continue;
             }
-            let Some(&block) = self.section_blocks.get(section.sh_info.get(LE) as usize) else {
+            let target = section.sh_info.get(LE);
+            if target as usize >= view.sections.len() {
                 return Err(self.malformed(format!(
                     "relocation section {index} is for a section that does not exist"
                 )));
-            };
-            if block == NONE {
-                continue;
             }
+            let Some(block) = self.base.of_section(target) else { continue };
             if kind != elf::SHT_RELA {
                 return Err(self.unsupported(format!(
                     "section {index} holds relocations of a form other than RELA"
                 )));
             }
             self.check_relocations(view, index, section)?;
-            let base = &mut self.base[block as usize];
-            if base.relocations != 0 {
-                return Err(self.malformed(format!(
-                    "section {} has two sections of relocations",
-                    section.sh_info.get(LE)
-                )));
+            if !self.base.set_relocations(block, index as u32) {
+                return Err(
+                    self.malformed(format!("section {target} has two sections of relocations"))
+                );
             }
-            base.relocations = index as u32;
         }
+        self.base.sort_relocations();
         Ok(())
     }
 
@@ -218,13 +209,9 @@ impl LinkGraph {
         let sections = Self::sections_of_groups(object.view(), groups);
         let mut any = false;
         for section in sections {
-            match self.section_blocks.get(section as usize) {
-                Some(&block) if block != NONE => {
-                    let base = &mut self.base[block as usize];
-                    base.flags = base.flags & !LIVE | DISCARDED;
-                    any = true;
-                }
-                _ => {}
+            if let Some(block) = self.base.of_section(section) {
+                self.base.discard(block);
+                any = true;
             }
         }
         if any { self.compact_frames() } else { Ok(()) }
@@ -232,7 +219,7 @@ impl LinkGraph {
 
     /// Whether the block was taken out with its COMDAT group.
     pub(super) fn is_discarded(&self, block: BlockId) -> bool {
-        self.base.get(block.0 as usize).is_some_and(|block| block.flags & DISCARDED != 0)
+        self.base.state(block).is_some_and(State::is_discarded)
     }
 }
 

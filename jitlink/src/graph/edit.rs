@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    Block, BlockId, Definition, Edge, LIVE, LinkGraph, Linkage, NO_SEGMENT, Scope, Section,
-    SectionId, Symbol, SymbolId,
+    Block, BlockId, Definition, Edge, LinkGraph, Linkage, NO_SEGMENT, Scope, Section, SectionId,
+    Symbol, SymbolId,
 };
 use crate::Architecture;
 use crate::elf::ElfObject;
@@ -94,7 +94,7 @@ impl LinkGraph {
             placement: 0,
         };
         self.added_blocks.push(block);
-        BlockId((self.base.len() + self.added_blocks.len() - 1) as u32)
+        BlockId((self.id_count() - 1) as u32)
     }
 
     /// Adds a symbol.
@@ -113,7 +113,7 @@ impl LinkGraph {
 
     /// Adds an edge at the end of a block's.
     pub fn add_edge(&mut self, block: BlockId, edge: Edge) {
-        match (block.0 as usize).checked_sub(self.base.len()) {
+        match (block.0 as usize).checked_sub(self.base.count()) {
             Some(added) => self.added_blocks[added].edges.push(edge),
             None => {
                 if !self.edited_edges.contains_key(&block.0) {
@@ -130,7 +130,7 @@ impl LinkGraph {
 impl LinkGraph {
     /// Gives a block other edges.
     pub fn set_edges(&mut self, block: BlockId, edges: Vec<Edge>) {
-        match (block.0 as usize).checked_sub(self.base.len()) {
+        match (block.0 as usize).checked_sub(self.base.count()) {
             Some(added) => self.added_blocks[added].edges = edges,
             None => _ = self.edited_edges.insert(block.0, edges),
         }
@@ -138,10 +138,9 @@ impl LinkGraph {
 
     /// Puts a block into the linked code, or takes it out.
     pub fn set_live(&mut self, block: BlockId, live: bool) {
-        match (block.0 as usize).checked_sub(self.base.len()) {
+        match (block.0 as usize).checked_sub(self.base.count()) {
             Some(added) => self.added_blocks[added].live = live,
-            None if live => self.base[block.0 as usize].flags |= LIVE,
-            None => self.base[block.0 as usize].flags &= !LIVE,
+            None => self.base.set_live(block, live),
         }
     }
 
@@ -178,16 +177,17 @@ impl LinkGraph {
         &mut memory[placement as usize..][..size as usize]
     }
 
+    #[inline]
     pub(super) fn position(&self, block: BlockId) -> (u8, u32) {
-        match self.base.get(block.0 as usize) {
-            Some(base) => (base.segment, base.placement),
-            None => (self.added_block(block).segment, self.added_block(block).placement),
-        }
+        self.base.position(block).unwrap_or_else(|| {
+            let block = self.added_block(block);
+            (block.segment, block.placement)
+        })
     }
 
     /// The content of a block, not of zeroes, as bytes that the graph owns.
     pub(super) fn own_content(&mut self, block: BlockId) -> &mut Vec<u8> {
-        if let Some(added) = (block.0 as usize).checked_sub(self.base.len()) {
+        if let Some(added) = (block.0 as usize).checked_sub(self.base.count()) {
             return self.added_blocks[added].content.bytes_mut();
         }
         if !self.edited_content.contains_key(&block.0) {
@@ -203,8 +203,8 @@ impl LinkGraph {
     pub(super) fn over(object: ElfObject) -> Self {
         Self {
             object,
-            base: Vec::new(),
-            section_blocks: Vec::new(),
+            base: Default::default(),
+            frames: Vec::new(),
             added_sections: Vec::new(),
             added_blocks: Vec::new(),
             added_symbols: Vec::new(),
@@ -223,7 +223,7 @@ impl LinkGraph {
     }
 
     pub(super) fn added_section_id(&self, index: usize) -> SectionId {
-        SectionId((self.section_blocks.len() + index) as u32)
+        SectionId((self.base.count() + index) as u32)
     }
 
     pub(super) fn added_section(&self, id: SectionId) -> Option<&AddedSection> {
@@ -231,7 +231,7 @@ impl LinkGraph {
     }
 
     pub(super) fn added_block(&self, id: BlockId) -> &AddedBlock {
-        &self.added_blocks[id.0 as usize - self.base.len()]
+        &self.added_blocks[id.0 as usize - self.base.count()]
     }
 
     pub(super) fn added_symbol(&self, id: SymbolId) -> &AddedSymbol {
@@ -239,7 +239,7 @@ impl LinkGraph {
     }
 
     fn added_index(&self, id: SectionId) -> Option<usize> {
-        (id.0 as usize).checked_sub(self.section_blocks.len())
+        (id.0 as usize).checked_sub(self.base.count())
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use hashbrown::HashMap;
 
 use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
-use super::{BlockId, Definition, Edge, EdgeKind, LIVE, LinkGraph, NO_SEGMENT, SymbolId};
+use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
 use crate::arch::x86_64::X86_64;
@@ -207,21 +207,10 @@ impl LinkGraph {
 
     fn write_all<A: Reaching>(&self, memory: &mut [&mut [u8]], tls: TlsLayout) -> Result<()> {
         let values = self.values::<A>(tls);
-        for index in 0..self.base.len() as u32 {
-            let base = &self.base[index as usize];
-            if base.flags & LIVE != 0 && base.segment != NO_SEGMENT {
-                self.write_block::<A>(
-                    &values,
-                    BlockId(index),
-                    (base.segment, base.placement),
-                    memory,
-                )?;
-            }
-        }
-        for (index, block) in self.added_blocks.iter().enumerate() {
-            if block.live && block.segment != NO_SEGMENT {
-                let id = BlockId((self.base.len() + index) as u32);
-                self.write_block::<A>(&values, id, (block.segment, block.placement), memory)?;
+        for id in self.ids() {
+            let (segment, placement) = self.position(id);
+            if segment != NO_SEGMENT && self.is_live(id) {
+                self.write_block::<A>(&values, id, (segment, placement), memory)?;
             }
         }
         values.write_got(memory);

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::edit::Content;
-use super::{BlockId, Definition, Edge, FRAMES, LIVE, LinkGraph};
+use super::{BlockId, Definition, Edge, LinkGraph};
 use crate::Result;
 use crate::elf::View;
 
@@ -65,17 +65,6 @@ pub(super) struct FrameEdges {
 }
 
 impl LinkGraph {
-    /// The blocks with frames, of the object.
-    pub(super) fn frame_blocks(&self) -> Vec<BlockId> {
-        let frames = |(_, block): &(usize, &super::BaseBlock)| block.flags & FRAMES != 0;
-        self.base
-            .iter()
-            .enumerate()
-            .filter(frames)
-            .map(|(index, _)| BlockId(index as u32))
-            .collect()
-    }
-
     /// The edges of a block with frames by offset, which is how they come.
     pub(super) fn sorted_edges(&self, block: BlockId) -> Vec<Edge> {
         let mut edges: Vec<Edge> = self.edges(block).collect();
@@ -118,12 +107,12 @@ impl LinkGraph {
 
     /// Takes the frames of functions out that are not live, with the CIEs that nobody needs any more.
     pub(super) fn compact_frames(&mut self) -> Result<()> {
-        for block in self.frame_blocks() {
+        for block in self.frames.clone() {
             let edges = self.sorted_edges(block);
             if let Some((content, edges)) = self.compacted(block, &edges)? {
                 let section = self.block(block).section;
                 let alignment = self.block(block).alignment;
-                self.base[block.0 as usize].flags &= !LIVE;
+                self.base.set_live(block, false);
                 let compact = self.add_block(section, Content::Bytes(content), alignment);
                 self.set_edges(compact, edges);
                 self.compacted_frames.push(compact);

@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use super::{Block, BlockId, FRAMES, LIVE, LinkGraph, SectionId, frames, protection};
+use super::{Block, BlockId, LinkGraph, SectionId, frames, protection};
 use crate::elf::{LE, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};
@@ -61,16 +61,17 @@ impl LinkGraph {
         self.segments.clear();
         self.tables.template = None;
         let object = self.object.clone();
+        let view = object.view();
         if self.has_thread_locals {
-            self.lay_out_thread_locals(object.view())?;
+            self.lay_out_thread_locals(view)?;
         }
-        let bounded = self.bounded(object.view())?;
+        let bounded = self.bounded(view)?;
         for part in [Part::Content, Part::Zero] {
             for item in bounded.items.iter().flatten().filter(|item| item.part == part) {
                 self.place_item(item)?;
             }
-            for index in 0..(self.base.len() + self.added_blocks.len()) as u32 {
-                match self.item(object.view(), BlockId(index)) {
+            for id in self.ids() {
+                match self.item(view, id) {
                     Some(item)
                         if item.part == part
                             && item.size > 0
@@ -82,8 +83,8 @@ impl LinkGraph {
                 }
             }
         }
-        self.place_empty(object.view());
-        self.define_bounds(object.view(), &bounded);
+        self.place_empty(view);
+        self.define_bounds(view, &bounded);
         for segment in &mut self.segments {
             // Thread-local zeroes alone take no memory, but have an address.
             if segment.content_size + segment.zero_fill_size == 0 {
@@ -129,7 +130,7 @@ impl LinkGraph {
 
     /// Address and size of each section of frames that stays, with the terminator.
     pub(crate) fn frame_sections(&self) -> Vec<(u64, u64)> {
-        let blocks = self.frame_blocks().into_iter().chain(self.compacted_frames.iter().copied());
+        let blocks = self.frames.iter().copied().chain(self.compacted_frames.iter().copied());
         let stays = |block: &Block| {
             let lifetime = self.section(block.section).lifetime;
             block.live && block.size > 0 && lifetime == Lifetime::Standard
@@ -139,15 +140,18 @@ impl LinkGraph {
     }
 
     /// `None` for a block without memory.
+    #[inline]
     pub(super) fn item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
-        let Some(base) = self.base.get(id.0 as usize) else {
-            return self.added_item(id);
-        };
-        if base.flags & LIVE == 0 {
-            return None;
+        match self.base.state(id) {
+            Some(state) if state.is_live() => self.object_item(view, id),
+            Some(_) => None,
+            None => self.added_item(id),
         }
-        let header = &view.sections[base.section as usize];
-        let lifetime = self.lifetime(SectionId(base.section), header);
+    }
+
+    fn object_item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
+        let header = &view.sections[id.0 as usize];
+        let lifetime = self.lifetime(SectionId(id.0), header);
         if lifetime == Lifetime::NoAlloc {
             return None;
         }
@@ -159,7 +163,8 @@ impl LinkGraph {
             (false, false) => Part::Content,
             (false, true) => Part::Zero,
         };
-        let terminator = if base.flags & FRAMES == 0 { 0 } else { frames::TERMINATOR };
+        let terminator =
+            if self.frames.binary_search(&id).is_ok() { frames::TERMINATOR } else { 0 };
         let size = size.saturating_add(terminator);
         let alignment = header.sh_addralign.get(LE).max(1);
         Some(Item { id, part, protection: protection(view, header), lifetime, size, alignment })
@@ -169,7 +174,8 @@ impl LinkGraph {
         let Block { section, size, alignment, zero_fill, live, .. } = self.block(id);
         let section = self.section(section);
         let part = if zero_fill { Part::Zero } else { Part::Content };
-        let terminator = if self.compacted_frames.contains(&id) { frames::TERMINATOR } else { 0 };
+        let terminator =
+            if self.compacted_frames.binary_search(&id).is_ok() { frames::TERMINATOR } else { 0 };
         let (protection, lifetime) = (section.protection, section.lifetime);
         let size = size.saturating_add(terminator);
         (live && lifetime != Lifetime::NoAlloc).then_some(Item {
@@ -184,7 +190,7 @@ impl LinkGraph {
 
     /// Thread-local sections lie together, content first, at the start of the segment for constants.
     fn lay_out_thread_locals(&mut self, view: View<'_>) -> Result<()> {
-        let items = (0..self.base.len() as u32).filter_map(|index| self.item(view, BlockId(index)));
+        let items = self.base.ids().filter_map(|id| self.item(view, id));
         let items: Vec<Item> = items
             .filter(|item| matches!(item.part, Part::ThreadLocal | Part::ThreadLocalZero))
             .collect();
@@ -222,7 +228,7 @@ impl LinkGraph {
         if self.segments.is_empty() {
             return;
         }
-        for id in (0..(self.base.len() + self.added_blocks.len()) as u32).map(BlockId) {
+        for id in self.ids() {
             let empty =
                 |item: &Item| item.size == 0 && matches!(item.part, Part::Content | Part::Zero);
             if let Some(item) = self.item(view, id).filter(empty) {
@@ -269,11 +275,8 @@ impl LinkGraph {
     }
 
     fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
-        match (block.0 as usize).checked_sub(self.base.len()) {
-            None => {
-                let base = &mut self.base[block.0 as usize];
-                (base.segment, base.placement) = (segment, placement);
-            }
+        match (block.0 as usize).checked_sub(self.base.count()) {
+            None => self.base.set_position(block, segment, placement),
             Some(added) => {
                 let added = &mut self.added_blocks[added];
                 (added.segment, added.placement) = (segment, placement);

@@ -9,6 +9,7 @@
 //!
 //! As in JITLink, `__start_x` and `__stop_x` are the bounds of the graph's own sections `x`: each object sees only its own.
 
+mod blocks;
 mod bounds;
 mod build;
 mod display;
@@ -30,6 +31,7 @@ use crate::elf::{ElfObject, LE, Relocation, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection};
 use crate::{Architecture, Error, Place};
 
+use blocks::{NO_SEGMENT, ObjectBlocks};
 pub use edit::{Content, NewSymbol};
 pub use symbol::{Definition, Linkage, Scope, Symbol};
 
@@ -125,10 +127,9 @@ pub struct Block {
 /// One object while it is linked. See the [module](self).
 pub struct LinkGraph {
     object: ElfObject,
-    /// One for each section of the object that has content.
-    base: Vec<BaseBlock>,
-    /// For each section of the object, its block or [`NONE`].
-    section_blocks: Vec<u32>,
+    base: ObjectBlocks,
+    /// The object's blocks that hold frames for unwinding, ascending.
+    frames: Vec<BlockId>,
     added_sections: Vec<edit::AddedSection>,
     added_blocks: Vec<edit::AddedBlock>,
     added_symbols: Vec<edit::AddedSymbol>,
@@ -139,7 +140,7 @@ pub struct LinkGraph {
     /// Symbols of the object that are not, or no longer, what the object says.
     redefined: HashMap<u32, Definition>,
     lifetimes: HashMap<u32, Lifetime>,
-    /// Blocks that have taken the place of the object's frames.
+    /// Blocks that have taken the place of the object's frames, ascending.
     compacted_frames: Vec<BlockId>,
     has_thread_locals: bool,
     /// What `__dso_handle` stands for in this graph.
@@ -149,29 +150,6 @@ pub struct LinkGraph {
     tables: tables::Tables,
     allocation: Option<Box<dyn InFlightAllocation>>,
 }
-
-const NONE: u32 = u32::MAX;
-
-/// What is stored for each section of the object with content.
-#[derive(Clone, Copy)]
-struct BaseBlock {
-    section: u32,
-    /// The section with its relocations, or 0.
-    relocations: u32,
-    /// Bytes from the start of its segment.
-    placement: u32,
-    segment: u8,
-    flags: u8,
-}
-
-const LIVE: u8 = 1;
-/// The content is frames for unwinding.
-const FRAMES: u8 = 2;
-/// Its COMDAT group is another object's.
-const DISCARDED: u8 = 4;
-
-/// No segment: the block has no memory.
-const NO_SEGMENT: u8 = u8::MAX;
 
 /// The edges of a block, in the order of the object.
 #[derive(Clone)]
@@ -229,7 +207,7 @@ impl LinkGraph {
 
     /// The sections that have blocks: the object's in its order, then those that passes have added.
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
-        let base = self.base.iter().map(|block| SectionId(block.section));
+        let base = self.base.ids().map(|block| SectionId(block.0));
         let added = (0..self.added_sections.len()).map(|index| self.added_section_id(index));
         base.chain(added).map(|id| self.section(id))
     }
@@ -254,22 +232,23 @@ impl LinkGraph {
 
     /// All blocks: the object's in the order of its sections, then those that passes have added.
     pub fn blocks(&self) -> impl Iterator<Item = Block> {
-        (0..(self.base.len() + self.added_blocks.len()) as u32).map(|id| self.block(BlockId(id)))
+        let added = (self.base.count()..self.id_count()).map(|id| BlockId(id as u32));
+        self.base.ids().chain(added).map(|id| self.block(id))
     }
 
     /// A block by its place.
     pub fn block(&self, id: BlockId) -> Block {
         let address = self.block_address(id);
-        match self.base.get(id.0 as usize) {
-            Some(block) => {
-                let header = &self.object.view().sections[block.section as usize];
+        match self.base.state(id) {
+            Some(state) => {
+                let header = &self.object.view().sections[id.0 as usize];
                 Block {
                     id,
-                    section: SectionId(block.section),
+                    section: SectionId(id.0),
                     size: header.sh_size.get(LE),
                     alignment: header.sh_addralign.get(LE).max(1),
                     zero_fill: header.sh_type.get(LE) == elf::SHT_NOBITS,
-                    live: block.flags & LIVE != 0,
+                    live: state.is_live(),
                     address,
                 }
             }
@@ -284,12 +263,12 @@ impl LinkGraph {
 
     /// The content of a block as the object or a pass gives it, before fix-up. Empty for zeroes.
     pub fn content(&self, block: BlockId) -> &[u8] {
-        match self.base.get(block.0 as usize) {
-            Some(base) => match self.edited_content.get(&block.0) {
+        match self.base.state(block) {
+            Some(_) => match self.edited_content.get(&block.0) {
                 Some(content) => content,
                 None => {
                     let view = self.object.view();
-                    view.content(&view.sections[base.section as usize])
+                    view.content(&view.sections[block.0 as usize])
                 }
             },
             None => self.added_block(block).content.bytes(),
@@ -298,9 +277,9 @@ impl LinkGraph {
 
     #[inline]
     fn content_in<'a>(&'a self, view: View<'a>, block: BlockId) -> &'a [u8] {
-        match self.base.get(block.0 as usize) {
-            Some(base) if self.edited_content.is_empty() => {
-                view.content(&view.sections[base.section as usize])
+        match self.base.state(block) {
+            Some(_) if self.edited_content.is_empty() => {
+                view.content(&view.sections[block.0 as usize])
             }
             _ => self.content(block),
         }
@@ -309,57 +288,59 @@ impl LinkGraph {
     /// The address of a block that has memory.
     #[inline]
     fn live_address(&self, block: BlockId) -> Option<u64> {
-        let (segment, placement) = match self.base.get(block.0 as usize) {
-            Some(base) if base.flags & LIVE == 0 => return None,
-            Some(base) => (base.segment, base.placement),
-            None if !self.added_block(block).live => return None,
-            None => self.position(block),
-        };
-        Some(
-            self.segments
-                .get(usize::from(segment))
-                .map_or(0, |segment| segment.address + u64::from(placement)),
-        )
+        self.is_live(block).then(|| self.block_address(block))
+    }
+
+    #[inline]
+    fn is_live(&self, block: BlockId) -> bool {
+        match self.base.state(block) {
+            Some(state) => state.is_live(),
+            None => self.added_block(block).live,
+        }
     }
 
     #[inline]
     fn edges_in<'a>(&'a self, view: View<'a>, block: BlockId) -> Edges<'a> {
-        let Some(base) = self.base.get(block.0 as usize) else {
+        if self.base.state(block).is_none() {
             return Edges(EdgesIn::Graph(self.added_block(block).edges.iter()));
-        };
+        }
         if !self.edited_edges.is_empty()
             && let Some(edges) = self.edited_edges.get(&block.0)
         {
             return Edges(EdgesIn::Graph(edges.iter()));
         }
-        let relocations =
-            if base.relocations == 0 { &[] } else { view.relocations(base.relocations) };
-        Edges(EdgesIn::Object(relocations.iter()))
+        Edges(EdgesIn::Object(self.base.relocations(view, block).iter()))
+    }
+
+    /// One more than the last number of a block. Some of the numbers before it are of no block, and none of these is live.
+    fn id_count(&self) -> usize {
+        self.base.count() + self.added_blocks.len()
+    }
+
+    /// All numbers up to the last of a block.
+    fn ids(&self) -> impl Iterator<Item = BlockId> + use<> {
+        (0..self.id_count() as u32).map(BlockId)
     }
 
     /// Whether a block's edges are what the object says, in which nothing means [`EdgeKind::KEEP_ALIVE`].
     fn has_edges_of_object(&self, block: BlockId) -> bool {
-        (block.0 as usize) < self.base.len() && !self.edited_edges.contains_key(&block.0)
+        self.base.state(block).is_some() && !self.edited_edges.contains_key(&block.0)
     }
 
     /// ELF section index and address of each section of the object that has memory.
     pub(crate) fn section_addresses(&self) -> Vec<(usize, u64)> {
-        let placed =
-            self.base.iter().filter(|block| block.flags & LIVE != 0 && block.segment != NO_SEGMENT);
-        let address = |block: &BaseBlock| {
-            self.segments[usize::from(block.segment)].address + u64::from(block.placement)
+        let placed = |block: &BlockId| {
+            self.base
+                .state(*block)
+                .is_some_and(|state| state.is_live() && state.segment() != NO_SEGMENT)
         };
-        placed.map(|block| (block.section as usize, address(block))).collect()
+        let blocks = self.base.ids().filter(placed);
+        blocks.map(|block| (block.0 as usize, self.block_address(block))).collect()
     }
 
+    #[inline]
     fn block_address(&self, block: BlockId) -> u64 {
-        let (segment, placement) = match self.base.get(block.0 as usize) {
-            Some(block) => (block.segment, block.placement),
-            None => {
-                let block = self.added_block(block);
-                (block.segment, block.placement)
-            }
-        };
+        let (segment, placement) = self.position(block);
         self.segments
             .get(usize::from(segment))
             .map_or(0, |segment| segment.address + u64::from(placement))

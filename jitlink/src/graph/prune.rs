@@ -5,7 +5,7 @@ use object::elf;
 
 use super::bounds::bounded_section;
 use super::frames::FrameEdges;
-use super::{BlockId, Definition, Edge, LIVE, LinkGraph, NONE, SectionId, SymbolId, is_kind};
+use super::{BlockId, Definition, Edge, LinkGraph, SectionId, SymbolId, is_kind};
 use crate::Result;
 use crate::elf::{LE, View};
 use crate::memory::Lifetime;
@@ -56,7 +56,7 @@ impl LinkGraph {
     pub(crate) fn start_pruning(&self) -> Pruning {
         let object = self.object.clone();
         let mut pruning = Pruning {
-            live: vec![false; self.base.len() + self.added_blocks.len()],
+            live: vec![false; self.id_count()],
             work: Vec::new(),
             companions: self.companions(object.view()),
             frame_edges: Vec::new(),
@@ -65,14 +65,14 @@ impl LinkGraph {
             reported: vec![false; self.symbol_count() as usize],
             externals: Vec::new(),
         };
-        for index in 0..self.base.len() {
-            match self.keeping(object.view(), index) {
-                Keeping::Always => pruning.block(BlockId(index as u32)),
-                Keeping::Alone => pruning.live[index] = true,
+        for block in self.base.ids() {
+            match self.keeping(object.view(), block) {
+                Keeping::Always => pruning.block(block),
+                Keeping::Alone => pruning.live[block.0 as usize] = true,
                 Keeping::IfReached => {}
             }
         }
-        for block in self.frame_blocks() {
+        for &block in &self.frames {
             // Its edges count only for the functions that are reached.
             pruning.live[block.0 as usize] = true;
             let edges = self.sorted_edges(block);
@@ -97,9 +97,9 @@ impl LinkGraph {
 
     /// Takes out what was not reached.
     pub(crate) fn finish_pruning(&mut self, pruning: Pruning) -> Result<()> {
-        for (index, live) in pruning.live.iter().enumerate() {
+        for (block, live) in self.ids().zip(&pruning.live) {
             if !live {
-                self.set_live(BlockId(index as u32), false);
+                self.set_live(block, false);
             }
         }
         self.compact_frames()
@@ -107,10 +107,8 @@ impl LinkGraph {
 
     /// Sections with `SHF_LINK_ORDER` live when the section that they are for does, and those of one group live together.
     fn companions(&self, view: View<'_>) -> Vec<(BlockId, BlockId)> {
-        let block = |section: u32| {
-            let block = *self.section_blocks.get(section as usize)?;
-            (block != NONE && self.base[block as usize].flags & LIVE != 0).then_some(BlockId(block))
-        };
+        let block =
+            |section: u32| self.base.of_section(section).filter(|block| self.base.is_live(*block));
         let mut companions = Vec::new();
         for (index, section) in view.sections.iter().enumerate() {
             if section.sh_flags.get(LE).contains(elf::SHF_LINK_ORDER) {
@@ -125,14 +123,13 @@ impl LinkGraph {
         companions
     }
 
-    fn keeping(&self, view: View<'_>, index: usize) -> Keeping {
-        let block = self.base[index];
-        let header = &view.sections[block.section as usize];
+    fn keeping(&self, view: View<'_>, block: BlockId) -> Keeping {
+        let header = &view.sections[block.0 as usize];
         let (kind, flags) = (header.sh_type.get(LE), header.sh_flags.get(LE));
         let name = view.section_name(header);
-        if block.flags & LIVE == 0 {
+        if !self.base.is_live(block) {
             Keeping::IfReached
-        } else if self.lifetime(SectionId(block.section), header) == Lifetime::NoAlloc {
+        } else if self.lifetime(SectionId(block.0), header) == Lifetime::NoAlloc {
             Keeping::Alone
         } else if flags.contains(elf::SHF_GNU_RETAIN)
             || [elf::SHT_INIT_ARRAY, elf::SHT_FINI_ARRAY, elf::SHT_PREINIT_ARRAY].contains(&kind)

@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use super::{BlockId, LinkGraph, NONE, SymbolId};
+use super::{BlockId, LinkGraph, SymbolId};
 use crate::elf::{Home, LE, View};
 
 /// A symbol: a view, made when asked for.
@@ -134,10 +134,10 @@ impl LinkGraph {
             Home::Undefined if id.0 == 0 => Definition::Absolute(0),
             Home::Undefined | Home::Common => Definition::External,
             Home::Absolute => Definition::Absolute(symbol.st_value.get(LE)),
-            Home::Section(section) => match self.section_blocks[section as usize] {
-                NONE => Definition::External,
-                block => Definition::Block(BlockId(block), symbol.st_value.get(LE)),
-            },
+            Home::Section(section) if self.base.contains(section) => {
+                Definition::Block(BlockId(section), symbol.st_value.get(LE))
+            }
+            Home::Section(_) => Definition::External,
         }
     }
 }

@@ -268,11 +268,11 @@ impl LinkGraph {
         let view = self.object.view();
         let mut tables =
             Tables { needs: vec![0; self.symbol_count() as usize], ..Tables::default() };
-        for id in (0..(self.base.len() + self.added_blocks.len()) as u32).map(BlockId) {
-            let edges = self.edges_in(view, id);
+        for id in self.ids() {
             if self.is_skipped(view, id) {
                 continue;
             }
+            let edges = self.edges_in(view, id);
             let content = self.content(id);
             for edge in edges {
                 if edge.kind == EdgeKind::KEEP_ALIVE && !self.has_edges_of_object(id) {
@@ -289,11 +289,11 @@ impl LinkGraph {
 
     /// Whether a block has no memory: it is not live, or is for tools.
     fn is_skipped(&self, view: crate::elf::View<'_>, id: BlockId) -> bool {
-        match self.base.get(id.0 as usize) {
-            Some(base) => {
-                let header = &view.sections[base.section as usize];
-                base.flags & super::LIVE == 0
-                    || self.lifetime(super::SectionId(base.section), header) == Lifetime::NoAlloc
+        match self.base.state(id) {
+            Some(state) => {
+                let header = &view.sections[id.0 as usize];
+                !state.is_live()
+                    || self.lifetime(super::SectionId(id.0), header) == Lifetime::NoAlloc
             }
             None => {
                 let Block { live, section, .. } = self.block(id);

@@ -1,0 +1,158 @@
+//! The blocks of an object: five bytes for each of its sections.
+//!
+//! A block has the number of its section. Sections without content, which are the tables of the object, have a number and no block.
+
+use super::BlockId;
+use crate::elf::{Relocation, View};
+
+/// No segment: the block has no memory. There are fewer segments, one for each protection and lifetime.
+pub(super) const NO_SEGMENT: u8 = State::SEGMENT;
+
+/// What is stored for each section of an object.
+#[derive(Default)]
+pub(super) struct ObjectBlocks {
+    states: Box<[State]>,
+    /// Bytes from the start of the segment.
+    placements: Box<[u32]>,
+    /// Blocks whose relocations are not in the section after their own, and the section where these are; ascending.
+    relocations: Vec<(BlockId, u32)>,
+}
+
+/// What a section's block is, in a byte.
+#[derive(Clone, Copy)]
+pub(super) struct State(u8);
+
+impl State {
+    const SEGMENT: u8 = 7;
+    const BLOCK: u8 = 1 << 3;
+    const LIVE: u8 = 1 << 4;
+    /// Its COMDAT group is another object's.
+    const DISCARDED: u8 = 1 << 5;
+    /// The next section holds its relocations.
+    const RELOCATIONS_NEXT: u8 = 1 << 6;
+    /// Another section does.
+    const RELOCATIONS_ELSEWHERE: u8 = 1 << 7;
+
+    #[inline]
+    pub(super) fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    #[inline]
+    pub(super) fn is_discarded(self) -> bool {
+        self.0 & Self::DISCARDED != 0
+    }
+
+    #[inline]
+    pub(super) fn segment(self) -> u8 {
+        self.0 & Self::SEGMENT
+    }
+}
+
+impl ObjectBlocks {
+    /// No blocks yet, and room for those of so many sections.
+    pub(super) fn of_sections(count: usize) -> Self {
+        Self {
+            states: vec![State(NO_SEGMENT); count].into(),
+            placements: vec![0; count].into(),
+            relocations: Vec::new(),
+        }
+    }
+
+    /// The number of the object's sections: that of the first block that is not the object's.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Makes a live block of a section.
+    pub(super) fn insert(&mut self, section: u32) {
+        self.states[section as usize].0 |= State::BLOCK | State::LIVE;
+    }
+
+    /// Whether a section that the object has, has a block.
+    #[inline]
+    pub(super) fn contains(&self, section: u32) -> bool {
+        self.states[section as usize].0 & State::BLOCK != 0
+    }
+
+    /// The block of a section, if there is such a section and it has one.
+    pub(super) fn of_section(&self, section: u32) -> Option<BlockId> {
+        let known = (section as usize) < self.count() && self.contains(section);
+        known.then_some(BlockId(section))
+    }
+
+    /// The blocks, ascending.
+    pub(super) fn ids(&self) -> impl Iterator<Item = BlockId> {
+        (0..self.count() as u32).filter(|section| self.contains(*section)).map(BlockId)
+    }
+
+    /// `None` for a block that is not the object's.
+    #[inline]
+    pub(super) fn state(&self, block: BlockId) -> Option<State> {
+        self.states.get(block.0 as usize).copied()
+    }
+
+    /// Whether the object has the block, and it is live.
+    pub(super) fn is_live(&self, block: BlockId) -> bool {
+        self.state(block).is_some_and(State::is_live)
+    }
+
+    pub(super) fn set_live(&mut self, block: BlockId, live: bool) {
+        let state = &mut self.states[block.0 as usize].0;
+        *state = *state & !State::LIVE | if live { State::LIVE } else { 0 };
+    }
+
+    /// Takes a block out, whose group is another object's.
+    pub(super) fn discard(&mut self, block: BlockId) {
+        self.set_live(block, false);
+        self.states[block.0 as usize].0 |= State::DISCARDED;
+    }
+
+    /// Segment and bytes from its start; `None` for a block that is not the object's.
+    #[inline]
+    pub(super) fn position(&self, block: BlockId) -> Option<(u8, u32)> {
+        Some((self.state(block)?.segment(), self.placements[block.0 as usize]))
+    }
+
+    pub(super) fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
+        debug_assert!(segment < NO_SEGMENT);
+        let state = &mut self.states[block.0 as usize].0;
+        *state = *state & !State::SEGMENT | segment;
+        self.placements[block.0 as usize] = placement;
+    }
+
+    /// The relocations of a block of the object.
+    #[inline]
+    pub(super) fn relocations<'a>(&self, view: View<'a>, block: BlockId) -> &'a [Relocation] {
+        let state = self.states[block.0 as usize].0;
+        if state & State::RELOCATIONS_NEXT != 0 {
+            view.relocations(block.0 + 1)
+        } else if state & State::RELOCATIONS_ELSEWHERE != 0 {
+            let place = self.relocations.binary_search_by_key(&block, |(block, _)| *block);
+            place.map_or(&[], |place| view.relocations(self.relocations[place].1))
+        } else {
+            &[]
+        }
+    }
+
+    /// Notes which section holds the relocations of a block; `false` if another one does already. [`Self::sort_relocations`] is to follow.
+    pub(super) fn set_relocations(&mut self, block: BlockId, section: u32) -> bool {
+        let state = &mut self.states[block.0 as usize].0;
+        if *state & (State::RELOCATIONS_NEXT | State::RELOCATIONS_ELSEWHERE) != 0 {
+            return false;
+        }
+        if section == block.0 + 1 {
+            *state |= State::RELOCATIONS_NEXT;
+        } else {
+            *state |= State::RELOCATIONS_ELSEWHERE;
+            self.relocations.push((block, section));
+        }
+        true
+    }
+
+    pub(super) fn sort_relocations(&mut self) {
+        self.relocations.sort_unstable();
+        self.relocations.shrink_to_fit();
+    }
+}
