@@ -6,7 +6,7 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::layout::{Item, Part};
-use super::tables::need;
+use super::needs::need;
 use super::{BlockId, Definition, LinkGraph, SymbolId};
 use crate::Result;
 use crate::elf::View;
@@ -50,7 +50,7 @@ impl LinkGraph {
             bounds.retain(|bound| names.contains_key(&*bound.section));
         }
         for bound in &bounds {
-            self.tables.needs[bound.symbol.0 as usize] |= need::OWN;
+            self.tables.needs.insert(bound.symbol, need::OWN);
         }
         self.tables.bounds = bounds;
     }

@@ -4,7 +4,8 @@ use std::cell::OnceCell;
 
 use hashbrown::HashMap;
 
-use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind, need};
+use super::needs::need;
+use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind};
 use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
@@ -143,7 +144,7 @@ impl LinkGraph {
         let linked = |kind| kind == ExternalKind::Linked;
         self.tables.externals.symbols.iter().filter(|external| linked(external.kind)).all(
             |external| {
-                let needs = self.tables.needs[external.symbol.0 as usize];
+                let needs = self.tables.needs.of(external.symbol);
                 needs & (need::CALL | need::SLOT_RELAXABLE) == 0
                     || within(&range, external.address, A::CALL_REACH)
             },
@@ -173,7 +174,7 @@ impl LinkGraph {
             None => self.symbol_address(symbol).unwrap_or(0),
         };
         let stub_used = |symbol: &SymbolId| {
-            let needs = tables.needs[symbol.0 as usize];
+            let needs = tables.needs.of(*symbol);
             let address = address(*symbol);
             let far = !within(&range, address, A::CALL_REACH);
             far && needs & (need::CALL | need::RELATIVE) != 0
@@ -191,7 +192,7 @@ impl LinkGraph {
         }
         let mut at = 0;
         for entry in &tables.entries {
-            let needs = tables.needs[entry.target.0 as usize];
+            let needs = tables.needs.of(entry.target);
             let relaxed = entry.kind == SlotKind::Address
                 && needs & need::SLOT == 0
                 && !stub_offsets.contains_key(&entry.target)
@@ -289,7 +290,7 @@ impl<'a> Values<'a> {
         }
         // A function that is known by its stub is known by it to everyone.
         for (symbol, offset) in &graph.tables.stub_offsets {
-            let needs = graph.tables.needs[symbol.0 as usize];
+            let needs = graph.tables.needs.of(*symbol);
             if needs & (need::NARROW | need::RELATIVE) != 0
                 || graph.tables.indirect.binary_search(symbol).is_ok()
             {
@@ -450,7 +451,7 @@ impl<'a> Values<'a> {
                 return self.tls.module;
             }
             let used = |external: &&External| {
-                tables.needs[external.symbol.0 as usize] & need::TLS_MODULE_OFFSET != 0
+                tables.needs.of(external.symbol) & need::TLS_MODULE_OFFSET != 0
             };
             let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
             symbol.and_then(|symbol| tables.thread_local(symbol)).map_or(0, |place| place.module)

@@ -17,6 +17,7 @@ mod edit;
 mod fixup;
 mod frames;
 mod layout;
+mod needs;
 mod prune;
 mod symbol;
 mod tables;

@@ -9,6 +9,7 @@ use super::bounds::Bound;
 use super::edit::Content;
 use super::fixup::TlsLayout;
 use super::layout::TlsTemplate;
+use super::needs::{Needs, need};
 use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, Symbol, SymbolId};
 use crate::arch::Need;
 use crate::arch::aarch64::Aarch64;
@@ -99,34 +100,9 @@ impl SlotKind {
     }
 }
 
-/// For which purposes a symbol is referred to. Bits, for each symbol.
-pub(super) mod need {
-    pub(crate) const REFERENCED: u16 = 1;
-    pub(crate) const CALL: u16 = 1 << 1;
-    /// By its address in 32 bits.
-    pub(crate) const NARROW: u16 = 1 << 2;
-    /// By its distance.
-    pub(crate) const RELATIVE: u16 = 1 << 3;
-    /// Through a slot, from an instruction that can do without.
-    pub(crate) const SLOT_RELAXABLE: u16 = 1 << 4;
-    /// Through a slot.
-    pub(crate) const SLOT: u16 = 1 << 5;
-    pub(crate) const TLS_PAIR: u16 = 1 << 6;
-    pub(crate) const TLS_OFFSET_SLOT: u16 = 1 << 7;
-    pub(crate) const TLS_DESCRIPTOR: u16 = 1 << 8;
-    pub(crate) const TLS_OFFSET: u16 = 1 << 9;
-    /// Through a slot that lies near the start of the GOT.
-    pub(crate) const SLOT_NEAR: u16 = 1 << 10;
-    /// By its offset in this graph's module, whosever it is (local dynamic).
-    pub(crate) const TLS_MODULE_OFFSET: u16 = 1 << 11;
-    /// It is undefined in the object, and the linker defines it in this graph.
-    pub(crate) const OWN: u16 = 1 << 12;
-}
-
 #[derive(Default)]
 pub(super) struct Tables {
-    /// For each symbol, bits of [`need`].
-    pub(super) needs: Vec<u16>,
+    pub(super) needs: Needs,
     got_base: bool,
     /// `_GLOBAL_OFFSET_TABLE_`, if the object refers to it.
     got_symbol: Option<SymbolId>,
@@ -210,7 +186,7 @@ impl LinkGraph {
             } else if name == b"_GLOBAL_OFFSET_TABLE_" {
                 self.tables.got_base = true;
                 self.tables.got_symbol = Some(symbol);
-                self.tables.needs[symbol.0 as usize] |= need::OWN;
+                self.tables.needs.insert(symbol, need::OWN);
             } else if name == b"_TLS_MODULE_BASE_" {
                 // It has an address when the variables do.
                 self.redefine(symbol, Definition::Absolute(0));
@@ -230,44 +206,10 @@ impl LinkGraph {
         self.tables.narrow
     }
 
-    /// Whether code uses thread-local storage by a fixed offset from the thread pointer, or takes another object's variables
-    /// to be in its module, as they are only at fixed offsets. After [`Self::scan`].
-    pub(crate) fn uses_thread_pointer(&self) -> bool {
-        let view = self.object.view();
-        let elsewhere = |symbol: usize| {
-            self.definition_in(view, SymbolId(symbol as u32)) == Definition::External
-        };
-        self.tables.needs.iter().enumerate().any(|(symbol, needs)| {
-            needs & (need::TLS_OFFSET | need::TLS_OFFSET_SLOT) != 0
-                || needs & need::TLS_MODULE_OFFSET != 0 && elsewhere(symbol)
-        })
-    }
-
-    /// The symbols that are referred to and not defined here. After [`Self::scan`].
-    pub(crate) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
-        let view = self.object.view();
-        let referred = |(_, needs): &(usize, &u16)| **needs != 0 && **needs & need::OWN == 0;
-        let needs = self.tables.needs.iter().enumerate().filter(referred);
-        needs.map(|(id, _)| SymbolId(id as u32)).filter(move |id| {
-            match self.definition_in(view, *id) {
-                Definition::External => true,
-                Definition::Block(block, _) => {
-                    self.is_discarded(block) && self.symbol(*id).scope != super::Scope::Local
-                }
-                Definition::Absolute(_) => false,
-            }
-        })
-    }
-
-    /// Whether a symbol is referred to by an address or distance that has only 32 bits. After [`Self::scan`].
-    pub(crate) fn wants_nearby(&self, symbol: SymbolId) -> bool {
-        self.tables.needs[symbol.0 as usize] & (need::NARROW | need::RELATIVE) != 0
-    }
-
     fn scan_as<A: Reaching>(&self) -> Result<Tables> {
         let view = self.object.view();
-        let mut tables =
-            Tables { needs: vec![0; self.symbol_count() as usize], ..Tables::default() };
+        let mut tables = Tables::default();
+        let mut needs = vec![0; self.symbol_count() as usize];
         for id in self.ids() {
             if self.is_skipped(view, id) {
                 continue;
@@ -281,9 +223,10 @@ impl LinkGraph {
                 let Some(need) = A::need(edge.kind.0) else {
                     return Err(self.unsupported_edge(id, edge));
                 };
-                tables.note::<A>(need, edge, content);
+                needs[edge.target.0 as usize] |= tables.note::<A>(need, edge, content);
             }
         }
+        tables.needs = self.lasting_needs(view, &needs);
         Ok(tables)
     }
 
@@ -322,7 +265,7 @@ impl LinkGraph {
             tables.entries.push(GotEntry { target: SymbolId(0), kind: SlotKind::TlsModule });
         }
         let Tables { entries, needs, .. } = &mut tables;
-        entries.sort_by_key(|entry| needs[entry.target.0 as usize] & need::SLOT_NEAR == 0);
+        entries.sort_by_key(|entry| needs.of(entry.target) & need::SLOT_NEAR == 0);
         self.make_blocks(&mut tables);
         if let (Some(symbol), Some(got)) = (tables.got_symbol, tables.got) {
             self.redefine(symbol, Definition::Block(got, 0));
@@ -333,7 +276,7 @@ impl LinkGraph {
     fn reserve_for_externals(&self, tables: &mut Tables, reach: Reach) {
         for index in 0..tables.externals.symbols.len() {
             let External { symbol, kind, .. } = tables.externals.symbols[index];
-            let needs = tables.needs[symbol.0 as usize];
+            let needs = tables.needs.of(symbol);
             let near = kind == ExternalKind::Linked && reach == Reach::Session;
             let stand_in = kind == ExternalKind::Process { callable: true }
                 && needs & (need::NARROW | need::RELATIVE) != 0;
@@ -356,8 +299,8 @@ impl LinkGraph {
             | need::TLS_DESCRIPTOR
             | need::CALL;
         let view = self.object.view();
-        for index in 0..tables.needs.len() {
-            let (symbol, needs) = (SymbolId(index as u32), tables.needs[index]);
+        let all = std::mem::take(&mut tables.needs);
+        for (symbol, needs) in all.iter() {
             if needs & INTERESTING == 0 {
                 continue;
             }
@@ -378,6 +321,7 @@ impl LinkGraph {
             }
             tables.reserve_thread_local(symbol, needs);
         }
+        tables.needs = all;
         let live = |id: &SymbolId| matches!(self.definition_in(view, *id), Definition::Block(block, _) if self.block(block).live);
         let indirect = view
             .symbols
@@ -455,8 +399,9 @@ impl LinkGraph {
 }
 
 impl Tables {
+    /// What an edge needs its target for.
     #[inline]
-    fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) {
+    fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) -> u16 {
         let bits = match need {
             Need::Nothing => 0,
             Need::Symbol => match A::reach(edge.kind.0) {
@@ -487,7 +432,7 @@ impl Tables {
             Need::Got => {
                 self.got_base = true;
                 // Its symbol is _GLOBAL_OFFSET_TABLE_, which is here.
-                return;
+                return 0;
             }
             Need::Size => 0,
             Need::TlsModuleOffset => need::TLS_MODULE_OFFSET,
@@ -500,7 +445,7 @@ impl Tables {
             Need::TlsOffset => need::TLS_OFFSET,
             Need::TlsDescriptor => need::TLS_DESCRIPTOR,
         };
-        self.needs[edge.target.0 as usize] |= bits | need::REFERENCED;
+        bits | need::REFERENCED
     }
 
     /// Where a thread-local variable is that is defined elsewhere.
