@@ -8,6 +8,8 @@ use super::{
     Block, BlockId, Definition, Edge, LinkGraph, Linkage, NO_SEGMENT, Scope, Section, SectionId,
     Symbol, SymbolId,
 };
+use parking_lot::Mutex;
+
 use crate::Architecture;
 use crate::elf::ElfObject;
 use crate::memory::{Lifetime, Protection};
@@ -171,7 +173,7 @@ impl LinkGraph {
         if segment == NO_SEGMENT || !self.tables.fixed_up {
             return self.own_content(block);
         }
-        let Some(allocation) = self.allocation.as_mut() else { return &mut [] };
+        let Some(allocation) = self.allocation.get_mut() else { return &mut [] };
         let mut segments = allocation.working_memory();
         let memory = std::mem::take(&mut segments[usize::from(segment)]);
         &mut memory[placement as usize..][..size as usize]
@@ -218,7 +220,7 @@ impl LinkGraph {
             properties: 0,
             segments: Vec::new(),
             tables: Default::default(),
-            allocation: None,
+            allocation: Mutex::new(None),
         }
     }
 

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use hashbrown::HashMap;
 
 use super::needs::need;
-use super::tables::{External, ExternalKind, Externals, GotEntry, SLOT, SlotKind};
+use super::tables::{External, ExternalKind, Externals, GotEntry, Reach, SLOT, SlotKind};
 use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
@@ -49,8 +49,9 @@ struct Values<'a> {
 impl LinkGraph {
     /// Whether everything that is taken to be within reach is so, now that addresses are known. If not, the graph has to be
     /// laid out again with entries for everything that is outside of it.
-    pub(crate) fn is_within_reach(&self) -> bool {
+    pub(crate) fn is_within(&self, reach: Reach) -> bool {
         match self.architecture() {
+            _ if reach == Reach::Graph => true,
             Architecture::X86_64 => self.reaches_all::<X86_64>(),
             Architecture::Aarch64 => self.reaches_all::<Aarch64>(),
         }
@@ -124,14 +125,15 @@ impl LinkGraph {
         }
     }
 
-    /// What the symbols outside of the graph are, now that addresses are known: the same as before, in the same order.
+    /// What the symbols outside of the graph are, now that addresses are known: the same as before, in the same order. Or none:
+    /// they may be forgotten when they are not needed for a while.
     pub(crate) fn set_externals(&mut self, externals: Externals) {
         self.tables.externals = externals;
     }
 
     /// The content of a segment, with its fields computed.
     pub(crate) fn working_memory(&mut self, segment: u8) -> &mut [u8] {
-        match &mut self.allocation {
+        match self.allocation.get_mut() {
             Some(allocation) => {
                 std::mem::take(&mut allocation.working_memory()[usize::from(segment)])
             }
@@ -156,10 +158,11 @@ impl LinkGraph {
         self.choose_entries::<A>();
         let mut allocation = self
             .allocation
+            .get_mut()
             .take()
             .ok_or_else(|| self.malformed("it has no memory to be linked into"))?;
         let result = self.write_all::<A>(&mut allocation.working_memory(), tls);
-        self.allocation = Some(allocation);
+        *self.allocation.get_mut() = Some(allocation);
         self.tables.fixed_up = true;
         result
     }

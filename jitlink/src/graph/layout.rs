@@ -99,12 +99,12 @@ impl LinkGraph {
         for (segment, address) in self.segments.iter_mut().zip(allocation.addresses()) {
             segment.address = *address;
         }
-        self.allocation = Some(allocation);
+        *self.allocation.get_mut() = Some(allocation);
     }
 
     /// Gives the memory back that it has been given, to be laid out again.
     pub(crate) fn take_allocation(&mut self) -> Option<Box<dyn InFlightAllocation>> {
-        self.allocation.take()
+        self.allocation.get_mut().take()
     }
 
     /// The addresses that the graph covers, from the first to the one behind the last.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use object::elf;
+use parking_lot::Mutex;
 
 use crate::elf::{ElfObject, LE, Relocation, View};
 use crate::memory::{InFlightAllocation, Lifetime, Protection};
@@ -149,7 +150,8 @@ pub struct LinkGraph {
     properties: u32,
     segments: Vec<Segment>,
     tables: tables::Tables,
-    allocation: Option<Box<dyn InFlightAllocation>>,
+    /// Never locked: so that threads may share graphs, of which none uses its memory then.
+    allocation: Mutex<Option<Box<dyn InFlightAllocation>>>,
 }
 
 /// The edges of a block, in the order of the object.

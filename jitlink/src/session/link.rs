@@ -1,5 +1,6 @@
 //! Linking: giving graphs memory and fixing them up, several objects together.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
@@ -7,14 +8,14 @@ use hashbrown::{HashMap, HashSet};
 
 use super::copies::Copies;
 use super::initializers::Initializers;
-use super::parallel::{parallel_mut, parallel_mut_map};
+use super::parallel::{parallel, parallel_mut, parallel_mut_map};
 use super::pass::Stage;
 use super::resolve::{Found, Wanted};
 use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls, TlsStorage};
 use super::table::{Entry, EntryId, Flags};
 use super::times::lap;
 use super::{Lookup, Shared};
-use crate::graph::{LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
+use crate::graph::{Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
 use crate::memory::{AllocationRequest, Placement};
 use crate::runtime::{TlsModule, tls_descriptor};
 use crate::{Error, Result, Undefined};
@@ -152,31 +153,14 @@ impl Shared {
     fn link_batch(&self, state: &mut State, batch: &mut Batch, placement: Placement) -> Result<()> {
         let mut clock = Instant::now();
         self.allocate_batch(state, batch, placement, Reach::Session)?;
-        if !batch.members.iter().all(|linking| linking.graph.is_within_reach()) {
+        state.times.allocate += lap(&mut clock);
+        if !self.fix_up_batch(state, batch, Reach::Session)? {
             for linking in &mut batch.members {
                 linking.graph.take_allocation();
             }
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
+            self.fix_up_batch(state, batch, Reach::Graph)?;
         }
-        if !self.options.passes.is_empty() {
-            for linking in &mut batch.members {
-                self.options.passes.run(Stage::PostAllocation, &mut linking.graph)?;
-            }
-            // A pass may have defined symbols elsewhere.
-            self.exchange_addresses(state, batch);
-        }
-        let run =
-            |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
-        let threads = self.options.threads;
-        state.times.allocate += lap(&mut clock);
-        parallel_mut(threads, &mut batch.members, |linking| {
-            run(Stage::PreFixup)(linking)?;
-            linking
-                .graph
-                .fix_up(linking.tls.as_ref().map_or(self.tls_layout(), |tls| tls.layout))?;
-            linking.initialize_static_tls()?;
-            run(Stage::PostFixup)(linking)
-        })?;
         state.times.fix_up += lap(&mut clock);
         state.times.objects += batch.members.len();
         state.times.bytes +=
@@ -197,6 +181,7 @@ impl Shared {
         let requests = parallel_mut_map(self.options.threads, &mut batch.members, |linking| {
             let externals = self.externals(state, None, linking);
             linking.graph.reserve_tables(externals, reach);
+            linking.graph.set_externals(Externals::default());
             linking.graph.lay_out()
         })?;
         let allocate = |(linking, segments): (&Linking, &Vec<_>)| {
@@ -208,21 +193,77 @@ impl Shared {
         for (linking, allocation) in batch.members.iter_mut().zip(allocations) {
             linking.graph.place_segments(allocation);
         }
-        self.place_thread_locals(batch)?;
-        self.exchange_addresses(state, batch);
-        Ok(())
+        self.place_thread_locals(batch)
     }
 
-    /// Tells each graph the addresses of what the others define.
-    fn exchange_addresses(&self, state: &State, batch: &mut Batch) {
-        let externals: Vec<_> = batch
-            .members
-            .iter()
-            .map(|linking| self.externals(state, Some(batch), linking))
-            .collect();
-        for (linking, externals) in batch.members.iter_mut().zip(externals) {
+    /// Computes every field of every graph. `false` if something turns out not to be within reach as it was taken to be: then it is
+    /// to be done again, in other memory.
+    fn fix_up_batch(&self, state: &State, batch: &mut Batch, reach: Reach) -> Result<bool> {
+        if !self.options.passes.is_empty() {
+            return self.fix_up_with_passes(state, batch, reach);
+        }
+        let mut start = 0;
+        while start < batch.members.len() {
+            let end = batch.portion(start, self.options.threads);
+            // What graphs refer to elsewhere takes much memory, so they have it for a while only.
+            self.tell_externals(state, batch, start..end)?;
+            let fix_up = |linking: &mut Linking| {
+                let reaches = linking.graph.is_within(reach);
+                if reaches {
+                    self.fix_up(linking)?;
+                }
+                linking.graph.set_externals(Externals::default());
+                Ok(reaches)
+            };
+            let members = &mut batch.members[start..end];
+            if parallel_mut_map(self.options.threads, members, fix_up)?.contains(&false) {
+                return Ok(false);
+            }
+            start = end;
+        }
+        Ok(true)
+    }
+
+    fn fix_up_with_passes(&self, state: &State, batch: &mut Batch, reach: Reach) -> Result<bool> {
+        let all = 0..batch.members.len();
+        self.tell_externals(state, batch, all.clone())?;
+        if !batch.members.iter().all(|linking| linking.graph.is_within(reach)) {
+            return Ok(false);
+        }
+        let run =
+            |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
+        batch.members.iter_mut().try_for_each(run(Stage::PostAllocation))?;
+        // A pass may have defined symbols elsewhere.
+        self.tell_externals(state, batch, all)?;
+        parallel_mut(self.options.threads, &mut batch.members, |linking| {
+            run(Stage::PreFixup)(linking)?;
+            self.fix_up(linking)?;
+            run(Stage::PostFixup)(linking)
+        })?;
+        Ok(true)
+    }
+
+    fn fix_up(&self, linking: &mut Linking) -> Result<()> {
+        let tls = linking.tls.as_ref().map_or_else(|| self.tls_layout(), |tls| tls.layout);
+        linking.graph.fix_up(tls)?;
+        linking.initialize_static_tls()
+    }
+
+    /// Tells some of the graphs what their symbols elsewhere are.
+    fn tell_externals(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+        members: Range<usize>,
+    ) -> Result<()> {
+        let told = &batch.members[members.clone()];
+        let externals = parallel(self.options.threads, told, |linking| {
+            Ok(self.externals(state, Some(batch), linking))
+        })?;
+        for (linking, externals) in batch.members[members].iter_mut().zip(externals) {
             linking.graph.set_externals(externals);
         }
+        Ok(())
     }
 
     /// Where thread-local variables live: at a fixed offset from the thread pointer if any code of the batch wants that.
@@ -271,6 +312,9 @@ impl Shared {
     }
 }
 
+/// The symbols elsewhere of graphs that are fixed up together, at least.
+const TARGETS_AT_ONCE: usize = 2048;
+
 impl Batch {
     /// Makes members known by their objects.
     pub(super) fn index_members(&mut self) {
@@ -282,6 +326,19 @@ impl Batch {
     /// The place of an object among the members.
     pub(super) fn index_of(&self, object: ObjectId) -> Option<usize> {
         self.index.get(&object).copied()
+    }
+
+    /// The end of the members from `start` that are fixed up together: so many that threads have work, and few at a time.
+    fn portion(&self, start: usize, threads: usize) -> usize {
+        let all: usize = self.members.iter().map(|linking| linking.targets.len()).sum();
+        let (mut end, mut targets) = (start, 0);
+        while end < self.members.len()
+            && (end - start < 2 * threads || targets < TARGETS_AT_ONCE.max(all / 16))
+        {
+            targets += self.members[end].targets.len();
+            end += 1;
+        }
+        end
     }
 
     pub(super) fn member(&self, object: ObjectId) -> Option<&Linking> {

@@ -306,6 +306,24 @@ fn a_pass_that_fails_fails_the_link_and_changes_nothing() {
 }
 
 #[test]
+fn what_was_linked_out_of_reach_is_called_through_stubs() {
+    // Code that is not position-independent lies low, far from what was linked before.
+    let library = library_of(
+        Session::builder(),
+        &[
+            c("-fPIC", "long g(void) { return 3; }"),
+            c(
+                "-fno-pic",
+                "static long x = 5; long g(void); long f(void) { return g() + *(volatile long *)&x; }",
+            ),
+        ],
+    );
+    assert_eq!((value(&library, "g"), value(&library, "f")), (3, 8));
+    let distance = library.lookup("g").unwrap().abs_diff(library.lookup("f").unwrap());
+    assert!(distance > 1 << 31, "{distance:#x}");
+}
+
+#[test]
 fn passes_run_once_when_a_link_is_laid_out_again() {
     // Code that is not position-independent lies low, out of reach of what has been linked before, which is seen only when
     // memory has been allocated.
