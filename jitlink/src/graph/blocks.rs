@@ -115,6 +115,13 @@ impl ObjectBlocks {
         Some((self.state(block)?.segment(), self.placements[block.0 as usize]))
     }
 
+    /// As [`Self::position`], for a block that is live.
+    #[inline]
+    pub(super) fn live_position(&self, block: BlockId) -> Option<(u8, u32)> {
+        let state = self.state(block).filter(|state| state.is_live())?;
+        Some((state.segment(), self.placements[block.0 as usize]))
+    }
+
     pub(super) fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
         debug_assert!(segment < NO_SEGMENT);
         let state = &mut self.states[block.0 as usize].0;

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use hashbrown::HashMap;
 
+use super::addresses::Addresses;
 use super::needs::need;
 use super::tables::{External, ExternalKind, Externals, GotEntry, Reach, SLOT, SlotKind};
 use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
@@ -31,14 +32,13 @@ pub(crate) struct TlsLayout {
 }
 
 /// Stands for the address of a symbol whose block is not in the linked code.
-const GONE: u64 = u64::MAX;
+pub(super) const GONE: u64 = u64::MAX;
 
 /// Everything that edges are computed from.
 struct Values<'a> {
     graph: &'a LinkGraph,
     view: View<'a>,
-    /// The address of each symbol, or [`GONE`].
-    addresses: Vec<u64>,
+    addresses: Addresses<'a>,
     got: u64,
     stubs: u64,
     tls: TlsLayout,
@@ -89,7 +89,7 @@ impl LinkGraph {
     }
 
     fn fix_up_one<A: Reaching>(&self, block: BlockId, content: &mut [u8]) -> Result<()> {
-        let values = self.values::<A>(self.tables.tls);
+        let values = self.values(self.tables.tls);
         values.apply_edges::<A>(block, content, 0, true)
     }
 
@@ -210,7 +210,7 @@ impl LinkGraph {
     }
 
     fn write_all<A: Reaching>(&self, memory: &mut [&mut [u8]], tls: TlsLayout) -> Result<()> {
-        let values = self.values::<A>(tls);
+        let values = self.values(tls);
         for id in self.ids() {
             let (segment, placement) = self.position(id);
             if segment != NO_SEGMENT && self.is_live(id) {
@@ -242,21 +242,42 @@ impl LinkGraph {
         values.apply_edges::<A>(id, working, address, false)
     }
 
-    fn values<A: Reaching>(&self, tls: TlsLayout) -> Values<'_> {
+    fn values(&self, tls: TlsLayout) -> Values<'_> {
         let view = self.object.view();
         let block = |block: Option<BlockId>| block.map_or(0, |block| self.block_address(block));
-        let mut values = Values {
+        let template = self.tls_template().map_or(0, |(_, address)| address);
+        let stubs = block(self.tables.stubs);
+        let module_start = template.wrapping_sub(tls.module_offset);
+        Values {
             graph: self,
             view,
-            addresses: Vec::new(),
+            addresses: self.addresses(view, stubs, module_start),
             got: block(self.tables.got),
-            stubs: block(self.tables.stubs),
+            stubs,
             tls,
-            template: self.tls_template().map_or(0, |(_, address)| address),
+            template,
             local_dynamic_module: OnceCell::new(),
+        }
+    }
+
+    /// The addresses of all symbols: of those outside of the graph, of the start of its module, and of functions that are known by their
+    /// stubs to everyone, what these say.
+    fn addresses<'a>(&'a self, view: View<'a>, stubs: u64, module_start: u64) -> Addresses<'a> {
+        let tables = &self.tables;
+        let externals = tables.externals.symbols.iter().map(|e| (e.symbol, e.address));
+        let module = tables.tls_base.map(|symbol| (symbol, module_start));
+        let known_by_stub = |(symbol, _): &(&SymbolId, &u32)| {
+            tables.needs.of(**symbol) & (need::NARROW | need::RELATIVE) != 0
+                || tables.indirect.binary_search(symbol).is_ok()
         };
-        values.find_addresses();
-        values
+        let by_stub = tables.stub_offsets.iter().filter(known_by_stub);
+        let by_stub = by_stub.map(|(symbol, offset)| (*symbol, stubs + u64::from(*offset)));
+        let others = externals.chain(module).chain(by_stub);
+        let mut addresses = Addresses::of(self, view, others.clone().map(|(symbol, _)| symbol));
+        for (symbol, address) in others {
+            addresses.set(symbol, address);
+        }
+        addresses
     }
 
     pub(super) fn edge_error(&self, block: BlockId, edge: Edge, fault: Fault) -> Error {
@@ -270,38 +291,6 @@ impl LinkGraph {
 }
 
 impl<'a> Values<'a> {
-    fn find_addresses(&mut self) {
-        let graph = self.graph;
-        let count = graph.symbol_count();
-        self.addresses = Vec::with_capacity(count as usize);
-        for id in (0..count).map(SymbolId) {
-            let address = match graph.definition_in(self.view, id) {
-                Definition::Block(block, offset) => match graph.live_address(block) {
-                    Some(address) => address.wrapping_add(offset),
-                    None => GONE,
-                },
-                Definition::Absolute(value) => value,
-                Definition::External => 0,
-            };
-            self.addresses.push(address);
-        }
-        for external in &graph.tables.externals.symbols {
-            self.addresses[external.symbol.0 as usize] = external.address;
-        }
-        if let Some(symbol) = graph.tables.tls_base {
-            self.addresses[symbol.0 as usize] = self.template.wrapping_sub(self.tls.module_offset);
-        }
-        // A function that is known by its stub is known by it to everyone.
-        for (symbol, offset) in &graph.tables.stub_offsets {
-            let needs = graph.tables.needs.of(*symbol);
-            if needs & (need::NARROW | need::RELATIVE) != 0
-                || graph.tables.indirect.binary_search(symbol).is_ok()
-            {
-                self.addresses[symbol.0 as usize] = self.stubs + u64::from(*offset);
-            }
-        }
-    }
-
     fn edges(&self, block: BlockId) -> super::Edges<'a> {
         self.graph.edges_in(self.view, block)
     }
@@ -338,7 +327,7 @@ impl<'a> Values<'a> {
         let offset = usize::try_from(edge.offset).map_err(|_| Fault::Truncated)?;
         let place = address.wrapping_add(edge.offset);
         let (kind, addend) = (edge.kind.0, edge.addend);
-        let symbol = self.addresses[edge.target.0 as usize];
+        let symbol = self.addresses.get(edge.target);
         let value = match A::need(kind).ok_or(Fault::Truncated)? {
             Need::Nothing => return Ok(()),
             Need::Symbol => symbol,
@@ -485,7 +474,7 @@ impl<'a> Values<'a> {
         };
         let got = &mut memory[usize::from(segment)][placement as usize..];
         for (entry, offset) in &self.graph.tables.entry_offsets {
-            let symbol = self.addresses[entry.target.0 as usize];
+            let symbol = self.addresses.get(entry.target);
             let at = self.got + u64::from(*offset);
             let (module, tls_offset) = self.thread_local(entry.target, symbol);
             let fixed = self.thread_pointer_offset(entry.target, symbol);
@@ -542,7 +531,7 @@ impl<'a> Values<'a> {
     fn is_tombstone(&self, block: BlockId, edge: Edge) -> bool {
         let section = self.graph.section(self.graph.block(block).section).name;
         let tolerant = section == b".eh_frame" || section.starts_with(b".gcc_except_table");
-        tolerant && self.addresses[edge.target.0 as usize] == GONE
+        tolerant && self.addresses.get(edge.target) == GONE
     }
 }
 

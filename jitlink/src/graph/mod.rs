@@ -9,6 +9,7 @@
 //!
 //! As in JITLink, `__start_x` and `__stop_x` are the bounds of the graph's own sections `x`: each object sees only its own.
 
+mod addresses;
 mod blocks;
 mod bounds;
 mod build;
