@@ -39,8 +39,8 @@ pub(crate) enum ExternalKind {
     Process { callable: bool },
     /// A weak reference that nothing defines: null.
     Missing,
-    /// A thread-local variable: its index in [`Externals::thread_locals`].
-    ThreadLocal(u32),
+    /// A thread-local variable, in [`Externals::thread_locals`].
+    ThreadLocal,
 }
 
 /// The symbols of a graph that are defined elsewhere.
@@ -48,7 +48,8 @@ pub(crate) enum ExternalKind {
 pub(crate) struct Externals {
     /// In the order of the graph's symbols.
     pub(crate) symbols: Vec<External>,
-    pub(crate) thread_locals: Vec<ThreadLocalPlace>,
+    /// Those of [`ExternalKind::ThreadLocal`], in the same order.
+    pub(crate) thread_locals: Vec<(SymbolId, ThreadLocalPlace)>,
 }
 
 /// Where a thread-local variable is, but for its offset in its module's block.
@@ -365,8 +366,7 @@ impl LinkGraph {
     /// The symbols that are defined elsewhere, with their addresses once every block has one: 0 for a weak reference that nothing
     /// defines. Thread-local variables, which have no address, are left out.
     pub fn externals(&self) -> impl Iterator<Item = (Symbol<'_>, u64)> {
-        let has_address =
-            |external: &&External| !matches!(external.kind, ExternalKind::ThreadLocal(..));
+        let has_address = |external: &&External| external.kind != ExternalKind::ThreadLocal;
         let externals = self.tables.externals.symbols.iter().filter(has_address);
         externals.map(|external| (self.symbol(external.symbol), external.address))
     }
@@ -450,12 +450,9 @@ impl Tables {
 
     /// Where a thread-local variable is that is defined elsewhere.
     pub(super) fn thread_local(&self, symbol: SymbolId) -> Option<ThreadLocalPlace> {
-        match self.external(symbol)?.kind {
-            ExternalKind::ThreadLocal(index) => {
-                self.externals.thread_locals.get(index as usize).copied()
-            }
-            _ => None,
-        }
+        let variables = &self.externals.thread_locals;
+        let index = variables.binary_search_by_key(&symbol, |(symbol, _)| *symbol).ok()?;
+        Some(variables[index].1)
     }
 
     /// What a symbol is that is defined elsewhere.

@@ -62,8 +62,8 @@ impl Linked<'_> {
         let entry = self.state.entry(found);
         if entry.flags.contains(Flags::THREAD_LOCAL) {
             let (offset, place) = self.thread_local(found, entry);
-            externals.thread_locals.push(place);
-            return (offset, ExternalKind::ThreadLocal(externals.thread_locals.len() as u32 - 1));
+            externals.thread_locals.push((symbol, place));
+            return (offset, ExternalKind::ThreadLocal);
         }
         if matches!(entry.owner, Owner::Object(_)) {
             return (self.address(entry), ExternalKind::Linked);
