@@ -3,9 +3,12 @@
 
 use std::ops::ControlFlow;
 
-/// The offsets of the frame description entries.
-pub(super) fn descriptions(content: &[u8]) -> Result<Vec<usize>, String> {
-    let (mut common, mut descriptions) = (Vec::new(), Vec::new());
+/// Calls `each` with the offsets of the frame description entries, up to the first record that is not what it should be.
+pub(super) fn for_each_description(
+    content: &[u8],
+    mut each: impl FnMut(usize),
+) -> Result<(), String> {
+    let mut common = Vec::new();
     let mut offset = 0;
     while let ControlFlow::Continue(record) = record(content, offset)? {
         let of = |problem: &str| format!("the record of .eh_frame at {offset:#x} {problem}");
@@ -16,13 +19,13 @@ pub(super) fn descriptions(content: &[u8]) -> Result<Vec<usize>, String> {
             }
             // The usual one is the last.
             Some(at) if common.last() == Some(&at) || common.binary_search(&at).is_ok() => {
-                descriptions.push(offset)
+                each(offset);
             }
             Some(_) => return Err(of("is for no common record")),
         }
         offset = record.end;
     }
-    Ok(descriptions)
+    Ok(())
 }
 
 /// A common information entry or a frame description entry.
@@ -143,6 +146,11 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn descriptions(content: &[u8]) -> Result<Vec<usize>, String> {
+        let mut offsets = Vec::new();
+        for_each_description(content, |offset| offsets.push(offset)).map(|()| offsets)
+    }
 
     /// A common record with this version and augmentation, and these bytes after the register.
     fn common(version: u8, augmentation: &str, data: &[u8]) -> Vec<u8> {

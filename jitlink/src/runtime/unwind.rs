@@ -56,15 +56,16 @@ unsafe fn for_what_the_unwinder_wants(
     let (section, size) = (words as u64 as *const u8, (words >> 64) as usize);
     // SAFETY: promised by the caller.
     let content = unsafe { std::slice::from_raw_parts(section, size) };
-    let entries = match frame_records::descriptions(content) {
-        Ok(entries) => entries,
-        Err(problem) => return message(&problem),
-    };
-    let each_entry = unwinder_is_llvms();
-    let wanted = if each_entry { &entries[..] } else { &[0][..entries.len().min(1)] };
-    for offset in wanted {
-        // SAFETY: the section is a well-formed sequence of records with its end, and stays until it is deregistered.
-        unsafe { function(content[*offset..].as_ptr().cast()) };
+    let mut count = 0;
+    if let Err(problem) = frame_records::for_each_description(content, |_| count += 1) {
+        return message(&problem);
+    }
+    // SAFETY: the section is a well-formed sequence of records with its end, and stays until it is deregistered.
+    let call = |offset: usize| unsafe { function(content[offset..].as_ptr().cast()) };
+    if unwinder_is_llvms() {
+        frame_records::for_each_description(content, call).expect("they have just been read");
+    } else if count > 0 {
+        call(0);
     }
     std::ptr::null_mut()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
 use super::link::{Batch, Linking};
@@ -39,17 +39,25 @@ impl Shared {
             let fresh = state.pending_of(&needed, batch);
             batch.members.extend(self.read_all(state, &fresh)?);
             batch.index_members();
-            let reached = if self.options.prunes {
-                batch.follow(&needed)
-            } else {
-                (first..batch.members.len())
-                    .map(|index| (index, batch.members[index].graph.undefined().collect()))
-                    .collect()
-            };
+            let reached = self.options.prunes.then(|| batch.follow(&needed));
             needed.clear();
             state.times.read += lap(&mut clock);
-            for (index, symbols) in reached {
-                self.find_targets(state, batch, index, symbols, &mut needed)?;
+            match reached {
+                Some(reached) => {
+                    for (index, symbols) in reached {
+                        self.find_targets(state, batch, index, symbols, &mut needed)?;
+                    }
+                }
+                None => {
+                    for index in first..batch.members.len() {
+                        let symbols = batch.members[index].graph.undefined().collect();
+                        let mut found = Vec::new();
+                        self.find_targets(state, batch, index, symbols, &mut found)?;
+                        // Without pruning all of an object is linked, so what is in the batch says nothing new.
+                        found.retain(|(object, _)| state.is_pending(*object, batch));
+                        needed.append(&mut found);
+                    }
+                }
             }
             if needed.is_empty() {
                 needed = batch.find_missing(state)?;
@@ -164,14 +172,17 @@ impl State {
 
     /// Those objects, each once, that are neither linked nor in a batch yet.
     fn pending_of(&self, needed: &[(ObjectId, Option<SymbolId>)], batch: &Batch) -> Vec<ObjectId> {
-        let pending = |id: &ObjectId| {
-            matches!(self.object(*id).phase, Phase::Pending(_)) && batch.index_of(*id).is_none()
-        };
-        let mut objects: Vec<ObjectId> =
-            needed.iter().map(|(object, _)| *object).filter(pending).collect();
+        let objects = needed.iter().map(|(object, _)| *object);
+        let objects: HashSet<ObjectId> =
+            objects.filter(|object| self.is_pending(*object, batch)).collect();
+        let mut objects: Vec<ObjectId> = objects.into_iter().collect();
         objects.sort_unstable();
-        objects.dedup();
         objects
+    }
+
+    /// Whether an object is neither linked nor in a batch yet.
+    fn is_pending(&self, object: ObjectId, batch: &Batch) -> bool {
+        matches!(self.object(object).phase, Phase::Pending(_)) && batch.index_of(object).is_none()
     }
 }
 
