@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::frames::KeptFrames;
 use super::{
-    Block, BlockId, Definition, Edge, LinkGraph, Linkage, NO_SEGMENT, Scope, Section, SectionId,
-    Symbol, SymbolId,
+    Block, BlockId, Definition, Edge, Edges, EdgesIn, LinkGraph, Linkage, NO_SEGMENT, Scope,
+    Section, SectionId, Symbol, SymbolId,
 };
 use parking_lot::Mutex;
 
 use crate::Architecture;
-use crate::elf::ElfObject;
+use crate::elf::{ElfObject, View};
 use crate::memory::{Lifetime, Protection};
 
 /// The content of a block that is added.
@@ -48,9 +49,11 @@ pub(super) struct AddedSection {
 
 pub(super) struct AddedBlock {
     section: SectionId,
-    pub(super) content: Content,
+    content: Content,
     alignment: u64,
-    pub(super) edges: Vec<Edge>,
+    edges: Vec<Edge>,
+    /// What stands for content and edges until somebody changes them.
+    pub(super) frames: Option<Box<KeptFrames>>,
     pub(super) live: bool,
     pub(super) segment: u8,
     pub(super) placement: u32,
@@ -86,17 +89,29 @@ impl LinkGraph {
     /// Adds a live block at the end of a section that was added. `alignment` is a power of two.
     pub fn add_block(&mut self, section: SectionId, content: Content, alignment: u64) -> BlockId {
         debug_assert!(alignment.is_power_of_two());
-        let block = AddedBlock {
+        self.added_blocks.push(AddedBlock {
             section,
             content,
             alignment,
             edges: Vec::new(),
+            frames: None,
             live: true,
             segment: NO_SEGMENT,
             placement: 0,
-        };
-        self.added_blocks.push(block);
+        });
         BlockId((self.id_count() - 1) as u32)
+    }
+
+    /// Adds a live block of frames.
+    pub(super) fn add_frames(
+        &mut self,
+        section: SectionId,
+        frames: KeptFrames,
+        alignment: u64,
+    ) -> BlockId {
+        let block = self.add_block(section, Content::Bytes(Vec::new()), alignment);
+        self.added_block_mut(block).frames = Some(Box::new(frames));
+        block
     }
 
     /// Adds a symbol.
@@ -116,7 +131,7 @@ impl LinkGraph {
     /// Adds an edge at the end of a block's.
     pub fn add_edge(&mut self, block: BlockId, edge: Edge) {
         match (block.0 as usize).checked_sub(self.base.count()) {
-            Some(added) => self.added_blocks[added].edges.push(edge),
+            Some(_) => self.own_block(block).edges.push(edge),
             None => {
                 if !self.edited_edges.contains_key(&block.0) {
                     let copy = self.edges(block).collect();
@@ -133,7 +148,7 @@ impl LinkGraph {
     /// Gives a block other edges.
     pub fn set_edges(&mut self, block: BlockId, edges: Vec<Edge>) {
         match (block.0 as usize).checked_sub(self.base.count()) {
-            Some(added) => self.added_blocks[added].edges = edges,
+            Some(_) => self.own_block(block).edges = edges,
             None => _ = self.edited_edges.insert(block.0, edges),
         }
     }
@@ -189,8 +204,8 @@ impl LinkGraph {
 
     /// The content of a block, not of zeroes, as bytes that the graph owns.
     pub(super) fn own_content(&mut self, block: BlockId) -> &mut Vec<u8> {
-        if let Some(added) = (block.0 as usize).checked_sub(self.base.count()) {
-            return self.added_blocks[added].content.bytes_mut();
+        if self.base.state(block).is_none() {
+            return self.own_block(block).content.bytes_mut();
         }
         if !self.edited_content.contains_key(&block.0) {
             let copy = self.content(block).to_vec();
@@ -232,6 +247,36 @@ impl LinkGraph {
         self.added_index(id).map(|index| &self.added_sections[index])
     }
 
+    /// A block that was added, with content and edges of its own.
+    fn own_block(&mut self, id: BlockId) -> &mut AddedBlock {
+        if self.added_block(id).frames.is_some() {
+            let (content, edges) = (self.content(id).to_vec(), self.edges(id).collect());
+            let block = self.added_block_mut(id);
+            (block.content, block.edges, block.frames) = (Content::Bytes(content), edges, None);
+        }
+        self.added_block_mut(id)
+    }
+
+    fn added_block_mut(&mut self, id: BlockId) -> &mut AddedBlock {
+        &mut self.added_blocks[id.0 as usize - self.base.count()]
+    }
+
+    pub(super) fn added_content(&self, id: BlockId) -> &[u8] {
+        let block = self.added_block(id);
+        match &block.frames {
+            Some(frames) => frames.content(self),
+            None => block.content.bytes(),
+        }
+    }
+
+    pub(super) fn added_edges<'a>(&'a self, view: View<'a>, id: BlockId) -> Edges<'a> {
+        let block = self.added_block(id);
+        Edges(match &block.frames {
+            Some(frames) => EdgesIn::Frames(frames.edges(self, view)),
+            None => EdgesIn::Graph(block.edges.iter()),
+        })
+    }
+
     pub(super) fn added_block(&self, id: BlockId) -> &AddedBlock {
         &self.added_blocks[id.0 as usize - self.base.count()]
     }
@@ -246,14 +291,14 @@ impl LinkGraph {
 }
 
 impl Content {
-    pub(super) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Zero(_) => &[],
         }
     }
 
-    pub(super) fn size(&self) -> u64 {
+    fn size(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Zero(size) => *size,
@@ -291,7 +336,10 @@ impl AddedBlock {
         Block {
             id,
             section: self.section,
-            size: self.content.size(),
+            size: match &self.frames {
+                Some(frames) => frames.size.into(),
+                None => self.content.size(),
+            },
             alignment: self.alignment,
             zero_fill: matches!(self.content, Content::Zero(_)),
             live: self.live,

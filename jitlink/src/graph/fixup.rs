@@ -228,6 +228,12 @@ impl LinkGraph {
         (segment, placement): (u8, u32),
         memory: &mut [&mut [u8]],
     ) -> Result<()> {
+        if let Some(frames) = self.frames_of(id) {
+            let working = &mut memory[usize::from(segment)][placement as usize..];
+            let working = &mut working[..frames.size as usize];
+            self.write_frames(frames, working);
+            return values.apply_edges::<A>(id, working, self.block_address(id), false);
+        }
         let content = self.content_in(values.view, id);
         if content.is_empty() {
             return match values.edges(id).next() {

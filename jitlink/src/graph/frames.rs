@@ -1,9 +1,10 @@
 //! The records of `.eh_frame`: which function each is for, and the section without those of functions that are gone.
 
+use std::sync::OnceLock;
+
 use hashbrown::HashMap;
 
-use super::edit::Content;
-use super::{BlockId, Definition, Edge, LinkGraph};
+use super::{Block, BlockId, Definition, Edge, Edges, LinkGraph};
 use crate::Result;
 use crate::elf::View;
 
@@ -12,9 +13,9 @@ pub(super) const TERMINATOR: u64 = 4;
 
 /// A record of `.eh_frame`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Record {
-    pub(super) start: usize,
-    pub(super) end: usize,
+struct Record {
+    start: usize,
+    end: usize,
     /// For a function's record (FDE), where its common record (CIE) starts.
     common: Option<usize>,
     /// Where the field after the length starts.
@@ -28,9 +29,8 @@ impl Record {
     }
 }
 
-/// The records of a section, up to the first that is damaged or ends the list.
-pub(super) fn records(content: &[u8]) -> impl Iterator<Item = Record> {
-    let mut at = 0;
+/// The records of a section from one on, up to the first that is damaged or ends the list.
+fn records(content: &[u8], mut at: usize) -> impl Iterator<Item = Record> {
     std::iter::from_fn(move || {
         let record = record_at(content, at)?;
         at = record.end;
@@ -81,7 +81,7 @@ impl LinkGraph {
             let first = edges.partition_point(|edge| edge.offset < start as u64);
             first..edges.partition_point(|edge| edge.offset < end as u64)
         };
-        let all: Vec<Record> = records(self.content(block)).collect();
+        let all: Vec<Record> = records(self.content(block), 0).collect();
         let common: HashMap<usize, Record> =
             all.iter().filter(|r| r.common.is_none()).map(|r| (r.start, *r)).collect();
         all.iter()
@@ -108,81 +108,156 @@ impl LinkGraph {
     /// Takes the frames of functions out that are not live, with the CIEs that nobody needs any more.
     pub(super) fn compact_frames(&mut self) -> Result<()> {
         for block in self.frames.clone() {
-            let edges = self.sorted_edges(block);
-            if let Some((content, edges)) = self.compacted(block, &edges)? {
-                let section = self.block(block).section;
-                let alignment = self.block(block).alignment;
+            if let Some(kept) = self.kept_frames(block)? {
+                let Block { section, alignment, .. } = self.block(block);
                 self.base.set_live(block, false);
-                let compact = self.add_block(section, Content::Bytes(content), alignment);
-                self.set_edges(compact, edges);
+                let compact = self.add_frames(section, kept, alignment);
                 self.compacted_frames.push(compact);
             }
         }
         Ok(())
     }
 
-    fn compacted(&self, block: BlockId, edges: &[Edge]) -> Result<Option<(Vec<u8>, Vec<Edge>)>> {
+    /// The frames that stay; `None` if all do.
+    fn kept_frames(&self, block: BlockId) -> Result<Option<KeptFrames>> {
         let view = self.object.view();
+        let edges = self.sorted_edges(block);
         let content = self.content(block);
+        if u32::try_from(content.len()).is_err() {
+            return Err(self.too_large());
+        }
         let kept = |record: &Record| {
             let first = edges.partition_point(|edge| edge.offset < record.start as u64);
             let own = &edges[first..edges.partition_point(|edge| edge.offset < record.end as u64)];
             match self.function_of(view, record, own) {
-                Some(function) => self.block(function).live,
+                Some(function) => self.is_live(function),
                 None => true,
             }
         };
-        let all: Vec<Record> = records(content).collect();
-        let frames: Vec<Record> =
-            all.iter().filter(|r| r.common.is_some() && kept(r)).copied().collect();
-        if frames.len() == all.iter().filter(|record| record.common.is_some()).count() {
+        let (commons, frames): (Vec<Record>, Vec<Record>) =
+            records(content, 0).partition(|record| record.common.is_none());
+        let count = frames.len();
+        let frames: Vec<Record> = frames.into_iter().filter(kept).collect();
+        if frames.len() == count {
             return Ok(None);
         }
-        let mut out = Compact { content, edges, bytes: Vec::new(), moved: Vec::new() };
-        let mut commons = HashMap::new();
-        let by_start: HashMap<usize, Record> =
-            all.iter().filter(|r| r.common.is_none()).map(|r| (r.start, *r)).collect();
+        let mut taken = vec![false; commons.len()];
+        let mut out = KeptFrames::of(block);
         for frame in frames {
             let start = frame.common.expect("only FDEs were kept");
-            let Some(cie) = by_start.get(&start) else {
+            let Ok(common) = commons.binary_search_by_key(&start, |common| common.start) else {
                 return Err(self.malformed(format!(
                     "the frame at {:#x} of .eh_frame has no CIE at {start:#x}",
                     frame.start
                 )));
             };
-            let common = *commons.entry(start).or_insert_with(|| out.take(cie));
-            let at = out.take(&frame);
-            out.point_at_common(&frame, at, common);
+            if !std::mem::replace(&mut taken[common], true) {
+                out.take(&commons[common]);
+            }
+            out.take(&frame);
         }
-        Ok(Some((out.bytes, out.moved)))
+        Ok(Some(out.finish()))
+    }
+
+    /// What stays of frames, for a block that was made of that and nobody has changed.
+    pub(super) fn frames_of(&self, block: BlockId) -> Option<&KeptFrames> {
+        self.base.state(block).is_none().then(|| self.added_block(block).frames.as_deref())?
+    }
+
+    /// The content of a block of frames, in bytes of its size.
+    pub(super) fn write_frames(&self, frames: &KeptFrames, out: &mut [u8]) {
+        let content = self.content(frames.of);
+        for run in &frames.runs {
+            let (from, to) = (run.from as usize, run.to as usize);
+            let end = from + run.size as usize;
+            out[to..][..end - from].copy_from_slice(&content[from..end]);
+            for record in records(&content[..end], from) {
+                let Some(common) = record.common.and_then(|start| frames.place(start as u64))
+                else {
+                    continue;
+                };
+                let field = record.body - from + to;
+                let back = (field as u32).wrapping_sub(common as u32);
+                out[field..field + 4].copy_from_slice(&back.to_le_bytes());
+            }
+        }
     }
 }
 
-/// A section of frames while it is made smaller.
-struct Compact<'a> {
-    content: &'a [u8],
-    edges: &'a [Edge],
-    bytes: Vec<u8>,
-    moved: Vec<Edge>,
+/// A section of frames without those that are gone: which parts of the object's stay. Content and edges are made from these when
+/// somebody wants them.
+pub(super) struct KeptFrames {
+    of: BlockId,
+    /// Ascending by where they come from.
+    runs: Vec<Run>,
+    pub(super) size: u32,
+    /// The content, once somebody has looked at it.
+    content: OnceLock<Box<[u8]>>,
 }
 
-impl Compact<'_> {
-    /// Takes a record over; where it starts now.
-    fn take(&mut self, record: &Record) -> usize {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&self.content[record.start..record.end]);
-        let first = self.edges.partition_point(|edge| edge.offset < record.start as u64);
-        let own = self.edges[first..].iter().take_while(|edge| edge.offset < record.end as u64);
-        self.moved.extend(own.map(|edge| Edge {
-            offset: edge.offset - record.start as u64 + start as u64,
-            ..*edge
-        }));
-        start
+/// Records that stay together.
+#[derive(Clone, Copy)]
+struct Run {
+    from: u32,
+    to: u32,
+    size: u32,
+}
+
+impl KeptFrames {
+    fn of(block: BlockId) -> Self {
+        Self { of: block, runs: Vec::new(), size: 0, content: OnceLock::new() }
     }
 
-    fn point_at_common(&mut self, frame: &Record, at: usize, common: usize) {
-        let field = at + (frame.body - frame.start);
-        let back = (field - common) as u32;
-        self.bytes[field..field + 4].copy_from_slice(&back.to_le_bytes());
+    /// Takes a record over, to the end.
+    fn take(&mut self, record: &Record) {
+        let (from, size) = (record.start as u32, (record.end - record.start) as u32);
+        match self.runs.last_mut() {
+            Some(run) if run.from + run.size == from => run.size += size,
+            _ => self.runs.push(Run { from, to: self.size, size }),
+        }
+        self.size += size;
+    }
+
+    fn finish(mut self) -> Self {
+        self.runs.sort_unstable_by_key(|run| run.from);
+        self.runs.shrink_to_fit();
+        self
+    }
+
+    /// Where something of the object's section is now.
+    fn place(&self, offset: u64) -> Option<u64> {
+        let next = self.runs.partition_point(|run| u64::from(run.from) <= offset);
+        let run = self.runs.get(next.checked_sub(1)?)?;
+        let inside = offset - u64::from(run.from);
+        (inside < u64::from(run.size)).then(|| inside + u64::from(run.to))
+    }
+
+    /// Its edges, from those of the object's section.
+    pub(super) fn edges<'a>(&'a self, graph: &'a LinkGraph, view: View<'a>) -> KeptEdges<'a> {
+        KeptEdges { frames: self, edges: Box::new(graph.edges_in(view, self.of)) }
+    }
+
+    pub(super) fn content(&self, graph: &LinkGraph) -> &[u8] {
+        self.content.get_or_init(|| {
+            let mut content = vec![0; self.size as usize].into_boxed_slice();
+            graph.write_frames(self, &mut content);
+            content
+        })
+    }
+}
+
+/// The edges of a section of frames without those that are gone.
+#[derive(Clone)]
+pub(super) struct KeptEdges<'a> {
+    frames: &'a KeptFrames,
+    edges: Box<Edges<'a>>,
+}
+
+impl Iterator for KeptEdges<'_> {
+    type Item = Edge;
+
+    fn next(&mut self) -> Option<Edge> {
+        let frames = self.frames;
+        self.edges.find_map(|edge| Some(Edge { offset: frames.place(edge.offset)?, ..edge }))
     }
 }

@@ -284,7 +284,7 @@ impl LinkGraph {
         }
     }
 
-    fn too_large(&self) -> Error {
+    pub(super) fn too_large(&self) -> Error {
         self.unsupported("its sections have more than 2 GiB together, more than one link can have")
     }
 }

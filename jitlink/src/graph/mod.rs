@@ -163,6 +163,7 @@ pub struct Edges<'a>(EdgesIn<'a>);
 enum EdgesIn<'a> {
     Object(std::slice::Iter<'a, Relocation>),
     Graph(std::slice::Iter<'a, Edge>),
+    Frames(frames::KeptEdges<'a>),
 }
 
 impl Iterator for Edges<'_> {
@@ -173,6 +174,7 @@ impl Iterator for Edges<'_> {
         match &mut self.0 {
             EdgesIn::Object(relocations) => relocations.next().map(edge_of),
             EdgesIn::Graph(edges) => edges.next().copied(),
+            EdgesIn::Frames(edges) => edges.next(),
         }
     }
 }
@@ -275,7 +277,7 @@ impl LinkGraph {
                     view.content(&view.sections[block.0 as usize])
                 }
             },
-            None => self.added_block(block).content.bytes(),
+            None => self.added_content(block),
         }
     }
 
@@ -306,7 +308,7 @@ impl LinkGraph {
     #[inline]
     fn edges_in<'a>(&'a self, view: View<'a>, block: BlockId) -> Edges<'a> {
         if self.base.state(block).is_none() {
-            return Edges(EdgesIn::Graph(self.added_block(block).edges.iter()));
+            return self.added_edges(view, block);
         }
         if !self.edited_edges.is_empty()
             && let Some(edges) = self.edited_edges.get(&block.0)

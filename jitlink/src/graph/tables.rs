@@ -216,7 +216,8 @@ impl LinkGraph {
                 continue;
             }
             let edges = self.edges_in(view, id);
-            let content = self.content(id);
+            // In frames, which are made when they are written, no instruction can do without a slot.
+            let content = if self.frames_of(id).is_some() { &[] } else { self.content(id) };
             for edge in edges {
                 if edge.kind == EdgeKind::KEEP_ALIVE && !self.has_edges_of_object(id) {
                     continue;
