@@ -266,7 +266,9 @@ impl LinkGraph {
         if tables.tls_module {
             tables.entries.push(GotEntry { target: SymbolId(0), kind: SlotKind::TlsModule });
         }
-        let Tables { entries, needs, .. } = &mut tables;
+        let Tables { entries, stub_targets, needs, .. } = &mut tables;
+        entries.shrink_to_fit();
+        stub_targets.shrink_to_fit();
         entries.sort_by_key(|entry| needs.of(entry.target) & need::SLOT_NEAR == 0);
         self.make_blocks(&mut tables);
         if let (Some(symbol), Some(got)) = (tables.got_symbol, tables.got) {

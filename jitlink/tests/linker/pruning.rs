@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longshore_jitlink::graph::{Definition, LinkGraph};
+use longshore_jitlink::graph::{Block, Definition, Edge, EdgeKind, LinkGraph};
 use longshore_jitlink::session::{Lookup, Passes, Stage};
 use longshore_jitlink::{Library, Session};
 
@@ -337,4 +337,52 @@ fn the_frames_of_a_long_chain_of_functions_are_kept_with_it() {
         failure(library.lookup(&format!("f{COUNT}"))),
         format!("undefined symbols: f{COUNT}")
     );
+}
+
+/// The functions of the live frames of a graph, each by its name; every frame's pointer to its CIE is followed.
+fn framed(graph: &LinkGraph) -> Vec<String> {
+    let is_frames = |section| graph.section(section).name == b".eh_frame";
+    let block = graph.blocks().find(|block| block.live && is_frames(block.section)).unwrap();
+    let content = graph.content(block.id);
+    assert_eq!(content.len() as u64, block.size);
+    let word = |at: usize| u32::from_le_bytes(content[at..at + 4].try_into().unwrap()) as usize;
+    let (mut at, mut functions) = (0, Vec::new());
+    while at < content.len() {
+        if word(at + 4) != 0 {
+            assert_eq!(word(at + 4 - word(at + 4) + 4), 0, "the frame at {at:#x} has no CIE");
+            let edge = graph.edges(block.id).find(|edge| edge.offset as usize == at + 8).unwrap();
+            functions.push(String::from_utf8_lossy(graph.symbol(edge.target).name).into_owned());
+        }
+        at += 4 + word(at);
+    }
+    functions
+}
+
+#[test]
+fn a_pass_sees_and_changes_the_frames_that_are_left() {
+    let function = |index: usize| {
+        // Every third one has a CIE of its own kind.
+        let signal = if index.is_multiple_of(3) { ".cfi_signal_frame" } else { "" };
+        format!(
+            ".section .text.f{index},\"ax\"; .globl f{index}; f{index}: .cfi_startproc
+            {signal}; ret; .cfi_endproc\n"
+        )
+    };
+    let source: String = (0..9).map(function).collect();
+    let object = assembly(&format!(".cfi_sections .eh_frame\n{source}"));
+    let mut graph = LinkGraph::read("frames", object).unwrap();
+    assert_eq!(framed(&graph).len(), 9);
+    let roots = [b"f1", b"f2", b"f5", b"f6"].map(|name| graph.symbol_named(name).unwrap().id);
+    graph.prune(&roots).unwrap();
+    let left = framed(&graph);
+    assert_eq!(left, [".text.f1", ".text.f2", ".text.f5", ".text.f6"]);
+
+    let is_frames = |block: &Block| graph.section(block.section).name == b".eh_frame";
+    let block = graph.blocks().find(|block| block.live && is_frames(block)).unwrap().id;
+    let (content, count) = (graph.content(block).to_vec(), graph.edges(block).count());
+    assert_eq!(graph.content_mut(block), content);
+    let edge = Edge { offset: 0, kind: EdgeKind::KEEP_ALIVE, target: roots[0], addend: 0 };
+    graph.add_edge(block, edge);
+    assert_eq!(graph.edges(block).count(), count + 1);
+    assert_eq!(framed(&graph), left);
 }
