@@ -65,8 +65,12 @@ impl LinkGraph {
             reported: vec![false; self.symbol_count() as usize],
             externals: Vec::new(),
         };
-        for block in self.base.ids() {
-            match self.keeping(object.view(), block) {
+        for block in self.ids() {
+            let keeping = match self.base.of_section(block.0) {
+                Some(_) => self.keeping(object.view(), block),
+                None => self.keeping_added(block),
+            };
+            match keeping {
                 Keeping::Always => pruning.block(block),
                 Keeping::Alone => pruning.live[block.0 as usize] = true,
                 Keeping::IfReached => {}
@@ -121,6 +125,19 @@ impl LinkGraph {
         }
         companions.sort_unstable();
         companions
+    }
+
+    /// The same for a block that a pass has added.
+    fn keeping_added(&self, block: BlockId) -> Keeping {
+        if block.0 as usize >= self.base.count() && self.block(block).live {
+            let section = self.section(self.block(block).section);
+            if section.lifetime == Lifetime::NoAlloc {
+                return Keeping::Alone;
+            } else if INITIALIZERS.iter().any(|kind| is_kind(section.name, kind)) {
+                return Keeping::Always;
+            }
+        }
+        Keeping::IfReached
     }
 
     fn keeping(&self, view: View<'_>, block: BlockId) -> Keeping {

@@ -441,8 +441,6 @@ fn a_graph_for_another_architecture_is_refused() {
 
 #[test]
 fn the_constructors_of_a_graph_made_by_hand_run() {
-    let library = library_of(Session::builder(), &[]);
-    crate::support::define_trace(&library);
     let made = || {
         let mut graph = LinkGraph::new("made", Architecture::X86_64);
         let target = graph.add_symbol(NewSymbol {
@@ -458,10 +456,14 @@ fn the_constructors_of_a_graph_made_by_hand_run() {
         graph.add_edge(block, Edge { offset: 0, kind: R_X86_64_64, target, addend: 0 });
         graph
     };
-    let _made = library.add_graph(made).unwrap();
-    crate::support::initialize(&library);
-    // The first argument of a constructor is the number of arguments.
-    assert_eq!(crate::support::traced(), "0 ");
+    for builder in [Session::builder(), Session::builder().prune()] {
+        let library = library_of(builder, &[]);
+        crate::support::define_trace(&library);
+        let _made = library.add_graph(made).unwrap();
+        crate::support::initialize(&library);
+        // The first argument of a constructor is the number of arguments.
+        assert_eq!(crate::support::traced(), "0 ");
+    }
 }
 
 #[test]
