@@ -18,7 +18,7 @@ const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
 const GNU_PROPERTY_X86_FEATURE_1_AND: u32 = 0xc000_0002;
 const GNU_PROPERTY_AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
 /// Larger alignments are taken for damage.
-const MAX_ALIGNMENT: u64 = 1 << 30;
+pub(super) const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// A COMDAT group: of all objects that have one of the same signature, one keeps its sections.
 pub(crate) struct Group<'a> {

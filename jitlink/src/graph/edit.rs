@@ -161,6 +161,20 @@ impl LinkGraph {
         }
     }
 
+    /// Gives a common symbol a block with at least such an alignment, unless that is absurd.
+    pub(crate) fn align_common(&mut self, symbol: SymbolId, alignment: u64) {
+        let Some(Definition::Block(block, _)) = self.redefined.get(&symbol.0).copied() else {
+            return;
+        };
+        if let Some(block) = (block.0 as usize).checked_sub(self.base.count())
+            && alignment.is_power_of_two()
+            && alignment <= super::build::MAX_ALIGNMENT
+        {
+            let block = &mut self.added_blocks[block];
+            block.alignment = block.alignment.max(alignment);
+        }
+    }
+
     /// Gives a section's memory another lifetime. To be done before allocation.
     pub fn set_lifetime(&mut self, section: SectionId, lifetime: Lifetime) {
         match self.added_index(section) {

@@ -100,6 +100,10 @@ impl State {
             name: view.symbol_name(symbol),
             entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
             size: view.symbols[symbol as usize].st_size.get(LE),
+            alignment: match view.home(symbol) {
+                Home::Common => view.symbols[symbol as usize].st_value.get(LE),
+                _ => 1,
+            },
         });
         self.define_all(id, 4 * view.bytes.len(), definitions)
     }
@@ -119,7 +123,7 @@ impl State {
                 .with(Flags::HIDDEN, symbol.scope == Scope::Hidden)
                 .with(Flags::CALLABLE, symbol.callable);
             let entry = Entry::of_object(id, symbol.id.index(), flags);
-            Defines { name: symbol.name, entry, size: symbol.size }
+            Defines { name: symbol.name, entry, size: symbol.size, alignment: 1 }
         });
         self.define_all(id, usize::MAX, definitions)
     }
@@ -133,7 +137,7 @@ impl State {
         let library = self.object(id).library;
         let mut adding = Adding::default();
         let limit = size_limit.clamp(MAX_NAMES, u32::MAX as usize);
-        for Defines { name, entry: fresh, size } in
+        for Defines { name, entry: fresh, size, alignment } in
             definitions.filter(|definition| !is_own_copy(definition.name))
         {
             // Names may overlap in a file, so that their sum can be far more than the file.
@@ -147,6 +151,10 @@ impl State {
                 adding.failure = Some(Failure::Full);
                 break;
             };
+            if fresh.flags.contains(Flags::COMMON) {
+                let largest = self.library_mut(library).common_alignments.entry(entry).or_insert(1);
+                *largest = alignment.max(*largest);
+            }
             if !self.define((id, library), entry, fresh, size, &mut adding) {
                 break;
             }
@@ -284,6 +292,8 @@ struct Defines<'a> {
     name: &'a [u8],
     entry: Entry,
     size: u64,
+    /// For a common symbol.
+    alignment: u64,
 }
 
 /// The definitions of an object while they are added.

@@ -90,6 +90,9 @@ impl Shared {
             for symbol in &object.lost {
                 graph.redefine(SymbolId::from_index(symbol.symbol), Definition::External);
             }
+            for (symbol, alignment) in state.common_alignments_of(*id) {
+                graph.align_common(symbol, alignment);
+            }
             self.options.passes.run(Stage::Prune, &mut graph)?;
             let pruning = self.options.prunes.then(|| graph.start_pruning());
             if pruning.is_none() {
@@ -168,6 +171,18 @@ impl State {
             Owner::Object(object) => Some((object, SymbolId::from_index(entry.symbol))),
             _ => None,
         }
+    }
+
+    /// What other objects want at least of an object's common symbols.
+    fn common_alignments_of(&self, id: ObjectId) -> impl Iterator<Item = (SymbolId, u64)> {
+        let object = self.object(id);
+        let library = self.library(object.library);
+        let entries = (!library.common_alignments.is_empty()).then(|| object.entries.iter());
+        entries.into_iter().flatten().filter_map(move |entry| {
+            let alignment = *library.common_alignments.get(&entry)?;
+            let symbol = library.table.symbol_of(id, entry)?;
+            Some((SymbolId::from_index(symbol), alignment))
+        })
     }
 
     /// Those objects, each once, that are neither linked nor in a batch yet.

@@ -57,6 +57,8 @@ pub(super) struct LibraryState {
     pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
     /// The sizes of the common symbols that are used.
     pub(super) commons: HashMap<EntryId, u64>,
+    /// The largest alignment that any object wants for them.
+    pub(super) common_alignments: HashMap<EntryId, u64>,
     /// How many objects have had their constructors run.
     pub(super) constructed: u64,
 }
@@ -196,6 +198,7 @@ impl State {
             groups: HashMap::new(),
             thread_locals: HashMap::new(),
             commons: HashMap::new(),
+            common_alignments: HashMap::new(),
             constructed: 0,
         });
         let number = u32::try_from(self.libraries.len()).ok().and_then(NonZeroU32::new);

@@ -207,6 +207,16 @@ fn common_symbols_are_one_and_as_large_as_the_largest() {
 }
 
 #[test]
+fn a_common_symbol_has_the_largest_alignment_that_any_object_wants() {
+    let larger = c("-fPIC -fcommon", "char other; char x[100]; char *first(void) { return x; }");
+    let aligned = c("-fPIC -fcommon", "char x[8] __attribute__((aligned(512)));");
+    for objects in [[larger.clone(), aligned.clone()], [aligned, larger]] {
+        let library = library(&objects);
+        assert_eq!(library.lookup("x").unwrap() % 512, 0);
+    }
+}
+
+#[test]
 fn a_definition_takes_the_place_of_a_common_symbol() {
     let common = c("-fPIC -fcommon", "long x; long f(void) { return x; }");
     let defined = c("-fPIC", "long x = 6; long g(void) { return x; }");
