@@ -23,12 +23,12 @@ impl Shared {
             thread_locals: Vec::new(),
         };
         let linked = Linked { state, batch };
-        for (symbol, found) in &linking.targets {
+        for (symbol, found) in linking.targets.iter() {
             let (address, kind) = match found {
-                Some(found) => linked.external(linking, *symbol, *found, &mut externals),
-                None => self.missing(linking, *symbol),
+                Some(found) => linked.external(linking, symbol, found, &mut externals),
+                None => self.missing(linking, symbol),
             };
-            externals.symbols.push(External { symbol: *symbol, address, kind });
+            externals.symbols.push(External { symbol, address, kind });
         }
         externals
     }

@@ -112,8 +112,10 @@ impl Shared {
             self.options.passes.run(Stage::PostPrune, &mut linking.graph)?;
             linking.graph.scan()?;
             let used: Vec<SymbolId> = linking.graph.undefined().collect();
-            linking.targets.sort_unstable_by_key(|(symbol, _)| *symbol);
-            linking.targets.retain(|(symbol, _)| used.binary_search(symbol).is_ok());
+            let mut targets: Vec<_> = linking.targets.iter().collect();
+            targets.retain(|(symbol, _)| used.binary_search(symbol).is_ok());
+            targets.sort_unstable_by_key(|(symbol, _)| *symbol);
+            linking.targets = targets.into_iter().collect();
             if used.len() != linking.targets.len() {
                 let problem = "a pass has added a reference after pruning; do that at Stage::Prune"
                     .to_owned();
@@ -141,7 +143,7 @@ impl Shared {
             .collect();
         let wanted: Vec<_> = symbols.iter().map(Wanted::of).collect();
         let found = self.resolve(state, *library, &wanted)?;
-        targets.reserve_exact(symbols.len());
+        targets.reserve(symbols.len());
         for (symbol, found) in symbols.iter().zip(found) {
             match found {
                 Some(found) => {
@@ -157,7 +159,7 @@ impl Shared {
                     continue;
                 }
             }
-            targets.push((symbol.id, found));
+            targets.push(symbol.id, found);
         }
         Ok(())
     }
@@ -206,18 +208,24 @@ impl Batch {
     fn find_missing(&mut self, state: &State) -> Result<Vec<(ObjectId, Option<SymbolId>)>> {
         let mut needed = Vec::new();
         for Linking { graph, library, targets, .. } in &mut self.members {
-            for (symbol, target) in targets.iter_mut().filter(|(_, target)| target.is_none()) {
+            let is_weak = |symbol| graph.symbol(symbol).linkage == Linkage::Weak;
+            if !targets.iter().any(|(symbol, found)| found.is_none() && is_weak(symbol)) {
+                continue;
+            }
+            let mut all: Vec<_> = targets.iter().collect();
+            for (symbol, target) in all.iter_mut().filter(|(_, target)| target.is_none()) {
                 let symbol = graph.symbol(*symbol);
-                if symbol.linkage == Linkage::Strong {
-                    continue;
-                }
-                let Some(found) = state.find_defined(*library, Wanted::of(&symbol)) else {
+                let wanted = Wanted::of(&symbol);
+                let Some(found) =
+                    wanted.weak.then(|| state.find_defined(*library, wanted)).flatten()
+                else {
                     continue;
                 };
                 check_thread_local(state, graph, &symbol, found)?;
                 *target = Some(found);
                 needed.extend(state.owner_of(found).map(|(id, symbol)| (id, Some(symbol))));
             }
+            *targets = all.into_iter().collect();
         }
         Ok(needed)
     }

@@ -13,6 +13,7 @@ use super::pass::Stage;
 use super::resolve::{Found, Wanted};
 use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls, TlsStorage};
 use super::table::{Entry, EntryId, Flags};
+use super::targets::Targets;
 use super::times::lap;
 use super::{Lookup, Shared};
 use crate::graph::{Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
@@ -27,9 +28,8 @@ pub(super) struct Linking {
     /// It is large, and moves when others join.
     pub(super) graph: Box<LinkGraph>,
     pub(super) pruning: Option<Pruning>,
-    /// The symbols that are not in the graph, in order, and what defines them. A weak one may be defined by nothing, others are
-    /// taken to be at the session's phony address then.
-    pub(super) targets: Vec<(SymbolId, Option<Found>)>,
+    /// The symbols that are not in the graph, in order.
+    pub(super) targets: Targets,
     pub(super) tls: Option<Tls>,
     /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
     pub(super) replaced: Vec<(EntryId, Entry)>,
@@ -312,8 +312,8 @@ impl Shared {
     }
 }
 
-/// The symbols elsewhere of graphs that are fixed up together, at least.
-const TARGETS_AT_ONCE: usize = 2048;
+/// The symbols elsewhere of graphs that are fixed up together, at least, for each thread.
+const TARGETS_AT_ONCE: usize = 1024;
 
 impl Batch {
     /// Makes members known by their objects.
@@ -333,7 +333,7 @@ impl Batch {
         let all: usize = self.members.iter().map(|linking| linking.targets.len()).sum();
         let (mut end, mut targets) = (start, 0);
         while end < self.members.len()
-            && (end - start < 2 * threads || targets < TARGETS_AT_ONCE.max(all / 16))
+            && (end - start < 2 * threads || targets < (threads * TARGETS_AT_ONCE).max(all / 64))
         {
             targets += self.members[end].targets.len();
             end += 1;
@@ -354,7 +354,7 @@ impl Linking {
             library,
             graph: Box::new(graph),
             pruning: None,
-            targets: Vec::new(),
+            targets: Targets::default(),
             tls: None,
             replaced: Vec::new(),
         }
@@ -362,8 +362,10 @@ impl Linking {
 
     /// The definitions that it refers to by an address or distance of 32 bits.
     pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
-        let is_nearby = |(symbol, _): &&(SymbolId, Option<Found>)| self.graph.wants_nearby(*symbol);
-        self.targets.iter().filter(is_nearby).filter_map(|(_, found)| *found)
+        let targets = self.targets.iter();
+        targets
+            .filter(|(symbol, _)| self.graph.wants_nearby(*symbol))
+            .filter_map(|(_, found)| found)
     }
 
     /// The template at a fixed offset is final now.
@@ -379,7 +381,7 @@ impl Linking {
 
     /// The objects that this one uses.
     pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
-        let owner = |(_, found): &(SymbolId, Option<Found>)| Some(state.owner_of((*found)?)?.0);
+        let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
         let used = self.targets.iter().filter_map(owner).filter(|object| *object != self.object);
         let used: HashSet<ObjectId> = used.collect();
         let mut uses: Vec<ObjectId> = used.into_iter().collect();

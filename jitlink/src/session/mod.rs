@@ -16,6 +16,7 @@ mod runtime_symbols;
 mod state;
 mod symbols;
 mod table;
+mod targets;
 mod times;
 
 use std::sync::Arc;

@@ -1,0 +1,79 @@
+//! What the symbols of a graph are that it does not define.
+
+use super::resolve::Found;
+use super::state::LibraryId;
+use super::table::EntryId;
+use crate::graph::SymbolId;
+
+/// Symbols, each with what defines it. A weak one may be defined by nothing, others are taken to be at the session's phony
+/// address then.
+///
+/// A link may have many of them, so each takes 8 bytes, and most are defined by the library that the one before is.
+#[derive(Default)]
+pub(super) struct Targets {
+    targets: Vec<(SymbolId, EntryId)>,
+    /// From which target on they are defined by a library, or by nothing.
+    libraries: Vec<(u32, Option<LibraryId>)>,
+}
+
+impl Targets {
+    pub(super) fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    pub(super) fn reserve(&mut self, targets: usize) {
+        self.targets.reserve_exact(targets);
+    }
+
+    pub(super) fn push(&mut self, symbol: SymbolId, found: Option<Found>) {
+        let library = found.map(|(library, _)| library);
+        if self.libraries.last().is_none_or(|(_, last)| *last != library) {
+            self.libraries.push((self.targets.len() as u32, library));
+        }
+        self.targets.push((symbol, found.map_or(EntryId(0), |(_, entry)| entry)));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SymbolId, Option<Found>)> {
+        let ends = self.libraries.iter().skip(1).map(|(start, _)| *start as usize);
+        let ends = ends.chain(std::iter::once(self.targets.len()));
+        let runs = self.libraries.iter().zip(ends);
+        runs.flat_map(|((start, library), end)| {
+            let targets = self.targets[*start as usize..end].iter();
+            targets.map(move |(symbol, entry)| (*symbol, library.map(|library| (library, *entry))))
+        })
+    }
+}
+
+impl FromIterator<(SymbolId, Option<Found>)> for Targets {
+    fn from_iter<I: IntoIterator<Item = (SymbolId, Option<Found>)>>(targets: I) -> Self {
+        let mut all = Self::default();
+        targets.into_iter().for_each(|(symbol, found)| all.push(symbol, found));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::State;
+    use super::*;
+
+    #[test]
+    fn targets_come_back_in_their_order_with_what_defines_them() {
+        let mut state = State::default();
+        let (one, other) = (state.add_library("one"), state.add_library("other"));
+        let found = [
+            None,
+            Some((one, EntryId(3))),
+            Some((one, EntryId(0))),
+            Some((other, EntryId(3))),
+            None,
+            None,
+            Some((one, EntryId(7))),
+        ];
+        let all: Vec<_> = (5..).map(SymbolId::from_index).zip(found).collect();
+        let targets: Targets = all.iter().copied().collect();
+        assert_eq!((targets.iter().collect::<Vec<_>>(), targets.len()), (all, 7));
+        assert_eq!(targets.libraries.len(), 5);
+        assert_eq!(Targets::default().iter().count(), 0);
+    }
+}
