@@ -117,6 +117,7 @@ use resolve_dynamic_saving;
 /// How much vector state there is to save.
 mod vector_state {
     use std::arch::x86_64::{__cpuid_count, _xgetbv};
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Enough bytes for any way of saving [`MASK`].
@@ -141,8 +142,14 @@ mod vector_state {
         Compact,
     }
 
-    /// The best way that this processor has. Sets [`SIZE`] and [`MASK`] for it.
+    /// The best way that this processor has. [`SIZE`] and [`MASK`] are set for it.
     pub(super) fn find() -> Saving {
+        // In a virtual machine each question to the processor takes tens of microseconds.
+        static FOUND: OnceLock<Saving> = OnceLock::new();
+        *FOUND.get_or_init(ask)
+    }
+
+    fn ask() -> Saving {
         if !std::arch::is_x86_feature_detected!("xsave") {
             SIZE.store(SMALLEST_SIZE, Ordering::Relaxed);
             return Saving::Legacy;
