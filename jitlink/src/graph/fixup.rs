@@ -109,6 +109,17 @@ impl LinkGraph {
     /// The address by which others know a symbol of this graph, once allocated: for an indirect function its stub's. `None` if it is not in
     /// the linked code.
     pub(crate) fn exported_address(&self, symbol: SymbolId) -> Option<u64> {
+        self.exported_address_in(self.object.view(), symbol)
+    }
+
+    /// Those of many symbols.
+    pub(crate) fn exported_addresses(&self) -> impl Fn(SymbolId) -> Option<u64> {
+        let view = self.object.view();
+        move |symbol| self.exported_address_in(view, symbol)
+    }
+
+    #[inline]
+    fn exported_address_in(&self, view: View<'_>, symbol: SymbolId) -> Option<u64> {
         if let Ok(index) = self.tables.indirect.binary_search(&symbol) {
             let size = match self.architecture() {
                 Architecture::X86_64 => X86_64::STUB_SIZE,
@@ -116,7 +127,7 @@ impl LinkGraph {
             };
             return Some(self.block_address(self.tables.stubs?) + (index * size) as u64);
         }
-        match self.definition_in(self.object.view(), symbol) {
+        match self.definition_in(view, symbol) {
             Definition::Block(block, offset) => {
                 Some(self.live_address(block)?.wrapping_add(offset))
             }

@@ -404,13 +404,15 @@ impl State {
         let table = &mut libraries[object.library.index()].table;
         let start = graph.address_range().start;
         let mut addresses = LinkedAddresses::new(start, object.entries.len());
+        let exported = graph.exported_addresses();
         for entry in object.entries.iter() {
             let Some(symbol) = table.symbol_of(id, entry) else { continue };
-            match graph.exported_address(SymbolId::from_index(symbol)) {
-                Some(address) => addresses.push(address, object.symbol_name(symbol)),
+            match exported(SymbolId::from_index(symbol)) {
+                Some(address) => addresses.push(address),
                 None => table.disown(entry, objects),
             }
         }
+        drop(exported);
         for group in &object.groups {
             if table.entry(*group).owner == Owner::Nobody {
                 table.disown(*group, objects);
@@ -418,7 +420,7 @@ impl State {
         }
         // A graph may be large, and so may the names be.
         drop(graph);
-        let mut naming = addresses.name();
+        let mut naming = addresses.name(object.name_bytes);
         for entry in object.entries.iter() {
             if let Some(symbol) = table.symbol_of(id, entry) {
                 table.set_symbol(entry, naming.push(object.symbol_name(symbol)));

@@ -49,8 +49,6 @@ pub(super) struct LinkedAddresses {
     addresses: Vec<u32>,
     /// Those that are not within 4 GiB.
     elsewhere: Vec<u64>,
-    /// Bytes of the names, and of what comes with each of them.
-    size: usize,
 }
 
 /// Symbols while their names are added.
@@ -69,24 +67,21 @@ pub(super) const OVERHEAD: usize = ADDRESS + 1;
 impl LinkedAddresses {
     /// For some symbols, of which most are behind `start`.
     pub(super) fn new(start: u64, count: usize) -> Self {
-        let addresses = Vec::with_capacity(count);
-        Self { start, addresses, elsewhere: Vec::new(), size: 0 }
+        Self { start, addresses: Vec::with_capacity(count), elsewhere: Vec::new() }
     }
 
-    /// Adds the address of a symbol with such a name.
-    pub(super) fn push(&mut self, address: u64, name: &[u8]) {
+    pub(super) fn push(&mut self, address: u64) {
         let near = address.checked_sub(self.start).and_then(|offset| u32::try_from(offset).ok());
         let near = near.unwrap_or(ELSEWHERE);
         if near == ELSEWHERE {
             self.elsewhere.push(address);
         }
         self.addresses.push(near);
-        self.size += name.len() + OVERHEAD;
     }
 
-    /// The names have to be added now, in the same order.
-    pub(super) fn name(self) -> Naming {
-        let Self { start, addresses, elsewhere, size } = self;
+    /// The names have to be added now, in the same order. They have about so many bytes with [`OVERHEAD`].
+    pub(super) fn name(self, size: usize) -> Naming {
+        let Self { start, addresses, elsewhere } = self;
         let symbols = Vec::with_capacity(size);
         let symbols = LinkedSymbols { start, symbols, elsewhere: Vec::new() };
         Naming { addresses: addresses.into_iter(), far: elsewhere.into_iter(), symbols }
@@ -108,7 +103,8 @@ impl Naming {
         at
     }
 
-    pub(super) fn finish(self) -> LinkedSymbols {
+    pub(super) fn finish(mut self) -> LinkedSymbols {
+        self.symbols.symbols.shrink_to_fit();
         self.symbols
     }
 }
@@ -140,8 +136,8 @@ mod tests {
         let all = [0x1000, 0x1000 + u64::from(u32::MAX), 0x1234, 7, u64::MAX];
         let names: [&[u8]; 5] = [b"first", b"far", b"", b"absolute", b"last"];
         let mut addresses = LinkedAddresses::new(0x1000, all.len());
-        all.iter().zip(names).for_each(|(address, name)| addresses.push(*address, name));
-        let mut naming = addresses.name();
+        all.iter().for_each(|address| addresses.push(*address));
+        let mut naming = addresses.name(0);
         let places = names.map(|name| naming.push(name));
         let symbols = naming.finish();
         let found = |at: &u32| (symbols.address(*at), symbols.name(*at));

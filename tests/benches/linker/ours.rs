@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct MemoryPeak {
     /// Most bytes on the heap at one time.
     pub(crate) heap: u64,
-    /// Bytes that the memory manager has mapped, working memory included.
+    /// Bytes that segments have.
+    pub(crate) wanted: u64,
+    /// Bytes that the memory manager has mapped for them, whole pages for each segment of each object.
     pub(crate) mapped: u64,
 }
 
@@ -40,12 +42,16 @@ pub(crate) fn run(workload: &Workload, threads: usize) -> Result<Duration> {
 pub(crate) fn peak(workload: &Workload) -> Result<Option<MemoryPeak>> {
     let objects = workload.map()?;
     let (linked, heap) = memory::watch(|| link(&objects, 1));
-    Ok(linked.ok().map(|(_, mapped)| MemoryPeak { heap, mapped }))
+    Ok(linked.ok().map(|(_, memory)| MemoryPeak {
+        heap,
+        wanted: memory.wanted.load(Ordering::Relaxed),
+        mapped: memory.mapped.load(Ordering::Relaxed),
+    }))
 }
 
 /// Links the objects, all of their definitions, with every undefined symbol at some absolute address. Returns the time
-/// from here until the code could be called, and the bytes that the memory manager has mapped for it.
-fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, u64)> {
+/// from here until the code could be called, and its memory, which is given back then.
+fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, Arc<CountingMemory>)> {
     let memory = Arc::new(CountingMemory::default());
     let start = Instant::now();
     let builder = Session::builder().memory(memory.clone()).threads(threads).phony_externals(PHONY);
@@ -56,7 +62,7 @@ fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, u64)> {
         drop(library.add_object(&index.to_string(), object.clone())?);
     }
     library.link_all()?;
-    Ok((start.elapsed(), memory.bytes.load(Ordering::Relaxed)))
+    Ok((start.elapsed(), memory))
 }
 
 /// Where undefined symbols are.
@@ -66,7 +72,8 @@ const PHONY: u64 = 0xbad;
 #[derive(Default)]
 struct CountingMemory {
     inner: InProcessMemory,
-    bytes: AtomicU64,
+    wanted: AtomicU64,
+    mapped: AtomicU64,
 }
 
 impl MemoryManager for CountingMemory {
@@ -76,8 +83,11 @@ impl MemoryManager for CountingMemory {
 
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
         let page = self.page_size();
-        let size = |s: &SegmentRequest| (s.content_size + s.zero_fill_size).next_multiple_of(page);
-        self.bytes.fetch_add(request.segments.iter().map(size).sum(), Ordering::Relaxed);
+        let size = |segment: &SegmentRequest| segment.content_size + segment.zero_fill_size;
+        for size in request.segments.iter().map(size) {
+            self.wanted.fetch_add(size, Ordering::Relaxed);
+            self.mapped.fetch_add(size.next_multiple_of(page), Ordering::Relaxed);
+        }
         self.inner.allocate(request)
     }
 

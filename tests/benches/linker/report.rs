@@ -93,10 +93,17 @@ pub(crate) fn times(rows: &[Row]) -> Table {
     add("ours, 2 threads / best peer".to_owned(), |row| ratio(&row.ours()[1], row.best_peer()?));
     add("target, ms".to_owned(), |row| Some(format!("{}: {}", row.target_ms, met(row)?)));
     add("peak memory / allocated sections".to_owned(), |row| {
-        let peak = row.peak?;
-        Some(format!("x{:.2}", (peak.heap + peak.mapped) as f64 / row.allocated as f64))
+        memory(row.peak?.heap + row.peak?.mapped, row)
+    });
+    add("  of which what fills up pages".to_owned(), |row| {
+        memory(row.peak?.mapped - row.peak?.wanted, row)
     });
     table
+}
+
+/// How many times the allocated sections some bytes are.
+fn memory(bytes: u64, row: &Row) -> Option<String> {
+    Some(format!("x{:.2}", bytes as f64 / row.allocated as f64))
 }
 
 /// Prints what the tables leave out.
