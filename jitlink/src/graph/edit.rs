@@ -9,8 +9,6 @@ use super::{
     Block, BlockId, Definition, Edge, Edges, EdgesIn, LinkGraph, Linkage, NO_SEGMENT, Scope,
     Section, SectionId, Symbol, SymbolId,
 };
-use parking_lot::Mutex;
-
 use crate::Architecture;
 use crate::elf::{ElfObject, View};
 use crate::memory::{Lifetime, Protection};
@@ -202,10 +200,12 @@ impl LinkGraph {
         if segment == NO_SEGMENT || !self.tables.fixed_up {
             return self.own_content(block);
         }
-        let Some(allocation) = self.allocation.get_mut() else { return &mut [] };
-        let mut segments = allocation.working_memory();
-        let memory = std::mem::take(&mut segments[usize::from(segment)]);
-        &mut memory[placement as usize..][..size as usize]
+        match &mut self.memory {
+            Some(memory) => {
+                &mut memory.segment(usize::from(segment))[placement as usize..][..size as usize]
+            }
+            None => &mut [],
+        }
     }
 
     #[inline]
@@ -249,7 +249,7 @@ impl LinkGraph {
             properties: 0,
             segments: Vec::new(),
             tables: Default::default(),
-            allocation: Mutex::new(None),
+            memory: None,
         }
     }
 

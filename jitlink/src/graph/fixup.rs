@@ -144,10 +144,8 @@ impl LinkGraph {
 
     /// The content of a segment, with its fields computed.
     pub(crate) fn working_memory(&mut self, segment: u8) -> &mut [u8] {
-        match self.allocation.get_mut() {
-            Some(allocation) => {
-                std::mem::take(&mut allocation.working_memory()[usize::from(segment)])
-            }
+        match &mut self.memory {
+            Some(memory) => memory.segment(usize::from(segment)),
             None => &mut [],
         }
     }
@@ -167,13 +165,12 @@ impl LinkGraph {
     fn fix_up_as<A: Reaching>(&mut self, tls: TlsLayout) -> Result<()> {
         self.tables.tls = tls;
         self.choose_entries::<A>();
-        let mut allocation = self
-            .allocation
-            .get_mut()
+        let mut memory = self
+            .memory
             .take()
             .ok_or_else(|| self.malformed("it has no memory to be linked into"))?;
-        let result = self.write_all::<A>(&mut allocation.working_memory(), tls);
-        *self.allocation.get_mut() = Some(allocation);
+        let result = self.write_all::<A>(&mut memory.segments(), tls);
+        self.memory = Some(memory);
         self.tables.fixed_up = true;
         result
     }

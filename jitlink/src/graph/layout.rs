@@ -4,7 +4,7 @@ use object::elf;
 
 use super::{Block, BlockId, LinkGraph, SectionId, frames, protection};
 use crate::elf::{LE, View};
-use crate::memory::{InFlightAllocation, Lifetime, Protection, SegmentRequest};
+use crate::memory::{Lifetime, Protection, SegmentRequest, WorkingMemory};
 use crate::{Error, Result};
 
 /// All segments of a link together: what a signed 32-bit distance reaches.
@@ -95,16 +95,22 @@ impl LinkGraph {
     }
 
     /// Takes the memory for the segments, and with it every block's address.
-    pub(crate) fn place_segments(&mut self, allocation: Box<dyn InFlightAllocation>) {
-        for (segment, address) in self.segments.iter_mut().zip(allocation.addresses()) {
+    pub(crate) fn place_segments(&mut self, memory: WorkingMemory) {
+        for (segment, address) in self.segments.iter_mut().zip(&memory.addresses) {
             segment.address = *address;
         }
-        *self.allocation.get_mut() = Some(allocation);
+        self.memory = Some(memory);
     }
 
-    /// Gives the memory back that it has been given, to be laid out again.
-    pub(crate) fn take_allocation(&mut self) -> Option<Box<dyn InFlightAllocation>> {
-        self.allocation.get_mut().take()
+    /// Gives up its memory, which has its final content. `false` if there is none.
+    pub(crate) fn release_memory(&mut self) -> bool {
+        self.memory.take().is_some()
+    }
+
+    /// Address and size of each segment that stays.
+    pub(crate) fn segment_ranges(&self) -> Vec<(u64, u64)> {
+        let stay = self.segments.iter().filter(|segment| segment.lifetime == Lifetime::Standard);
+        stay.map(|s| (s.address, s.content_size + s.zero_fill_size)).collect()
     }
 
     /// The addresses that the graph covers, from the first to the one behind the last.

@@ -28,10 +28,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use object::elf;
-use parking_lot::Mutex;
 
 use crate::elf::{ElfObject, LE, Relocation, View};
-use crate::memory::{InFlightAllocation, Lifetime, Protection};
+use crate::memory::{Lifetime, Protection, WorkingMemory};
 use crate::{Architecture, Error, Place};
 
 use blocks::{NO_SEGMENT, ObjectBlocks};
@@ -151,8 +150,8 @@ pub struct LinkGraph {
     properties: u32,
     segments: Vec<Segment>,
     tables: tables::Tables,
-    /// Never locked: so that threads may share graphs, of which none uses its memory then.
-    allocation: Mutex<Option<Box<dyn InFlightAllocation>>>,
+    /// From allocation to finalization.
+    memory: Option<WorkingMemory>,
 }
 
 /// The edges of a block, in the order of the object.

@@ -58,18 +58,18 @@ struct InFlight {
 
 impl InFlight {
     fn new(request: &AllocationRequest<'_>, page_size: u64, table: &Arc<Table>) -> Result<Self> {
-        let fail = |problem| memory_error(request.name, problem);
+        let fail = |problem| memory_error(&request.name(), problem);
         let layout = Layout::new(request, page_size)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let mut mapping =
             Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
         // Behind larger alignments may be pages of padding, which nothing writes: these are left to page faults.
-        let dense = request.segments.iter().all(|segment| segment.alignment <= page_size);
+        let dense = request.segments().all(|segment| segment.alignment <= page_size);
         for range in dense.then(|| layout.content_pages()).into_iter().flatten() {
             mapping.populate(range).map_err(|e| fail(e.to_string()))?;
         }
         let addresses = layout.addresses(mapping.address());
-        let side = ExecutingSide { name: request.name.to_owned(), layout, mapping };
+        let side = ExecutingSide::new(request, layout, mapping);
         Ok(Self { side, addresses, table: Arc::clone(table) })
     }
 }
@@ -84,7 +84,10 @@ impl InFlightAllocation for InFlight {
         self.side.layout.contents(unsafe { self.side.mapping.bytes_mut() })
     }
 
-    fn finalize(self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation> {
+    fn finalize(
+        self: Box<Self>,
+        actions: Vec<Vec<ActionPair>>,
+    ) -> Pending<Vec<FinalizedAllocation>> {
         let Self { side, table, .. } = *self;
         Box::pin(ready(side.finalize(actions).map(|finalized| table.insert(finalized))))
     }
@@ -95,7 +98,8 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::super::{
-        AllocationRequest, Lifetime, MemoryManager, Placement, Protection, SegmentRequest,
+        AllocationRequest, Lifetime, MemoryManager, ObjectRequest, Placement, Protection,
+        SegmentRequest,
     };
     use super::InProcessMemory;
 
@@ -112,8 +116,7 @@ mod tests {
             zero_fill_size: 0,
         };
         let request = AllocationRequest {
-            name: "test",
-            segments: &[segment],
+            objects: &[ObjectRequest { name: "test", segments: &[segment] }],
             placement: Placement::Anywhere,
         };
         let allocation = pollster::block_on(InProcessMemory::new().allocate(request)).unwrap();

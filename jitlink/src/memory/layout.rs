@@ -8,11 +8,13 @@ use crate::{Error, Result};
 /// No reservation spans more bytes than this: code reaches its data with signed 32-bit distances.
 const MAX_SIZE: u64 = 1 << 31;
 
-/// The segments of a request, placed one after the other.
+/// The segments of a request, placed: those of one kind together, and the kinds in the order in which they are met first.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// In the order of the request; they touch.
+    /// In the order of the request.
     pub(crate) segments: Vec<Segment>,
+    /// The segments in the order of their offsets.
+    order: Vec<usize>,
     /// Bytes of the reservation: whole pages.
     pub(crate) size: usize,
     /// What the reservation's address must be a multiple of: at least a page.
@@ -23,14 +25,26 @@ pub(crate) struct Layout {
 /// One segment in a [`Layout`]. All numbers are bytes.
 #[derive(Debug)]
 pub(crate) struct Segment {
+    /// The index of its object in the request.
+    pub(crate) object: usize,
     /// Its offset in the reservation.
     pub(crate) offset: usize,
     /// What will be written.
     pub(crate) content: usize,
-    /// What it occupies: whole pages, up to the next segment.
+    /// With the zeroes after the content.
     pub(crate) size: usize,
-    pub(crate) protection: Protection,
+    pub(crate) kind: Kind,
+}
+
+/// Segments of one kind may share pages.
+pub(crate) type Kind = (Protection, Lifetime);
+
+/// Pages that all belong to the same objects.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) pages: Range<usize>,
     pub(crate) lifetime: Lifetime,
+    pub(crate) objects: Vec<usize>,
 }
 
 impl Layout {
@@ -39,75 +53,148 @@ impl Layout {
     /// Fails if a segment is empty, has no lifetime in memory or an alignment that is not a power of two, and if the whole
     /// spans more than two gigabytes.
     pub(crate) fn new(request: &AllocationRequest<'_>, page_size: u64) -> Result<Self> {
-        let fail = |problem| memory_error(request.name, problem);
-        let mut segments: Vec<Segment> = Vec::with_capacity(request.segments.len());
+        let mut segments = checked(request)?;
+        let order = by_kind(&segments);
+        let requested: Vec<&SegmentRequest> = request.segments().collect();
         let (mut end, mut alignment) = (0_u64, page_size);
-        for (index, segment) in request.segments.iter().enumerate() {
-            let size = checked_size(segment)
-                .map_err(|problem| fail(format!("segment {index}: {problem}")))?;
-            let start = end.next_multiple_of(segment.alignment);
-            if let Some(previous) = segments.last_mut() {
-                previous.size = start as usize - previous.offset;
+        let mut kind = None;
+        for index in &order {
+            let segment = &mut segments[*index];
+            if kind.replace(segment.kind) != Some(segment.kind) {
+                end = end.next_multiple_of(page_size);
             }
-            end = (start + size).next_multiple_of(page_size);
-            if end > MAX_SIZE {
-                return Err(fail(format!(
-                    "segment {index} would end {end:#x} bytes after the first; {MAX_SIZE:#x} is the limit"
-                )));
+            let start = end.next_multiple_of(requested[*index].alignment);
+            end = start + segment.size as u64;
+            if end.next_multiple_of(page_size) > MAX_SIZE {
+                let problem = format!(
+                    "a segment would end {end:#x} bytes after the first; {MAX_SIZE:#x} is the limit"
+                );
+                return Err(memory_error(request.objects[segment.object].name, problem));
             }
-            alignment = alignment.max(segment.alignment);
-            segments.push(Segment {
-                offset: start as usize,
-                content: segment.content_size as usize,
-                size: (end - start) as usize,
-                protection: segment.protection,
-                lifetime: segment.lifetime,
-            });
+            alignment = alignment.max(requested[*index].alignment);
+            segment.offset = start as usize;
         }
         Ok(Self {
             segments,
-            size: end as usize,
+            order,
+            size: end.next_multiple_of(page_size) as usize,
             alignment: alignment as usize,
             page_size: page_size as usize,
         })
     }
 
-    /// The address of each segment in a reservation at `base`.
+    /// The address of each segment in a reservation at `base`, in the order of the request.
     pub(crate) fn addresses(&self, base: u64) -> Vec<u64> {
         self.segments.iter().map(|segment| base + segment.offset as u64).collect()
     }
 
-    /// The content of each segment in the bytes of the whole reservation.
+    /// The content of each segment in the bytes of the whole reservation, in the order of the request.
     pub(crate) fn contents<'a>(&self, mut bytes: &'a mut [u8]) -> Vec<&'a mut [u8]> {
-        let content = |segment: &Segment| {
-            let (pages, rest) = std::mem::take(&mut bytes).split_at_mut(segment.size);
+        let mut contents: Vec<&mut [u8]> =
+            self.segments.iter().map(|_| Default::default()).collect();
+        let mut at = 0;
+        for index in &self.order {
+            let segment = &self.segments[*index];
+            let (content, rest) =
+                std::mem::take(&mut bytes).split_at_mut(segment.offset - at + segment.content);
+            contents[*index] = &mut content[segment.offset - at..];
             bytes = rest;
-            &mut pages[..segment.content]
-        };
-        self.segments.iter().map(content).collect()
+            at = segment.offset + segment.content;
+        }
+        contents
     }
 
     /// The pages that hold content; neighbours are one range.
     pub(crate) fn content_pages(&self) -> Vec<Range<usize>> {
-        let pages =
-            |s: &Segment| ((), s.offset..s.offset + s.content.next_multiple_of(self.page_size));
-        merge(self.segments.iter().map(pages)).into_iter().map(|(_, range)| range).collect()
+        let written = self.in_order().filter(|segment| segment.content > 0);
+        let pages = written.map(|s| ((), self.pages(s.offset..s.offset + s.content)));
+        merge(pages).into_iter().map(|(_, range)| range).collect()
     }
 
     /// The pages of each protection; neighbours with the same one are one range.
     pub(crate) fn by_protection(&self) -> Vec<(Protection, Range<usize>)> {
-        merge(self.segments.iter().map(|s| (s.protection, s.offset..s.offset + s.size)))
+        merge(self.spans().map(|(segment, pages)| (segment.kind.0, pages)))
     }
 
-    /// The pages of each lifetime, in ascending order without gaps; neighbours with the same one are one range.
-    pub(crate) fn by_lifetime(&self) -> Vec<(Lifetime, Range<usize>)> {
-        merge(self.segments.iter().map(|s| (s.lifetime, s.offset..s.offset + s.size)))
+    /// All pages by the objects that have a part of them, in ascending order.
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        let spans: Vec<_> = self.spans().collect();
+        let mut bounds: Vec<usize> =
+            spans.iter().flat_map(|(_, pages)| [pages.start, pages.end]).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        let (mut first, mut end) = (0, 0);
+        let run = |bounds: &[usize]| {
+            let pages = bounds[0]..bounds[1];
+            while spans[first].1.end <= pages.start {
+                first += 1;
+            }
+            while spans.get(end).is_some_and(|(_, span)| span.start < pages.end) {
+                end += 1;
+            }
+            let mut objects: Vec<usize> =
+                spans[first..end].iter().map(|(segment, _)| segment.object).collect();
+            objects.dedup();
+            Run { pages, lifetime: spans[first].0.kind.1, objects }
+        };
+        bounds.windows(2).map(run).collect()
+    }
+
+    /// The segments in ascending order, each with the pages that it has a part of. What alignment leaves free after a segment
+    /// belongs to it.
+    fn spans(&self) -> impl Iterator<Item = (&Segment, Range<usize>)> {
+        let starts = self.in_order().skip(1).map(|segment| segment.offset);
+        let ends = starts.chain(std::iter::once(self.size));
+        self.in_order().zip(ends).map(|(segment, end)| (segment, self.pages(segment.offset..end)))
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = &Segment> {
+        self.order.iter().map(|index| &self.segments[*index])
+    }
+
+    /// The pages that have a byte of a range.
+    fn pages(&self, range: Range<usize>) -> Range<usize> {
+        let start = range.start - range.start % self.page_size;
+        start..range.end.next_multiple_of(self.page_size)
     }
 }
 
 /// An [`Error::Memory`].
 pub(crate) fn memory_error(name: &str, problem: impl ToString) -> Error {
     Error::Memory { name: name.to_owned(), problem: problem.to_string() }
+}
+
+/// The segments of a request, once everything about them is known to be sane, without their places.
+fn checked(request: &AllocationRequest<'_>) -> Result<Vec<Segment>> {
+    let mut segments = Vec::with_capacity(request.segments().count());
+    for (object, wanted) in request.objects.iter().enumerate() {
+        for (index, segment) in wanted.segments.iter().enumerate() {
+            let size = checked_size(segment).map_err(|problem| {
+                memory_error(wanted.name, format!("segment {index}: {problem}"))
+            })?;
+            segments.push(Segment {
+                object,
+                offset: 0,
+                content: segment.content_size as usize,
+                size: size as usize,
+                kind: (segment.protection, segment.lifetime),
+            });
+        }
+    }
+    Ok(segments)
+}
+
+/// The order of the segments in memory.
+fn by_kind(segments: &[Segment]) -> Vec<usize> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for segment in segments {
+        if !kinds.contains(&segment.kind) {
+            kinds.push(segment.kind);
+        }
+    }
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order.sort_by_key(|index| kinds.iter().position(|kind| *kind == segments[*index].kind));
+    order
 }
 
 /// The bytes of a segment, once everything about it is known to be sane.
@@ -128,12 +215,14 @@ fn checked_size(segment: &SegmentRequest) -> Result<u64, String> {
     }
 }
 
-/// Joins each range that starts where the one before it ends and has the same key; leaves out empty ones.
+/// Joins each range that starts in the one before it, or where it ends, and has the same key. They are in ascending order.
 fn merge<K: PartialEq>(ranges: impl Iterator<Item = (K, Range<usize>)>) -> Vec<(K, Range<usize>)> {
     let mut merged: Vec<(K, Range<usize>)> = Vec::new();
-    for (key, range) in ranges.filter(|(_, range)| !range.is_empty()) {
+    for (key, range) in ranges {
         match merged.last_mut() {
-            Some((last, run)) if *last == key && run.end == range.start => run.end = range.end,
+            Some((last, run)) if *last == key && run.end >= range.start => {
+                run.end = run.end.max(range.end);
+            }
             _ => merged.push((key, range)),
         }
     }
@@ -143,7 +232,7 @@ fn merge<K: PartialEq>(ranges: impl Iterator<Item = (K, Range<usize>)>) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Placement;
+    use crate::memory::{ObjectRequest, Placement};
 
     const PAGE: u64 = 0x1000;
 
@@ -163,14 +252,18 @@ mod tests {
     }
 
     fn layout(segments: &[SegmentRequest]) -> Result<Layout> {
-        Layout::new(
-            &AllocationRequest { name: "test", segments, placement: Placement::Anywhere },
-            PAGE,
-        )
+        together(&[segments])
+    }
+
+    /// The layout of several objects.
+    fn together(objects: &[&[SegmentRequest]]) -> Result<Layout> {
+        let objects: Vec<_> =
+            objects.iter().map(|segments| ObjectRequest { name: "test", segments }).collect();
+        Layout::new(&AllocationRequest { objects: &objects, placement: Placement::Anywhere }, PAGE)
     }
 
     #[test]
-    fn every_segment_has_pages_of_its_own() {
+    fn every_kind_has_pages_of_its_own() {
         let layout = layout(&[
             segment(Protection::ReadExecute, 16, 1, 0),
             segment(Protection::Read, 16, 0x1000, 1),
@@ -182,45 +275,89 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_before_an_aligned_segment_belongs_to_the_one_before() {
-        let layout =
-            layout(&[segment(Protection::Read, 1, 1, 0), segment(Protection::Read, 0x10000, 1, 0)])
-                .unwrap();
-        assert_eq!(layout.addresses(0), [0, 0x10000]);
-        assert_eq!(
-            (layout.segments[0].size, layout.size, layout.alignment),
-            (0x10000, 0x11000, 0x10000)
-        );
+    fn segments_of_one_kind_lie_together_in_their_order() {
+        let (code, data) =
+            (segment(Protection::ReadExecute, 16, 17, 0), segment(Protection::ReadWrite, 8, 1, 1));
+        let layout = together(&[&[code, data], &[data], &[data, code]]).unwrap();
+        assert_eq!(layout.addresses(0), [0, 0x1000, 0x1008, 0x1010, 0x20]);
+        assert_eq!(layout.size, 0x2000);
     }
 
     #[test]
-    fn neighbours_of_one_kind_are_one_range() {
+    fn a_gap_before_an_aligned_segment_belongs_to_the_one_before() {
+        let (small, aligned) =
+            (segment(Protection::Read, 1, 1, 0), segment(Protection::Read, 0x10000, 1, 0));
+        let layout = together(&[&[small], &[aligned]]).unwrap();
+        assert_eq!(layout.addresses(0), [0, 0x10000]);
+        assert_eq!((layout.size, layout.alignment), (0x11000, 0x10000));
+        let run =
+            |pages, object| Run { pages, lifetime: Lifetime::Standard, objects: vec![object] };
+        assert_eq!(layout.runs(), [run(0..0x10000, 0), run(0x10000..0x11000, 1)]);
+    }
+
+    #[test]
+    fn neighbours_of_one_protection_are_one_range() {
         let mut segments = [Protection::Read, Protection::Read, Protection::ReadWrite]
-            .map(|p| segment(p, 1, 1, 0));
-        segments[1].zero_fill_size = PAGE;
-        segments[2].lifetime = Lifetime::Finalize;
+            .map(|p| segment(p, 1, PAGE + 1, 0));
+        segments[1].lifetime = Lifetime::Finalize;
         let layout = layout(&segments).unwrap();
         assert_eq!(
             layout.by_protection(),
-            [(Protection::Read, 0..0x3000), (Protection::ReadWrite, 0x3000..0x4000)]
+            [(Protection::Read, 0..0x4000), (Protection::ReadWrite, 0x4000..0x6000)]
         );
+        assert_eq!(layout.content_pages().as_slice(), std::slice::from_ref(&(0..0x6000)));
+    }
+
+    #[test]
+    fn zeroes_alone_have_no_content_pages() {
+        let zeroes = segment(Protection::ReadWrite, 1, 0, 4 * PAGE);
+        let content = segment(Protection::ReadWrite, 1, 1, 2 * PAGE);
+        let layout = layout(&[content, zeroes, content]).unwrap();
+        assert_eq!(layout.content_pages(), [0..0x1000, 0x6000..0x7000]);
+    }
+
+    #[test]
+    fn pages_are_told_apart_by_who_has_a_part_of_them() {
+        let read = |size| segment(Protection::Read, 1, size, 0);
+        let temporary = SegmentRequest { lifetime: Lifetime::Finalize, ..read(1) };
+        let layout = together(&[
+            &[read(0x1800), temporary],
+            &[read(0x400)],
+            &[],
+            &[read(0x400), temporary],
+            &[read(0x2800)],
+        ])
+        .unwrap();
+        let run =
+            |pages, lifetime, objects: &[usize]| Run { pages, lifetime, objects: objects.to_vec() };
+        let (standard, finalize) = (Lifetime::Standard, Lifetime::Finalize);
         assert_eq!(
-            layout.by_lifetime(),
-            [(Lifetime::Standard, 0..0x3000), (Lifetime::Finalize, 0x3000..0x4000)]
+            layout.runs(),
+            [
+                run(0..0x1000, standard, &[0]),
+                run(0x1000..0x2000, standard, &[0, 1, 3]),
+                run(0x2000..0x5000, standard, &[4]),
+                run(0x5000..0x6000, finalize, &[0, 3]),
+            ]
         );
-        assert_eq!(layout.content_pages(), [0..0x2000, 0x3000..0x4000]);
     }
 
     #[test]
     fn contents_are_where_the_addresses_say() {
-        let layout =
-            layout(&[segment(Protection::Read, 1, 3, 0), segment(Protection::Read, 1, 2, 9)])
-                .unwrap();
+        let (read, write) =
+            (segment(Protection::Read, 16, 3, 0), segment(Protection::ReadWrite, 1, 2, 9));
+        let layout = together(&[&[write, read], &[write], &[read, read]]).unwrap();
         let mut bytes = vec![0; layout.size];
         for (index, content) in layout.contents(&mut bytes).into_iter().enumerate() {
             content.fill(index as u8 + 1);
         }
-        assert_eq!((&bytes[..4], &bytes[0x1000..0x1003]), (&[1, 1, 1, 0][..], &[2, 2, 0][..]));
+        for (index, offset) in layout.addresses(0).into_iter().enumerate() {
+            let size = layout.segments[index].content;
+            let content = &bytes[offset as usize..][..size + 1];
+            assert!(
+                content[..size].iter().all(|byte| *byte == index as u8 + 1) && content[size] == 0
+            );
+        }
     }
 
     #[test]

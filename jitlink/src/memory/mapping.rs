@@ -18,6 +18,22 @@ const HUGE_PAGE: usize = 2 << 20;
 pub(crate) struct Mapping {
     address: usize,
     size: usize,
+    /// Whether they are of a file whose memory is given back with them.
+    owns_file: bool,
+}
+
+/// Drops mappings, neighbours at once.
+pub(crate) fn give_back(mut mappings: Vec<Mapping>) {
+    mappings.sort_unstable_by_key(|mapping| mapping.address);
+    let mut mappings = mappings.into_iter();
+    let Some(mut last) = mappings.next() else { return };
+    for mut mapping in mappings {
+        if last.address + last.size == mapping.address && last.owns_file == mapping.owns_file {
+            last.size += std::mem::take(&mut mapping.size);
+        } else {
+            last = mapping;
+        }
+    }
 }
 
 impl Mapping {
@@ -29,7 +45,7 @@ impl Mapping {
         access: ProtFlags,
     ) -> Result<Self, String> {
         if size == 0 {
-            return Ok(Self { address: alignment, size });
+            return Ok(Self::of(alignment, size));
         }
         let alignment = if size < HUGE_PAGE { alignment } else { alignment.max(HUGE_PAGE) };
         match placement {
@@ -52,7 +68,7 @@ impl Mapping {
         let address = unsafe {
             mm::mmap_anonymous(std::ptr::null_mut(), padded, access, MapFlags::PRIVATE | flags)
         }?;
-        let mut mapping = Self { address: address.expose_provenance(), size: padded };
+        let mut mapping = Self::of(address.expose_provenance(), padded);
         let mut aligned =
             mapping.split_off(mapping.address.next_multiple_of(alignment) - mapping.address);
         drop(aligned.split_off(size));
@@ -65,7 +81,7 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
         // SAFETY: with this flag the kernel replaces no mapping. Kernels that do not know it take the address as a hint.
         let found = unsafe { mm::mmap_anonymous(hint, size, access, flags) }?;
-        let mapping = Self { address: found.expose_provenance(), size };
+        let mapping = Self::of(found.expose_provenance(), size);
         if mapping.address == address {
             Ok(mapping)
         } else {
@@ -85,6 +101,22 @@ impl Mapping {
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the pages that are replaced belong to `self`, and `&mut` says that nobody borrows them.
         unsafe { mm::mmap(self.pointer(0), self.size, access, flags, file, 0) }?;
+        Ok(())
+    }
+
+    /// Makes the memory of the file end with the pages. `self` is a mapping of a file.
+    pub(crate) fn own_file(&mut self) {
+        self.owns_file = true;
+    }
+
+    /// Gives the memory of the file back, which stays as long as any other part of it is mapped. Only writable pages can.
+    fn empty_file(&self) -> io::Result<()> {
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the pages belong to `self`, which is being dropped; what they hold is not needed any more.
+        unsafe {
+            mm::mprotect(self.pointer(0), self.size, access)?;
+            mm::madvise(self.pointer(0), self.size, Advice::LinuxRemove)?;
+        }
         Ok(())
     }
 
@@ -139,9 +171,14 @@ impl Mapping {
 
     /// Splits it in two: `self` keeps the first `at` bytes, a multiple of the page size.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
-        let rest = Self { address: self.address + at, size: self.size - at };
+        let mut rest = Self::of(self.address + at, self.size - at);
+        rest.owns_file = self.owns_file;
         self.size = at;
         rest
+    }
+
+    fn of(address: usize, size: usize) -> Self {
+        Self { address, size, owns_file: false }
     }
 
     fn pointer(&self, offset: usize) -> *mut c_void {
@@ -153,6 +190,9 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         if self.size == 0 {
             return;
+        }
+        if let Err(error) = self.owns_file.then(|| self.empty_file()).transpose() {
+            log::error!("{:#x} bytes of shared memory stay in use: {error}", self.size);
         }
         // SAFETY: the pages belong to `self` alone; who runs code in them has said with the drop that it has ended.
         if let Err(error) = unsafe { mm::munmap(self.pointer(0), self.size) } {

@@ -16,10 +16,12 @@ mod slab;
 mod suite;
 #[cfg(test)]
 mod support;
+mod working;
 
 pub use in_process::InProcessMemory;
 pub use shared::SharedMemory;
 pub use slab::SlabMemory;
+pub(crate) use working::{InFlight, WorkingMemory};
 
 use std::fmt;
 use std::future::Future;
@@ -82,7 +84,7 @@ pub enum Placement {
     Low,
 }
 
-/// One segment of an [`AllocationRequest`].
+/// One segment of an [`ObjectRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentRequest {
     /// Its protection once finalized.
@@ -97,15 +99,38 @@ pub struct SegmentRequest {
     pub zero_fill_size: u64,
 }
 
-/// Memory for one link.
+/// What one object of an [`AllocationRequest`] wants.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectRequest<'a> {
+    /// Its name: appears in errors.
+    pub name: &'a str,
+    /// Its segments.
+    pub segments: &'a [SegmentRequest],
+}
+
+/// Memory for objects that are linked together.
 #[derive(Debug, Clone, Copy)]
 pub struct AllocationRequest<'a> {
-    /// What it is for: appears in errors.
-    pub name: &'a str,
-    /// The segments, in the order in which they should lie.
-    pub segments: &'a [SegmentRequest],
+    /// The objects.
+    pub objects: &'a [ObjectRequest<'a>],
     /// Where they should lie.
     pub placement: Placement,
+}
+
+impl<'a> AllocationRequest<'a> {
+    /// The segments of all objects, one object after the other: the order of everything that an allocation says about segments.
+    pub fn segments(&self) -> impl Iterator<Item = &'a SegmentRequest> {
+        self.objects.iter().flat_map(|object| object.segments)
+    }
+
+    /// Whom errors that concern them all are about.
+    pub(crate) fn name(&self) -> String {
+        match self.objects {
+            [] => "no objects".to_owned(),
+            [one] => one.name.to_owned(),
+            [first, others @ ..] => format!("{} and {} more", first.name, others.len()),
+        }
+    }
 }
 
 /// Provides memory for linked code (JITLink's `JITLinkMemoryManager`). Any thread may call it at any time.
@@ -113,12 +138,12 @@ pub trait MemoryManager: Send + Sync {
     /// The page size of the executing side, in bytes.
     fn page_size(&self) -> u64;
 
-    /// Memory for the segments of one link: one reservation, in which every segment has pages of its own. All of them
-    /// lie within two gigabytes.
+    /// Memory for objects that are linked together: one reservation of at most two gigabytes. Segments of the same protection
+    /// and lifetime may share pages, those of different objects too.
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>>;
 
-    /// Runs the deallocate actions of each allocation, last finalized first and within one in reverse order, and gives
-    /// its memory back. Failing actions stop nothing; their errors come back together.
+    /// Runs the deallocate actions of each object, last finalized first and within one in reverse order, and gives back the
+    /// pages that no other object has a part of. Failing actions stop nothing; their errors come back together.
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()>;
 }
 
@@ -127,18 +152,23 @@ pub trait InFlightAllocation: Send {
     /// The address of each segment on the executing side, in the order of the request.
     fn addresses(&self) -> &[u64];
 
-    /// The working memory of each segment: its content, without the zeroes after it. Zero at first.
+    /// The working memory of each segment: its content, without the zeroes after it. Zero at first. It stays where it is as
+    /// long as the allocation is in flight.
     fn working_memory(&mut self) -> Vec<&mut [u8]>;
 
-    /// Makes the content visible to the executing side with its final protections, runs the finalize actions in order
-    /// and gives back the segments with lifetime [`Lifetime::Finalize`].
+    /// Makes the content visible to the executing side with its final protections, runs the finalize actions, which are given
+    /// for each object, in order, and gives back the segments with lifetime [`Lifetime::Finalize`]. Every object has memory of
+    /// its own from then on, in the order of the request.
     ///
     /// If an action fails, the deallocate actions that belong to those that have run are run in reverse order, and all the
     /// memory is given back.
-    fn finalize(self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation>;
+    fn finalize(
+        self: Box<Self>,
+        actions: Vec<Vec<ActionPair>>,
+    ) -> Pending<Vec<FinalizedAllocation>>;
 }
 
-/// Memory in which code lives. It is given back by [`MemoryManager::deallocate`], and not by dropping this.
+/// Memory in which the code of one object lives. It is given back by [`MemoryManager::deallocate`], and not by dropping this.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "the memory lives until MemoryManager::deallocate is given this"]
 pub struct FinalizedAllocation(u64);

@@ -2,19 +2,18 @@
 
 use std::future::ready;
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::MemfdFlags;
 use rustix::mm::ProtFlags;
 
 use super::executing::{ExecutingSide, Table};
 use super::layout::{Layout, memory_error};
 use super::mapping::Mapping;
 use super::{
-    ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, Lifetime,
-    MemoryManager, Pending, Placement,
+    ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
+    Placement,
 };
 use crate::Result;
 
@@ -57,34 +56,35 @@ struct InFlight {
     working: WorkingSide,
     executing: ExecutingSide,
     addresses: Vec<u64>,
-    file: File,
     table: Arc<Table>,
 }
 
 impl InFlight {
     fn new(request: &AllocationRequest<'_>, page_size: u64, table: &Arc<Table>) -> Result<Self> {
-        let fail = |problem: String| memory_error(request.name, problem);
+        let fail = |problem: String| memory_error(&request.name(), problem);
         let layout = Layout::new(request, page_size)?;
         let file = File::new(layout.size)
             .map_err(|e| fail(format!("cannot create shared memory: {e}")))?;
-        let working = WorkingSide::new(&file, &layout).map_err(fail)?;
-        let mapping = reserve(&file, &layout, request.placement).map_err(fail)?;
-        let addresses = layout.addresses(mapping.address());
-        let executing = ExecutingSide { name: request.name.to_owned(), layout, mapping };
-        Ok(Self { working, executing, addresses, file, table: Arc::clone(table) })
+        Self::in_file(&file, request, layout, table).map_err(fail)
     }
 
-    fn finalize(self, actions: Vec<ActionPair>) -> Result<FinalizedAllocation> {
-        let Self { working, executing, file, table, .. } = self;
+    fn in_file(
+        file: &File,
+        request: &AllocationRequest<'_>,
+        layout: Layout,
+        table: &Arc<Table>,
+    ) -> Result<Self, String> {
+        let working = WorkingSide::new(file, &layout)?;
+        let mapping = reserve(file, &layout, request.placement)?;
+        let addresses = layout.addresses(mapping.address());
+        let executing = ExecutingSide::new(request, layout, mapping);
+        Ok(Self { working, executing, addresses, table: Arc::clone(table) })
+    }
+
+    fn finalize(self, actions: Vec<Vec<ActionPair>>) -> Result<Vec<FinalizedAllocation>> {
+        let Self { working, executing, table, .. } = self;
         drop(working);
-        let lifetimes = executing.layout.by_lifetime();
-        let finalized = executing.finalize(actions)?;
-        for (_, range) in
-            lifetimes.into_iter().filter(|(lifetime, _)| *lifetime == Lifetime::Finalize)
-        {
-            file.discard(range);
-        }
-        Ok(table.insert(finalized))
+        Ok(table.insert(executing.finalize(actions)?))
     }
 }
 
@@ -97,7 +97,10 @@ impl InFlightAllocation for InFlight {
         self.working.contents(&self.executing.layout)
     }
 
-    fn finalize(self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation> {
+    fn finalize(
+        self: Box<Self>,
+        actions: Vec<Vec<ActionPair>>,
+    ) -> Pending<Vec<FinalizedAllocation>> {
         Box::pin(ready(Self::finalize(*self, actions)))
     }
 }
@@ -131,6 +134,7 @@ fn reserve(file: &File, layout: &Layout, placement: Placement) -> Result<Mapping
     let mut mapping = Mapping::new(layout.size, layout.alignment, placement, ProtFlags::empty())?;
     let mapped = mapping.replace_with(file.0.as_fd(), ProtFlags::empty());
     mapped.map_err(|e| format!("cannot map its executing side: {e}"))?;
+    mapping.own_file();
     Ok(mapping)
 }
 
@@ -147,25 +151,34 @@ impl File {
         rustix::fs::ftruncate(&file, size as u64)?;
         Ok(Self(file))
     }
-
-    /// Gives the memory of pages back that nobody maps any more; the rest of the file stays.
-    fn discard(&self, range: Range<usize>) {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Err(error) =
-            rustix::fs::fallocate(&self.0, flags, range.start as u64, range.len() as u64)
-        {
-            log::error!("{:#x} bytes of shared memory stay in use: {error}", range.len());
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::support::{CODE, access, request, standard};
-    use super::super::{Protection, SegmentRequest};
+    use super::super::support::{CODE, access, standard};
+    use super::super::{Lifetime, ObjectRequest, Protection, SegmentRequest};
     use super::*;
 
     super::super::suite::suite!(SharedMemory::new());
+
+    /// Memory for objects that have the same segments, and the file behind it.
+    fn in_flight(
+        memory: &SharedMemory,
+        count: usize,
+        segments: &[SegmentRequest],
+    ) -> (InFlight, File) {
+        let objects = &vec![ObjectRequest { name: "test", segments }; count];
+        let request = AllocationRequest { objects, placement: Placement::Anywhere };
+        let layout = Layout::new(&request, memory.page_size()).unwrap();
+        let file = File::new(layout.size).unwrap();
+        (InFlight::in_file(&file, &request, layout, &memory.table).unwrap(), file)
+    }
+
+    /// The pages of memory that a file has.
+    fn pages(file: &File) -> u64 {
+        rustix::fs::fstat(&file.0).unwrap().st_blocks as u64 * 512
+            / rustix::param::page_size() as u64
+    }
 
     #[test]
     fn the_memory_of_finalize_segments_is_given_back_while_the_rest_lives() {
@@ -174,14 +187,26 @@ mod tests {
         let temporary =
             SegmentRequest { lifetime: Lifetime::Finalize, ..standard(Protection::Read, 5 * page) };
         let segments = [standard(Protection::ReadExecute, 2 * page), temporary];
-        let mut in_flight = InFlight::new(&request(&segments), page, &memory.table).unwrap();
+        let (mut in_flight, file) = in_flight(&memory, 1, &segments);
         in_flight.working_memory().into_iter().for_each(|content| content.fill(1));
-        let file = in_flight.file.0.try_clone().unwrap();
-        let pages = || rustix::fs::fstat(&file).unwrap().st_blocks as u64 * 512 / page;
-        assert_eq!(pages(), 7);
-        let finalized = in_flight.finalize(Vec::new()).unwrap();
-        assert_eq!(pages(), 2);
-        memory.table.deallocate(vec![finalized]).unwrap();
+        assert_eq!(pages(&file), 7);
+        let finalized = InFlight::finalize(in_flight, Vec::new()).unwrap();
+        assert_eq!(pages(&file), 2);
+        memory.table.deallocate(finalized).unwrap();
+    }
+
+    #[test]
+    fn the_memory_of_an_object_is_given_back_while_others_live() {
+        let memory = SharedMemory::new();
+        let segments = [standard(Protection::ReadExecute, memory.page_size() * 5 / 2)];
+        let (mut in_flight, file) = in_flight(&memory, 3, &segments);
+        in_flight.working_memory().into_iter().for_each(|content| content.fill(1));
+        let mut finalized = InFlight::finalize(in_flight, Vec::new()).unwrap();
+        assert_eq!(pages(&file), 8);
+        memory.table.deallocate(vec![finalized.remove(1)]).unwrap();
+        assert_eq!(pages(&file), 6, "two pages are of this object alone");
+        memory.table.deallocate(finalized).unwrap();
+        assert_eq!(pages(&file), 0);
     }
 
     #[test]
@@ -189,8 +214,7 @@ mod tests {
         let memory = SharedMemory::new();
         for protection in [Protection::ReadExecute, Protection::Read, Protection::ReadWrite] {
             let segments = [standard(protection, 8)];
-            let in_flight =
-                InFlight::new(&request(&segments), memory.page_size(), &memory.table).unwrap();
+            let (in_flight, _) = in_flight(&memory, 1, &segments);
             assert_eq!(access(in_flight.addresses()[0]), "---");
         }
     }
@@ -199,16 +223,15 @@ mod tests {
     fn what_the_working_side_writes_is_what_the_executing_side_sees() {
         let memory = SharedMemory::new();
         let segments = [standard(Protection::Read, CODE.len() as u64)];
-        let mut in_flight =
-            InFlight::new(&request(&segments), memory.page_size(), &memory.table).unwrap();
+        let (mut in_flight, _) = in_flight(&memory, 1, &segments);
         let working = in_flight.working_memory().remove(0);
         working.copy_from_slice(&CODE);
         let (written, address) = (working.as_ptr() as u64, in_flight.addresses()[0]);
         assert_ne!(written, address);
-        let finalized = in_flight.finalize(Vec::new()).unwrap();
+        let finalized = InFlight::finalize(in_flight, Vec::new()).unwrap();
         // SAFETY: the segment is mapped until it is deallocated below.
         let seen = unsafe { std::slice::from_raw_parts(address as *const u8, CODE.len()) };
         assert_eq!(seen, CODE);
-        memory.table.deallocate(vec![finalized]).unwrap();
+        memory.table.deallocate(finalized).unwrap();
     }
 }

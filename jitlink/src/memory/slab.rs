@@ -10,7 +10,7 @@ use super::executing::unknown_allocation;
 use super::layout::{Layout, memory_error};
 use super::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
-    Placement, low,
+    Placement, layout, low,
 };
 use crate::Result;
 
@@ -131,6 +131,8 @@ impl Segment {
 struct InFlight {
     addresses: Vec<u64>,
     segments: Vec<Segment>,
+    /// The segments of each object.
+    counts: Vec<usize>,
     state: Arc<Mutex<State>>,
 }
 
@@ -140,18 +142,18 @@ impl InFlight {
         page_size: u64,
         state: &Arc<Mutex<State>>,
     ) -> Result<Self> {
-        let fail = |problem| memory_error(request.name, problem);
+        let fail = |problem| memory_error(&request.name(), problem);
         let layout = Layout::new(request, page_size)?;
         let base = state.lock().take(&layout, request.placement).map_err(fail)?;
         let addresses = layout.addresses(base);
-        let segment = |(requested, address): (&super::SegmentRequest, &u64)| {
-            let content = zeroes(requested.content_size as usize)?;
-            let size = (requested.content_size + requested.zero_fill_size) as usize;
-            Ok(Segment { address: *address, content, size })
+        let segment = |(placed, address): (&layout::Segment, &u64)| {
+            let content = zeroes(placed.content)?;
+            Ok(Segment { address: *address, content, size: placed.size })
         };
-        let segments = request.segments.iter().zip(&addresses).map(segment);
+        let segments = layout.segments.iter().zip(&addresses).map(segment);
         let segments = segments.collect::<Result<_, String>>().map_err(fail)?;
-        Ok(Self { addresses, segments, state: Arc::clone(state) })
+        let counts = request.objects.iter().map(|object| object.segments.len()).collect();
+        Ok(Self { addresses, segments, counts, state: Arc::clone(state) })
     }
 }
 
@@ -164,12 +166,16 @@ impl InFlightAllocation for InFlight {
         self.segments.iter_mut().map(|segment| segment.content.as_mut_slice()).collect()
     }
 
-    fn finalize(self: Box<Self>, _: Vec<ActionPair>) -> Pending<FinalizedAllocation> {
+    fn finalize(self: Box<Self>, _: Vec<Vec<ActionPair>>) -> Pending<Vec<FinalizedAllocation>> {
         let mut state = self.state.lock();
-        state.last += 1;
-        let number = state.last;
-        state.live.insert(number, self.segments);
-        Box::pin(ready(Ok(FinalizedAllocation::new(number))))
+        let mut segments = self.segments.into_iter();
+        let number = |count: usize| {
+            state.last += 1;
+            let number = state.last;
+            state.live.insert(number, segments.by_ref().take(count).collect());
+            FinalizedAllocation::new(number)
+        };
+        Box::pin(ready(Ok(self.counts.into_iter().map(number).collect())))
     }
 }
 
@@ -182,15 +188,15 @@ fn zeroes(size: usize) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
-
-    use super::super::support::{CODE, Log, allocate, finalize, now, pair, request, standard};
+    use super::super::support::{
+        CODE, Log, allocate, allocate_at, allocate_together, finalize, now, pair, standard,
+    };
     use super::super::{Lifetime, Protection, SegmentRequest};
     use super::*;
     use crate::Error;
 
     fn addresses(slab: &SlabMemory, segments: &[SegmentRequest]) -> Vec<u64> {
-        allocate(slab, &request(segments)).addresses().to_vec()
+        allocate(slab, segments).addresses().to_vec()
     }
 
     #[test]
@@ -211,13 +217,8 @@ mod tests {
         let slab = SlabMemory::new(0x10000, 0x2000, 0x1000).unwrap();
         let page = standard(Protection::Read, 0x1000);
         assert_eq!(addresses(&slab, &[page]), [0x10000]);
-        let error = slab
-            .allocate(request(&[page, page]))
-            .now_or_never()
-            .unwrap()
-            .err()
-            .unwrap()
-            .to_string();
+        let larger = [SegmentRequest { content_size: 0x2000, ..page }];
+        let error = allocate_at(&slab, Placement::Anywhere, &larger).err().unwrap().to_string();
         assert!(error.contains("0x2000 bytes") && error.contains("0x1000 left"), "{error}");
         assert_eq!(addresses(&slab, &[page]), [0x11000], "what failed took nothing");
     }
@@ -230,7 +231,7 @@ mod tests {
             ..standard(Protection::ReadExecute, CODE.len() as u64)
         };
         let temporary = SegmentRequest { lifetime: Lifetime::Finalize, ..code };
-        let mut in_flight = allocate(&slab, &request(&[code, temporary]));
+        let mut in_flight = allocate(&slab, &[code, temporary]);
         for content in in_flight.working_memory() {
             content.copy_from_slice(&CODE);
         }
@@ -251,10 +252,25 @@ mod tests {
     }
 
     #[test]
+    fn each_object_is_deallocated_alone() {
+        let slab = SlabMemory::new(0x10000, 0x10000, 0x1000).unwrap();
+        let mut in_flight = allocate_together(&slab, 2, &[standard(Protection::Read, 16)]);
+        assert_eq!(in_flight.addresses(), [0x10000, 0x10010]);
+        for (index, content) in in_flight.working_memory().into_iter().enumerate() {
+            content.fill(index as u8 + 1);
+        }
+        let mut finalized = now(in_flight.finalize(Vec::new())).unwrap();
+        now(slab.deallocate(vec![finalized.remove(0)])).unwrap();
+        assert_eq!((slab.read(0x10000, 1), slab.read(0x10010, 1)), (None, Some(vec![2])));
+        now(slab.deallocate(finalized)).unwrap();
+        assert_eq!(slab.read(0x10010, 1), None);
+    }
+
+    #[test]
     fn actions_are_not_run() {
         let slab = SlabMemory::new(0x10000, 0x10000, 0x1000).unwrap();
         let log = Log::default();
-        let in_flight = allocate(&slab, &request(&[standard(Protection::Read, 1)]));
+        let in_flight = allocate(&slab, &[standard(Protection::Read, 1)]);
         let finalized = finalize(in_flight, vec![pair(&log, "a")]).unwrap();
         now(slab.deallocate(vec![finalized])).unwrap();
         assert!(log.take().is_empty());
@@ -263,11 +279,11 @@ mod tests {
     #[test]
     fn low_placement_needs_a_low_slab() {
         let segments = [standard(Protection::Read, 1)];
-        let low = AllocationRequest { placement: Placement::Low, ..request(&segments) };
+        let low = |slab| allocate_at(slab, Placement::Low, &segments);
         let slab = SlabMemory::new(0x7fff_0000, 0xf000, 0x1000).unwrap();
-        assert_eq!(allocate(&slab, &low).addresses(), [0x7fff_0000]);
+        assert_eq!(low(&slab).unwrap().addresses(), [0x7fff_0000]);
         let slab = SlabMemory::new(0x7fff_0000, 0x10000, 0x1000).unwrap();
-        assert!(matches!(now(slab.allocate(low)), Err(Error::Memory { .. })));
+        assert!(matches!(low(&slab), Err(Error::Memory { .. })));
     }
 
     #[test]
@@ -292,8 +308,8 @@ mod tests {
         let page = standard(Protection::Read, 1);
         assert_eq!(addresses(&slab, &[page]), [0u64.wrapping_sub(0x2000)]);
         for alignment in [1, 1 << 31] {
-            let request = [SegmentRequest { alignment, ..page }];
-            assert!(now(slab.allocate(super::super::support::request(&request))).is_err());
+            let segments = [SegmentRequest { alignment, ..page }];
+            assert!(allocate_at(&slab, Placement::Anywhere, &segments).is_err());
         }
     }
 

@@ -27,27 +27,46 @@ pub(crate) fn standard(protection: Protection, content_size: u64) -> SegmentRequ
     }
 }
 
-pub(crate) fn request(segments: &[SegmentRequest]) -> AllocationRequest<'_> {
-    AllocationRequest { name: "test", segments, placement: Placement::Anywhere }
-}
-
 /// The answer of a manager that answers at once.
 pub(crate) fn now<T>(pending: Pending<T>) -> Result<T> {
     pending.now_or_never().expect("the managers of this process answer at once")
 }
 
+/// Memory for one object.
 pub(crate) fn allocate(
     memory: &dyn MemoryManager,
-    request: &AllocationRequest<'_>,
+    segments: &[SegmentRequest],
 ) -> Box<dyn InFlightAllocation> {
-    now(memory.allocate(*request)).unwrap()
+    allocate_at(memory, Placement::Anywhere, segments).unwrap()
 }
 
+pub(crate) fn allocate_at(
+    memory: &dyn MemoryManager,
+    placement: Placement,
+    segments: &[SegmentRequest],
+) -> Result<Box<dyn InFlightAllocation>> {
+    let objects = &[ObjectRequest { name: "test", segments }];
+    now(memory.allocate(AllocationRequest { objects, placement }))
+}
+
+/// Memory for objects that have the same segments.
+pub(crate) fn allocate_together(
+    memory: &dyn MemoryManager,
+    count: usize,
+    segments: &[SegmentRequest],
+) -> Box<dyn InFlightAllocation> {
+    let objects = &vec![ObjectRequest { name: "test", segments }; count];
+    now(memory.allocate(AllocationRequest { objects, placement: Placement::Anywhere })).unwrap()
+}
+
+/// Finalizes the memory of one object.
 pub(crate) fn finalize(
     in_flight: Box<dyn InFlightAllocation>,
     actions: Vec<ActionPair>,
 ) -> Result<FinalizedAllocation> {
-    now(in_flight.finalize(actions))
+    let mut finalized = now(in_flight.finalize(vec![actions]))?;
+    assert_eq!(finalized.len(), 1);
+    Ok(finalized.remove(0))
 }
 
 /// What actions have done, in order. An action is called with the address of its log, whether to fail, and its name.

@@ -51,11 +51,13 @@ impl ExitScope {
         self.0.run(|_| true);
     }
 
-    /// As [`run`](Self::run), but only for handlers whose function or argument lies in the `size` bytes from `start`: an
-    /// object that is removed, or a thread-local block of it. A destructor can be another library's while what it
-    /// destroys is the object's.
-    pub fn run_range(&self, start: u64, size: u64) {
-        let inside = |address: usize| (address as u64).wrapping_sub(start) < size;
+    /// As [`run`](Self::run), but only for handlers whose function or argument lies in one of some ranges, each given by its
+    /// start and its bytes: what belongs to an object that is removed, its thread-local blocks too. A destructor can be
+    /// another library's while what it destroys is the object's.
+    pub fn run_ranges(&self, ranges: &[(u64, u64)]) {
+        let inside = |address: usize| {
+            ranges.iter().any(|(start, size)| (address as u64).wrapping_sub(*start) < *size)
+        };
         self.0.run(|handler| inside(handler.function as usize) || inside(handler.argument));
     }
 }

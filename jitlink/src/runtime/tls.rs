@@ -67,7 +67,7 @@ impl TlsModule {
     }
 
     /// The address and size of each thread's block, in no order. Together with
-    /// [`ExitScope::run_range`](super::ExitScope::run_range), it finds the destructors of what lies in them.
+    /// [`ExitScope::run_ranges`](super::ExitScope::run_ranges), it finds the destructors of what lies in them.
     pub fn blocks(&self) -> Vec<(u64, u64)> {
         let registry = REGISTRY.lock();
         let blocks =

@@ -6,11 +6,11 @@ use super::Shared;
 use super::initializers::Initializers;
 use super::link::{Batch, Linking};
 use super::state::{DsoHandle, Linked, Phase, Source, State};
-use crate::Result;
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::graph::{Definition, LinkGraph};
-use crate::memory::{ActionPair, FinalizedAllocation, Lifetime, Protection};
+use crate::memory::{ActionPair, FinalizedAllocation, InFlight, Lifetime, Protection};
 use crate::runtime::unwind;
+use crate::{Error, Result};
 
 impl Shared {
     /// Makes the members of a batch objects that are linked.
@@ -24,7 +24,7 @@ impl Shared {
             let linked = Linked {
                 allocation,
                 debug: self.announce(state, &linking),
-                range: linking.graph.address_range(),
+                ranges: linking.graph.segment_ranges(),
                 uses: linking.uses(state),
                 initializers,
                 dso_handle: self.dso_handle(state, &linking),
@@ -44,25 +44,33 @@ impl Shared {
         state: &State,
         batch: &mut Batch,
     ) -> Result<Vec<FinalizedAllocation>> {
-        let resolve =
-            batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)).collect();
-        let finalize = |linking: &mut Linking, further: Vec<ActionPair>| {
-            let actions = self.actions(state, linking).into_iter().chain(further).collect();
-            let allocation = linking
-                .graph
-                .take_allocation()
-                .expect("every member has been fixed up in its memory");
-            allocation.finalize(actions)
+        let mut actions: Vec<Vec<ActionPair>> =
+            batch.members.iter().map(|linking| self.actions(state, linking)).collect();
+        if let Some(last) = actions.last_mut() {
+            last.extend(
+                batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)),
+            );
+        }
+        for Linking { object, graph, .. } in &mut batch.members {
+            if !graph.release_memory() {
+                let file = state.object(*object).name.to_string();
+                let problem = "a pass has taken away its graph".to_owned();
+                return Err(Error::Unsupported { file, problem });
+            }
+        }
+        let mut actions = actions.into_iter();
+        let mut finalize = |(members, allocation): (usize, InFlight)| {
+            allocation.finalize(actions.by_ref().take(members).collect())
         };
-        let Some((last, others)) = batch.members.split_last_mut() else { return Ok(Vec::new()) };
-        let others: Vec<_> =
-            others.iter_mut().map(|linking| finalize(linking, Vec::new())).collect();
+        let last = batch.allocations.pop();
+        let others: Vec<_> = batch.allocations.drain(..).map(&mut finalize).collect();
+        let last = last.map(finalize);
         let mut results = pollster::block_on(join_all(others));
         if results.iter().all(Result::is_ok) {
-            results.push(pollster::block_on(finalize(last, resolve)));
+            results.extend(last.map(pollster::block_on));
         }
         let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        let done: Vec<FinalizedAllocation> = done.into_iter().flatten().collect();
+        let done: Vec<FinalizedAllocation> = done.into_iter().flatten().flatten().collect();
         let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
         if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
             log::warn!("giving back the memory of a link that failed: {undo}");

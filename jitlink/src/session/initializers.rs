@@ -146,7 +146,7 @@ impl Ending {
         let library = state.library(object.library);
         let Phase::Linked(linked) = &object.phase else { return None };
         let mut ranges = linked.tls.as_ref().map(Tls::blocks).unwrap_or_default();
-        ranges.push((linked.range.start, linked.range.end - linked.range.start));
+        ranges.extend(&linked.ranges);
         let mut destructors = match object.constructed {
             Some(_) => linked.initializers.destructors.clone(),
             None => Vec::new(),
@@ -157,9 +157,7 @@ impl Ending {
 
     /// Runs exit handlers, then destructors. Blocks until they are done.
     pub(super) fn run(self) {
-        for (start, size) in self.ranges {
-            self.scope.run_range(start, size);
-        }
+        self.scope.run_ranges(&self.ranges);
         for (_, function) in self.destructors.into_iter().rev() {
             // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
             unsafe { call(function) };

@@ -17,7 +17,7 @@ use super::targets::Targets;
 use super::times::lap;
 use super::{Lookup, Shared};
 use crate::graph::{Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
-use crate::memory::{AllocationRequest, Placement};
+use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement};
 use crate::runtime::{TlsModule, tls_descriptor};
 use crate::{Error, Result, Undefined};
 
@@ -40,6 +40,8 @@ pub(super) struct Linking {
 pub(super) struct Batch {
     pub(super) members: Vec<Linking>,
     pub(super) missing: Vec<Undefined>,
+    /// The memory of so many members each, in their order.
+    pub(super) allocations: Vec<(usize, InFlight)>,
     index: HashMap<ObjectId, usize>,
 }
 
@@ -155,9 +157,7 @@ impl Shared {
         self.allocate_batch(state, batch, placement, Reach::Session)?;
         state.times.allocate += lap(&mut clock);
         if !self.fix_up_batch(state, batch, Reach::Session)? {
-            for linking in &mut batch.members {
-                linking.graph.take_allocation();
-            }
+            batch.allocations.clear();
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }
@@ -184,14 +184,23 @@ impl Shared {
             linking.graph.set_externals(Externals::default());
             linking.graph.lay_out()
         })?;
-        let allocate = |(linking, segments): (&Linking, &Vec<_>)| {
-            let name = linking.graph.name();
-            self.memory.allocate(AllocationRequest { name, segments, placement })
-        };
-        let allocations = batch.members.iter().zip(&requests).map(allocate);
+        let objects: Vec<ObjectRequest<'_>> = batch
+            .members
+            .iter()
+            .zip(&requests)
+            .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
+            .collect();
+        let allocations = together(&objects).map(|objects| {
+            InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
+        });
         let allocations = pollster::block_on(try_join_all(allocations))?;
-        for (linking, allocation) in batch.members.iter_mut().zip(allocations) {
-            linking.graph.place_segments(allocation);
+        let mut members = batch.members.iter_mut();
+        for (allocation, parts) in allocations {
+            batch.allocations.push((parts.len(), allocation));
+            members
+                .by_ref()
+                .zip(parts)
+                .for_each(|(linking, part)| linking.graph.place_segments(part));
         }
         self.place_thread_locals(batch)
     }
@@ -310,6 +319,25 @@ impl Shared {
             (tls_descriptor::static_resolver(), tls_descriptor::dynamic_resolver());
         TlsLayout { static_resolver, dynamic_resolver, ..TlsLayout::default() }
     }
+}
+
+/// Objects share pages in allocations of up to so many bytes: a fraction of what calls reach.
+const TOGETHER: u64 = 32 << 20;
+
+/// Objects whose memory is one allocation.
+fn together<'a>(objects: &'a [ObjectRequest<'a>]) -> impl Iterator<Item = &'a [ObjectRequest<'a>]> {
+    let needs = |object: &ObjectRequest<'_>| -> u64 {
+        object.segments.iter().map(|s| s.alignment + s.content_size + s.zero_fill_size).sum()
+    };
+    let mut size = 0;
+    objects.chunk_by(move |one, next| {
+        size += needs(one);
+        let fits = size + needs(next) <= TOGETHER;
+        if !fits {
+            size = 0;
+        }
+        fits
+    })
 }
 
 /// The symbols elsewhere of graphs that are fixed up together, at least, for each thread.

@@ -141,8 +141,8 @@ impl MadeGraph {
 pub(super) struct Linked {
     pub(super) allocation: FinalizedAllocation,
     pub(super) symbols: LinkedSymbols,
-    /// Where its memory is.
-    pub(super) range: std::ops::Range<u64>,
+    /// Start and size of each part of its memory.
+    pub(super) ranges: Vec<(u64, u64)>,
     pub(super) uses: Vec<ObjectId>,
     pub(super) initializers: Initializers,
     pub(super) tls: Option<Tls>,

@@ -73,7 +73,7 @@ impl MemoryManager for Counting {
     }
 
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
-        let size = request.segments.iter().map(|s| s.content_size + s.zero_fill_size).sum::<u64>();
+        let size = request.segments().map(|s| s.content_size + s.zero_fill_size).sum::<u64>();
         self.bytes.fetch_add(size as i64, Ordering::SeqCst);
         let pending = self.memory.allocate(request);
         let (live, fails) = (Arc::clone(&self.live), Arc::clone(&self.fails));
@@ -99,13 +99,16 @@ impl InFlightAllocation for Counted {
         self.inner.as_mut().unwrap().working_memory()
     }
 
-    fn finalize(mut self: Box<Self>, actions: Vec<ActionPair>) -> Pending<FinalizedAllocation> {
+    fn finalize(
+        mut self: Box<Self>,
+        actions: Vec<Vec<ActionPair>>,
+    ) -> Pending<Vec<FinalizedAllocation>> {
         if std::mem::take(&mut *self.fails.lock().unwrap()) {
             let (name, problem) = ("it".into(), "it cannot be finalized".into());
             return Box::pin(std::future::ready(Err(Error::Memory { name, problem })));
         }
-        // Alive until it is deallocated.
-        self.live.fetch_add(1, Ordering::SeqCst);
+        // Each object is alive until it is deallocated.
+        self.live.fetch_add(actions.len() as i64, Ordering::SeqCst);
         let pending = self.inner.take().unwrap().finalize(actions);
         drop(self);
         pending
@@ -359,6 +362,38 @@ fn a_removed_object_gives_its_memory_back_and_no_other() {
     assert!(!is_mapped(f));
     assert_eq!(memory.live.load(Ordering::SeqCst), 1);
     assert_eq!(value(&library, "kept"), 1);
+}
+
+#[test]
+fn objects_that_were_linked_together_share_pages_and_are_removed_one_by_one() {
+    let _turn = take_turn();
+    let (memory, session) = counting();
+    let library = library_of(session, &[]);
+    let add = |name: &str, source: &str| {
+        let large = format!("{source} char {name}_data[1 << 16] = {{1}};");
+        library.add_object(name, c("-fPIC", &large)).unwrap()
+    };
+    let f = add("f", "long g(void); long f(void) { return g() + 1; }");
+    let g = add("g", "extern char h_data[]; long g(void) { return h_data[0]; }");
+    let h = add("h", "long h(void) { return 7; }");
+    let [f_data, g_data, h_data] =
+        ["f_data", "g_data", "h_data"].map(|name| library.lookup(name).unwrap());
+    let [f_code, g_code, h_code] = ["f", "g", "h"].map(|name| library.lookup(name).unwrap());
+    assert_eq!(value(&library, "f"), 2);
+    let page = memory.page_size();
+    assert!([f_code, g_code, h_code].iter().all(|code| code / page == f_code / page));
+    let middle = |data: u64| data + (1 << 15);
+    assert!([f_data, g_data, h_data].into_iter().all(|data| is_mapped(middle(data))));
+    f.remove(Removal::Unused).unwrap();
+    assert_eq!(memory.live.load(Ordering::SeqCst), 2);
+    assert!(!is_mapped(middle(f_data)) && is_mapped(f_code), "the page of the code is of all");
+    assert_eq!((value(&library, "g"), value(&library, "h")), (1, 7));
+    g.remove(Removal::Unused).unwrap();
+    assert!(!is_mapped(middle(g_data)) && is_mapped(middle(h_data)));
+    assert_eq!(value(&library, "h"), 7);
+    h.remove(Removal::Unused).unwrap();
+    assert!([f_code, f_data, middle(h_data)].into_iter().all(|address| !is_mapped(address)));
+    assert_eq!(memory.live.load(Ordering::SeqCst), 0);
 }
 
 #[test]

@@ -306,6 +306,24 @@ fn a_pass_that_fails_fails_the_link_and_changes_nothing() {
 }
 
 #[test]
+fn a_pass_that_keeps_or_drops_a_graph_fails_the_link() {
+    for keeps in [true, false] {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let taking = Arc::clone(&kept);
+        let source = "long f(void) { return 1; }";
+        let library = with_pass(source, Stage::PostFixup, move |graph| {
+            let empty = LinkGraph::new("empty", graph.architecture());
+            let taken = std::mem::replace(graph, empty);
+            if keeps {
+                taking.lock().unwrap().push(taken);
+            }
+        });
+        let error = failure(library.lookup("f"));
+        assert!(error.contains("a pass has taken away its graph"), "{error}");
+    }
+}
+
+#[test]
 fn what_was_linked_out_of_reach_is_called_through_stubs() {
     // Code that is not position-independent lies low, far from what was linked before.
     let library = library_of(

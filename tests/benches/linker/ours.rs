@@ -23,7 +23,7 @@ pub(crate) struct MemoryPeak {
     pub(crate) heap: u64,
     /// Bytes that segments have.
     pub(crate) wanted: u64,
-    /// Bytes that the memory manager has mapped for them, whole pages for each segment of each object.
+    /// Bytes that the memory manager has mapped for them, whole pages.
     pub(crate) mapped: u64,
 }
 
@@ -72,8 +72,8 @@ const PHONY: u64 = 0xbad;
 #[derive(Default)]
 struct CountingMemory {
     inner: InProcessMemory,
-    wanted: AtomicU64,
-    mapped: AtomicU64,
+    wanted: Arc<AtomicU64>,
+    mapped: Arc<AtomicU64>,
 }
 
 impl MemoryManager for CountingMemory {
@@ -82,16 +82,33 @@ impl MemoryManager for CountingMemory {
     }
 
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
-        let page = self.page_size();
         let size = |segment: &SegmentRequest| segment.content_size + segment.zero_fill_size;
-        for size in request.segments.iter().map(size) {
-            self.wanted.fetch_add(size, Ordering::Relaxed);
-            self.mapped.fetch_add(size.next_multiple_of(page), Ordering::Relaxed);
-        }
-        self.inner.allocate(request)
+        let sizes: Vec<u64> = request.segments().map(size).collect();
+        self.wanted.fetch_add(sizes.iter().sum(), Ordering::Relaxed);
+        let (page, mapped) = (self.page_size(), Arc::clone(&self.mapped));
+        let pending = self.inner.allocate(request);
+        Box::pin(async move {
+            let in_flight = pending.await?;
+            let pages = pages(in_flight.addresses(), &sizes, page);
+            mapped.fetch_add(pages * page, Ordering::Relaxed);
+            Ok(in_flight)
+        })
     }
 
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
         self.inner.deallocate(allocations)
     }
+}
+
+/// How many pages have a byte of the segments, which do not overlap.
+fn pages(addresses: &[u64], sizes: &[u64], page: u64) -> u64 {
+    let mut segments: Vec<_> = addresses.iter().copied().zip(sizes.iter().copied()).collect();
+    segments.sort_unstable();
+    let (mut pages, mut end) = (0, 0);
+    for (address, size) in segments {
+        let last = (address + size).div_ceil(page);
+        pages += last - (address / page).max(end);
+        end = last;
+    }
+    pages
 }

@@ -120,11 +120,11 @@ fn atexit_takes_a_function_without_an_argument() {
 fn a_range_runs_the_handlers_with_their_function_or_argument_in_it() {
     let log = Log::new();
     let arguments: Vec<_> = (1..=4).map(|number| log.at_exit(number)).collect();
-    log.scope.run_range(arguments[1] as u64, 1);
+    log.scope.run_ranges(&[(arguments[1] as u64, 1)]);
     assert_eq!(log.told(), [2]);
-    log.scope.run_range(arguments[1] as u64 + 1, 0);
+    log.scope.run_ranges(&[(arguments[1] as u64 + 1, 0)]);
     assert_eq!(log.told(), []);
-    log.scope.run_range(tell as *const () as u64, 1);
+    log.scope.run_ranges(&[(tell as *const () as u64, 1)]);
     assert_eq!(log.told(), [4, 3, 1]);
 }
 
