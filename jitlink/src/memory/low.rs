@@ -4,7 +4,7 @@ use std::fs;
 use std::iter;
 use std::ops::Range;
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
 
 use super::mapping::Mapping;
 
@@ -30,7 +30,7 @@ pub(super) fn map(size: usize, alignment: usize, access: ProtFlags) -> Result<Ma
 /// The kernel's own way, which knows the second gigabyte only.
 #[cfg(target_arch = "x86_64")]
 fn map_with_flag(size: usize, alignment: usize, access: ProtFlags) -> Option<Mapping> {
-    let low = MapFlags::from_bits_retain(libc::MAP_32BIT as u32);
+    let low = rustix::mm::MapFlags::from_bits_retain(libc::MAP_32BIT as u32);
     let mapping = Mapping::map(size, alignment, access, low).ok()?;
     (mapping.address() + (size as u64) < LIMIT).then_some(mapping)
 }
