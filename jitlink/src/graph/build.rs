@@ -188,6 +188,21 @@ impl LinkGraph {
         (0..view.sections.len() as u32).filter_map(move |index| group_at(view, index))
     }
 
+    /// The signatures of the COMDAT groups whose sections would have memory, but are not live any more.
+    pub(crate) fn dead_groups(&self) -> impl Iterator<Item = &[u8]> {
+        let view = self.object.view();
+        let is_dead = move |group: &Group<'_>| {
+            let members = group.members.iter().map(|member| member.get(LE));
+            let mut allocated = members.filter(|member| is_allocated(view, *member)).peekable();
+            allocated.peek().is_some() && !allocated.any(|member| self.is_live_section(member))
+        };
+        Self::groups(view).filter(is_dead).map(|group| group.signature)
+    }
+
+    fn is_live_section(&self, section: u32) -> bool {
+        self.base.of_section(section).is_some_and(|block| self.base.is_live(block))
+    }
+
     /// The members of the group, COMDAT or not, that a section describes.
     pub(super) fn group_members(view: View<'_>, section: u32) -> impl Iterator<Item = u32> {
         let members = any_group_at(view, section).map_or(&[][..], |(_, members)| members);
@@ -221,6 +236,12 @@ impl LinkGraph {
     pub(super) fn is_discarded(&self, block: BlockId) -> bool {
         self.base.state(block).is_some_and(State::is_discarded)
     }
+}
+
+/// Whether a section has memory in a linked program.
+fn is_allocated(view: View<'_>, section: u32) -> bool {
+    let header = view.sections.get(section as usize);
+    header.is_some_and(|header| header.sh_flags.get(LE).contains(elf::SHF_ALLOC))
 }
 
 /// The COMDAT group that a section describes.

@@ -87,7 +87,8 @@ impl LinkGraph {
             name: view.symbol_name(id.0),
             definition: self.definition_in(view, id),
             size: symbol.st_size.get(LE),
-            linkage: if symbol.st_bind() == elf::STB_WEAK {
+            // A definition that others have is no weak reference: it must be somewhere.
+            linkage: if symbol.st_bind() == elf::STB_WEAK && !self.is_lost(view, id) {
                 Linkage::Weak
             } else {
                 Linkage::Strong
@@ -102,6 +103,16 @@ impl LinkGraph {
             indirect: kind == elf::STT_GNU_IFUNC,
             section_symbol: kind == elf::STT_SECTION || kind == elf::STT_FILE,
         }
+    }
+
+    /// Whether the object defines a symbol and the graph does not.
+    fn is_lost(&self, view: View<'_>, id: SymbolId) -> bool {
+        matches!(view.home(id.0), Home::Section(_) | Home::Absolute)
+            && match self.definition_in(view, id) {
+                Definition::External => true,
+                Definition::Block(block, _) => self.is_discarded(block),
+                Definition::Absolute(_) => false,
+            }
     }
 
     /// The address of a symbol: its block's plus its offset, once allocated; `None` for one that is not in the graph.

@@ -48,21 +48,17 @@ impl ExitScope {
     /// Blocks until handlers that run on other threads have returned, so that afterwards the code can go. It may be called
     /// again, and by a handler, where it does not block.
     pub fn run(&self) {
-        self.0.run(|_| true);
-    }
-
-    /// As [`run`](Self::run), but only for handlers whose function or argument lies in one of some ranges, each given by its
-    /// start and its bytes: what belongs to an object that is removed, its thread-local blocks too. A destructor can be
-    /// another library's while what it destroys is the object's.
-    pub fn run_ranges(&self, ranges: &[(u64, u64)]) {
-        let inside = |address: usize| {
-            ranges.iter().any(|(start, size)| (address as u64).wrapping_sub(*start) < *size)
-        };
-        self.0.run(|handler| inside(handler.function as usize) || inside(handler.argument));
+        _ = self.0.run(|_| true);
     }
 }
 
 impl ExitScope {
+    /// As [`run`](Self::run), but only for some handlers: those of an object that is removed. Whether any have run, here or
+    /// meanwhile on another thread.
+    pub(crate) fn run_some(&self, matches: impl Fn(&Handler) -> bool) -> bool {
+        self.0.run(matches)
+    }
+
     /// Forgets all handlers, those of other threads too: their code goes. Blocks as [`run`](Self::run) does.
     pub(crate) fn forget(&self) {
         self.0.forget();
@@ -100,7 +96,7 @@ pub fn exit_functions() -> [(&'static str, u64); 5] {
     ]
 }
 
-type Function = unsafe extern "C" fn(*mut c_void);
+pub(crate) type Function = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
     fn __cxa_atexit(function: Function, argument: *mut c_void, dso: *mut c_void) -> c_int;
@@ -116,7 +112,7 @@ unsafe extern "C" fn cxa_atexit(
         // SAFETY: promised by the caller.
         return unsafe { __cxa_atexit(function, argument, dso) };
     };
-    scope.state.lock().handlers.push(Handler { function, argument: argument.addr() });
+    scope.state.lock().handlers.push(Handler::new(function, argument));
     0
 }
 
@@ -138,7 +134,7 @@ unsafe extern "C" fn cxa_thread_atexit(
     };
     // What the destructors destroy must outlive them.
     tls::free_blocks_at_end_of_thread();
-    let id = scope.state.lock().add_for_thread(Handler { function, argument: argument.addr() });
+    let id = scope.state.lock().add_for_thread(Handler::new(function, argument));
     let registration = Box::new(Registration { scope: Arc::downgrade(&scope), id });
     // SAFETY: the function takes this box.
     unsafe { thread::at_end(end_of_thread, Box::into_raw(registration).cast()) };
@@ -147,7 +143,7 @@ unsafe extern "C" fn cxa_thread_atexit(
 
 unsafe extern "C" fn cxa_finalize(dso: *mut c_void) {
     match Scope::at(dso) {
-        Some(scope) => scope.run(|_| true),
+        Some(scope) => _ = scope.run(|_| true),
         // SAFETY: promised by the caller.
         None => unsafe { __cxa_finalize(dso) },
     }
@@ -186,10 +182,19 @@ struct State {
     running: Vec<ThreadHandler>,
 }
 
+/// A function, and what it is called with.
 #[derive(Debug, Clone, Copy)]
-struct Handler {
-    function: Function,
-    argument: usize,
+pub(crate) struct Handler {
+    pub(crate) function: Function,
+    pub(crate) argument: usize,
+    /// That of the thread that has registered it.
+    pub(crate) thread_pointer: u64,
+}
+
+impl Handler {
+    fn new(function: Function, argument: *mut c_void) -> Self {
+        Self { function, argument: argument.addr(), thread_pointer: thread::thread_pointer() }
+    }
 }
 
 /// A handler and the number of the thread that it belongs to.
@@ -205,13 +210,22 @@ impl Scope {
         SCOPES.read().get(&dso.addr()).and_then(Weak::upgrade)
     }
 
-    fn run(&self, matches: impl Fn(&Handler) -> bool) {
+    /// Whether any handler has run, here or meanwhile on another thread.
+    fn run(&self, matches: impl Fn(&Handler) -> bool) -> bool {
         let thread = thread::number();
         let mut state = self.state.lock();
-        while let Some(handler) = state.take(thread, &matches) {
-            state = self.call(state, ThreadHandler { thread, handler });
+        let mut any = false;
+        loop {
+            while let Some(handler) = state.take(thread, &matches) {
+                state = self.call(state, ThreadHandler { thread, handler });
+                any = true;
+            }
+            // What handlers of other threads have registered is to be run too.
+            if !self.wait(&mut state, |running| matches(&running.handler)) {
+                return any;
+            }
+            any = true;
         }
-        self.wait(state, |running| matches(&running.handler));
     }
 
     /// Runs a handler for the end of the calling thread, unless that has been done or it is forgotten.
@@ -224,16 +238,20 @@ impl Scope {
 
     fn forget(&self) {
         let mut state = self.state.lock();
-        state.handlers.clear();
-        state.of_threads.clear();
-        self.wait(state, |_| true);
+        loop {
+            state.handlers.clear();
+            state.of_threads.clear();
+            if !self.wait(&mut state, |_| true) {
+                return;
+            }
+        }
     }
 
     /// Calls a handler on its thread, which is the calling one, without the lock.
     fn call<'a>(&'a self, mut state: Guard<'a>, handler: ThreadHandler) -> Guard<'a> {
         state.running.push(handler);
         drop(state);
-        let Handler { function, argument } = handler.handler;
+        let Handler { function, argument, .. } = handler.handler;
         // SAFETY: it was registered for this one call, and its code lives until `ExitScope::run` has returned.
         unsafe { function(argument as *mut c_void) };
         let mut state = self.state.lock();
@@ -243,14 +261,16 @@ impl Scope {
         state
     }
 
-    /// Waits until no handler that matches runs on another thread, unless one runs on this: two could wait for each
-    /// other.
-    fn wait(&self, mut state: Guard<'_>, matches: impl Fn(&ThreadHandler) -> bool) {
+    /// Waits until a handler returns if one that matches runs on another thread, unless one runs on this: two could wait for
+    /// each other. Whether it has waited.
+    fn wait(&self, state: &mut Guard<'_>, matches: impl Fn(&ThreadHandler) -> bool) -> bool {
         let thread = thread::number();
-        if state.running.iter().any(|running| running.thread == thread) {
-            return;
+        let waits = state.running.iter().all(|running| running.thread != thread)
+            && state.running.iter().any(matches);
+        if waits {
+            self.returned.wait(state);
         }
-        self.returned.wait_while(&mut state, |state| state.running.iter().any(&matches));
+        waits
     }
 }
 

@@ -31,6 +31,7 @@ pub mod tls_descriptor;
 pub mod unwind;
 
 pub use exit::ExitScope;
+pub(crate) use exit::Handler;
 pub use process_tls::ProcessTls;
 pub use static_tls::{StaticTls, StaticTlsBlock};
 pub use thread::thread_pointer;

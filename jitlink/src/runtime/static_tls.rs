@@ -128,6 +128,12 @@ pub struct StaticTlsBlock {
 }
 
 impl StaticTlsBlock {
+    /// Whether an address is in the block of the thread with a thread pointer.
+    pub(crate) fn contains(&self, address: u64, thread_pointer: u64) -> bool {
+        let start = thread_pointer.wrapping_add_signed(self.offset_from_thread_pointer());
+        address.wrapping_sub(start) < self.range.end - self.range.start
+    }
+
     /// Where the bytes are, in every thread.
     pub fn offset_from_thread_pointer(&self) -> i64 {
         self.owner.offset_from_thread_pointer.wrapping_add(self.range.start) as i64

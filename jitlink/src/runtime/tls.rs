@@ -66,13 +66,14 @@ impl TlsModule {
         (&raw const *self.0) as u64
     }
 
-    /// The address and size of each thread's block, in no order. Together with
-    /// [`ExitScope::run_ranges`](super::ExitScope::run_ranges), it finds the destructors of what lies in them.
-    pub fn blocks(&self) -> Vec<(u64, u64)> {
+    /// Whether an address is in the block of a thread.
+    pub fn contains(&self, address: u64) -> bool {
         let registry = REGISTRY.lock();
-        let blocks =
-            registry.modules[self.0.index].iter().flat_map(|module| module.blocks.values());
-        blocks.map(|block| (block.address as u64, self.0.layout.size() as u64)).collect()
+        let size = self.0.layout.size() as u64;
+        let module = registry.modules[self.0.index].iter();
+        module
+            .flat_map(|module| module.blocks.values())
+            .any(|block| address.wrapping_sub(block.address as u64) < size)
     }
 }
 
@@ -312,29 +313,27 @@ mod tests {
     }
 
     #[test]
-    fn the_blocks_of_a_module_are_those_of_the_threads_that_live_and_used_it() {
+    fn a_module_contains_the_blocks_of_the_threads_that_live_and_used_it() {
         let module = Arc::new(module(&[1], 8, 8));
-        assert_eq!(module.blocks(), []);
         let here = address(&module, 0) as u64;
-        let (used, looked) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let (tell, told) = std::sync::mpsc::channel();
+        let looked = Arc::new(Barrier::new(2));
         let thread = spawn({
-            let (module, used, looked) = (module.clone(), used.clone(), looked.clone());
+            let (module, looked) = (module.clone(), looked.clone());
             move || {
                 let there = address(&module, 0) as u64;
-                used.wait();
+                tell.send(there).unwrap();
                 looked.wait();
-                there
             }
         });
-        used.wait();
-        let blocks = module.blocks();
+        let there = told.recv().unwrap();
+        for block in [here, there] {
+            assert!((block..block + 8).all(|address| module.contains(address)));
+            assert!(!module.contains(block.wrapping_sub(1)) && !module.contains(block + 8));
+        }
         looked.wait();
-        let there = thread.join().unwrap();
-        assert!(
-            blocks.len() == 2 && blocks.contains(&(here, 8)) && blocks.contains(&(there, 8)),
-            "{blocks:?}"
-        );
-        assert_eq!(module.blocks(), [(here, 8)]);
+        thread.join().unwrap();
+        assert!(module.contains(here) && !module.contains(there));
     }
 
     #[test]
@@ -354,7 +353,6 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(module.blocks(), []);
     }
 
     #[test]

@@ -21,6 +21,9 @@ impl Shared {
         for ((linking, allocation), initializers) in
             batch.members.drain(..).zip(done).zip(initializers)
         {
+            if self.options.removes_blocks() {
+                state.give_up_groups(linking.object, &linking.graph);
+            }
             let linked = Linked {
                 allocation,
                 debug: self.announce(state, &linking),
@@ -34,6 +37,7 @@ impl Shared {
             };
             state.object_mut(linking.object).phase = Phase::Linked(Box::new(linked));
         }
+        state.reclaim_given_up();
         Ok(())
     }
 

@@ -21,10 +21,12 @@ impl Shared {
     pub(super) fn gather(
         &self,
         state: &mut State,
-        batch: &mut Batch,
+        missing: Vec<Undefined>,
         roots: &[Found],
         objects: &[ObjectId],
-    ) -> Result<()> {
+    ) -> Result<Batch> {
+        let mut batch = Batch::default();
+        batch.missing = missing;
         let mut needed: Vec<(ObjectId, Option<SymbolId>)> =
             objects.iter().map(|object| (*object, None)).collect();
         needed.extend(
@@ -36,7 +38,7 @@ impl Shared {
         while !needed.is_empty() {
             let mut clock = Instant::now();
             let first = batch.members.len();
-            let fresh = state.pending_of(&needed, batch);
+            let fresh = state.pending_of(&needed, &batch);
             batch.members.extend(self.read_all(state, &fresh)?);
             batch.index_members();
             let reached = self.options.prunes.then(|| batch.follow(&needed));
@@ -45,16 +47,16 @@ impl Shared {
             match reached {
                 Some(reached) => {
                     for (index, symbols) in reached {
-                        self.find_targets(state, batch, index, symbols, &mut needed)?;
+                        self.find_targets(state, &mut batch, index, symbols, &mut needed)?;
                     }
                 }
                 None => {
                     for index in first..batch.members.len() {
                         let symbols = batch.members[index].graph.undefined().collect();
                         let mut found = Vec::new();
-                        self.find_targets(state, batch, index, symbols, &mut found)?;
+                        self.find_targets(state, &mut batch, index, symbols, &mut found)?;
                         // Without pruning all of an object is linked, so what is in the batch says nothing new.
-                        found.retain(|(object, _)| state.is_pending(*object, batch));
+                        found.retain(|(object, _)| state.is_pending(*object, &batch));
                         needed.append(&mut found);
                     }
                 }
@@ -66,10 +68,10 @@ impl Shared {
         }
         if self.options.prunes {
             let mut clock = Instant::now();
-            self.finish_pruning(batch)?;
+            self.finish_pruning(&mut batch)?;
             state.times.read += lap(&mut clock);
         }
-        Ok(())
+        Ok(batch)
     }
 
     /// Reads graphs up to the point at which their symbols are looked up.
@@ -99,7 +101,8 @@ impl Shared {
                 self.options.passes.run(Stage::PostPrune, &mut graph)?;
                 graph.scan()?;
             }
-            Ok(Linking { pruning, ..Linking::new(*id, object.library, graph) })
+            let lost = object.lost.len();
+            Ok(Linking { pruning, lost, ..Linking::new(*id, object.library, graph) })
         };
         parallel(self.options.threads, objects, read)
     }

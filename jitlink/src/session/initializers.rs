@@ -5,7 +5,7 @@ use std::ptr::null;
 use std::sync::Arc;
 
 use super::Library;
-use super::state::{ObjectId, Phase, State, Tls};
+use super::state::{Linked, ObjectId, Phase, State};
 use crate::Result;
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
@@ -134,8 +134,6 @@ impl Library {
 /// What an object has for its end: taken from the session when the object is, run when nothing is locked.
 pub(super) struct Ending {
     scope: Arc<ExitScope>,
-    /// Start and size of what is the object's: its memory and its thread-local blocks.
-    ranges: Vec<(u64, u64)>,
     destructors: Vec<(u32, u64)>,
 }
 
@@ -145,23 +143,26 @@ impl Ending {
         let object = state.object(id);
         let library = state.library(object.library);
         let Phase::Linked(linked) = &object.phase else { return None };
-        let mut ranges = linked.tls.as_ref().map(Tls::blocks).unwrap_or_default();
-        ranges.extend(&linked.ranges);
         let mut destructors = match object.constructed {
             Some(_) => linked.initializers.destructors.clone(),
             None => Vec::new(),
         };
         destructors.sort_by_key(|(priority, _)| *priority);
-        Some(Self { scope: Arc::clone(&library.scope), ranges, destructors })
+        Some(Self { scope: Arc::clone(&library.scope), destructors })
     }
 
-    /// Runs exit handlers, then destructors. Blocks until they are done.
-    pub(super) fn run(self) {
-        self.scope.run_ranges(&self.ranges);
-        for (_, function) in self.destructors.into_iter().rev() {
+    /// Runs exit handlers, then destructors, which may register further handlers. Blocks until they are done.
+    pub(super) fn run(&self, linked: &Linked) {
+        self.run_handlers(linked);
+        for (_, function) in self.destructors.iter().rev() {
             // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
-            unsafe { call(function) };
+            unsafe { call(*function) };
         }
+    }
+
+    /// Runs the object's exit handlers. Whether there were any: those may have registered others.
+    pub(super) fn run_handlers(&self, linked: &Linked) -> bool {
+        self.scope.run_some(|handler| linked.has(handler))
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Linking {
     /// It is large, and moves when others join.
     pub(super) graph: Box<LinkGraph>,
     pub(super) pruning: Option<Pruning>,
+    /// How many of its definitions others had when it was read.
+    pub(super) lost: usize,
     /// The symbols that are not in the graph, in order.
     pub(super) targets: Targets,
     pub(super) tls: Option<Tls>,
@@ -126,8 +128,11 @@ impl Shared {
         objects: Vec<ObjectId>,
         missing: Vec<Undefined>,
     ) -> Result<()> {
-        let mut batch = Batch { missing, ..Batch::default() };
-        self.gather(state, &mut batch, &roots, &objects)?;
+        let mut batch = self.gather(state, missing.clone(), &roots, &objects)?;
+        // What a generator gave last may define what members that were read before define too.
+        while batch.members.iter().any(|linking| linking.is_outdated(state)) {
+            batch = self.gather(state, missing.clone(), &roots, &objects)?;
+        }
         if !batch.missing.is_empty() {
             return Err(Error::Undefined(batch.missing));
         }
@@ -158,6 +163,8 @@ impl Shared {
         state.times.allocate += lap(&mut clock);
         if !self.fix_up_batch(state, batch, Reach::Session)? {
             batch.allocations.clear();
+            // There may be no room for twice the variables.
+            batch.members.iter_mut().for_each(|linking| linking.tls = None);
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }
@@ -382,10 +389,16 @@ impl Linking {
             library,
             graph: Box::new(graph),
             pruning: None,
+            lost: 0,
             targets: Targets::default(),
             tls: None,
             replaced: Vec::new(),
         }
+    }
+
+    /// Whether others have taken over definitions since the graph was made.
+    fn is_outdated(&self, state: &State) -> bool {
+        state.object(self.object).lost.len() != self.lost
     }
 
     /// The definitions that it refers to by an address or distance of 32 bits.

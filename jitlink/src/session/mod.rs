@@ -89,6 +89,13 @@ struct Options {
     rebinds_process_data: bool,
 }
 
+impl Options {
+    /// Whether parts of an object may not be in what is linked.
+    fn removes_blocks(&self) -> bool {
+        self.prunes || !self.passes.is_empty()
+    }
+}
+
 impl Session {
     /// A session for this process with memory of this process.
     ///

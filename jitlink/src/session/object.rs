@@ -118,16 +118,18 @@ impl Shared {
         state.reclaim(libraries);
         leaving.extend(state.forget_unused_copies().into_iter().map(|linked| (None, linked)));
         drop(state);
-        // Destructors may look symbols up, so the session is not locked while they run.
-        let mut allocations = Vec::new();
-        for (ending, linked) in leaving {
-            if let Some(ending) = ending {
-                ending.run();
-            }
-            allocations.push(dismantle(linked));
-        }
+        end(&leaving);
+        let allocations = leaving.into_iter().map(|(_, linked)| dismantle(linked)).collect();
         pollster::block_on(self.memory.deallocate(allocations))
     }
+}
+
+/// Runs the exit handlers and the destructors of objects that go together. They may call each other and look symbols up, so
+/// everything of theirs is still there and the session is not locked.
+fn end(leaving: &[(Option<Ending>, Linked)]) {
+    let endings = || leaving.iter().filter_map(|(ending, linked)| Some((ending.as_ref()?, linked)));
+    endings().for_each(|(ending, linked)| ending.run(linked));
+    while endings().any(|(ending, linked)| ending.run_handlers(linked)) {}
 }
 
 /// Takes everything of a linked object away but its memory.
@@ -149,7 +151,7 @@ impl State {
 
     /// Gives what nobody in these libraries has any more to objects that gave way to its owner and are not linked yet, in the
     /// order in which they were added.
-    fn reclaim(&mut self, mut libraries: Vec<LibraryId>) {
+    pub(super) fn reclaim(&mut self, mut libraries: Vec<LibraryId>) {
         libraries.sort_unstable();
         libraries.dedup();
         for library in libraries {
@@ -162,7 +164,7 @@ impl State {
             gave_way.sort_unstable();
             for (_, id) in gave_way {
                 if let Err(error) = self.reclaim_for(id) {
-                    log::warn!("after the removal of an object: {error}");
+                    log::warn!("taking names that are free again: {error}");
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::debug::Registration;
 use crate::elf::ElfObject;
 use crate::graph::{Definition, LinkGraph, Symbol, SymbolId, TlsLayout};
 use crate::memory::FinalizedAllocation;
-use crate::runtime::{ExitScope, ProcessTls, StaticTlsBlock, TlsModule};
+use crate::runtime::{ExitScope, Handler, ProcessTls, StaticTlsBlock, TlsModule};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,11 @@ pub(super) struct LibraryId(NonZeroU32);
 pub(super) struct ObjectId(pub(super) u32);
 
 impl LibraryId {
+    fn new(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("a session has less than 2^32 libraries"))
+    }
+
     fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -53,6 +58,8 @@ pub(super) struct LibraryState {
     pub(super) scope: Arc<ExitScope>,
     /// Who has the sections of each COMDAT group.
     pub(super) groups: HashMap<EntryId, ObjectId>,
+    /// Whether linked objects have left names or groups to others.
+    has_given_up: bool,
     /// Where variables of the process's libraries are.
     pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
     /// The sizes of the common symbols that are used.
@@ -196,13 +203,13 @@ impl State {
             generators: Vec::new(),
             scope: Arc::new(ExitScope::new()),
             groups: HashMap::new(),
+            has_given_up: false,
             thread_locals: HashMap::new(),
             commons: HashMap::new(),
             common_alignments: HashMap::new(),
             constructed: 0,
         });
-        let number = u32::try_from(self.libraries.len()).ok().and_then(NonZeroU32::new);
-        LibraryId(number.expect("a session has less than 2^32 libraries"))
+        LibraryId::new(self.libraries.len() - 1)
     }
 
     /// The exit handlers of all libraries.
@@ -337,7 +344,9 @@ impl State {
             }
         }
         for group in groups {
-            library.groups.remove(&group);
+            if library.groups.get(&group) == Some(&id) {
+                library.groups.remove(&group);
+            }
         }
     }
 
@@ -401,7 +410,7 @@ impl State {
     pub(super) fn publish(&mut self, id: ObjectId, graph: LinkGraph) -> LinkedSymbols {
         let Self { libraries, objects, .. } = self;
         let object = &objects[id.0 as usize];
-        let table = &mut libraries[object.library.index()].table;
+        let LibraryState { table, has_given_up, .. } = &mut libraries[object.library.index()];
         let start = graph.address_range().start;
         let mut addresses = LinkedAddresses::new(start, object.entries.len());
         let exported = graph.exported_addresses();
@@ -409,7 +418,10 @@ impl State {
             let Some(symbol) = table.symbol_of(id, entry) else { continue };
             match exported(SymbolId::from_index(symbol)) {
                 Some(address) => addresses.push(address),
-                None => table.disown(entry, objects),
+                None => {
+                    table.disown(entry, objects);
+                    *has_given_up = true;
+                }
             }
         }
         drop(exported);
@@ -427,6 +439,28 @@ impl State {
             }
         }
         naming.finish()
+    }
+
+    /// Leaves those COMDAT groups of an object to others of which its graph has nothing any more.
+    pub(super) fn give_up_groups(&mut self, id: ObjectId, graph: &LinkGraph) {
+        let library = self.object(id).library;
+        for signature in graph.dead_groups() {
+            let Some(entry) = self.entry_named(library, signature) else { continue };
+            let library = self.library_mut(library);
+            if library.groups.get(&entry) == Some(&id) {
+                library.groups.remove(&entry);
+                library.has_given_up = true;
+            }
+        }
+    }
+
+    /// Lets others have the names and groups that linked objects do not have in the end.
+    pub(super) fn reclaim_given_up(&mut self) {
+        let gave_up = |(index, library): (usize, &mut LibraryState)| {
+            std::mem::take(&mut library.has_given_up).then(|| LibraryId::new(index))
+        };
+        let libraries = self.libraries.iter_mut().enumerate().filter_map(gave_up).collect();
+        self.reclaim(libraries);
     }
 
     pub(super) fn define_absolute(
@@ -491,12 +525,27 @@ impl ObjectState {
     }
 }
 
+impl Linked {
+    /// Whether an exit handler is the object's: a function of it, or one that destroys what is its own. A destructor can be
+    /// another library's while what it destroys is the object's.
+    pub(super) fn has(&self, handler: &Handler) -> bool {
+        let inside = |address: usize| {
+            self.ranges.iter().any(|(start, size)| (address as u64).wrapping_sub(*start) < *size)
+        };
+        inside(handler.function as usize)
+            || inside(handler.argument)
+            || self.tls.as_ref().is_some_and(|tls| tls.has(handler))
+    }
+}
+
 impl Tls {
-    /// Start and size of the blocks that threads have.
-    pub(super) fn blocks(&self) -> Vec<(u64, u64)> {
+    /// Whether an exit handler destroys a variable of any thread.
+    fn has(&self, handler: &Handler) -> bool {
+        let address = handler.argument as u64;
         match &self.storage {
-            TlsStorage::Dynamic(module) => module.blocks(),
-            TlsStorage::Static(_) | TlsStorage::None => Vec::new(),
+            TlsStorage::Dynamic(module) => module.contains(address),
+            TlsStorage::Static(block) => block.contains(address, handler.thread_pointer),
+            TlsStorage::None => false,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Members of archives that are taken as they are needed, and what becomes of them.
 
-use longshore_jitlink::session::{Lookup, Removal, StaticArchive};
+use longshore_jitlink::session::{Lookup, Removal, SessionBuilder, StaticArchive};
 use longshore_jitlink::{Library, Session};
 
-use crate::support::{archive, c, failure, library, library_of, value};
+use crate::support::{archive, c, call, failure, library, library_of, value};
 
 /// A library with an archive of one object `m.o`.
 fn with_member(library: Library, source: &str) -> Library {
@@ -95,4 +95,41 @@ fn a_member_that_was_pruned_is_no_second_definition() {
     );
     assert_eq!(value(&library, "m"), 1);
     assert_eq!(library.lookup_all(&[("x", Lookup::Optional)]).unwrap(), [None]);
+}
+
+/// A weak `foo`, and an archive with a strong one, whose member is needed for something else.
+fn displaced(session: SessionBuilder) -> Library {
+    const SECTIONS: &str = "-fPIC -O1 -ffunction-sections";
+    let objects = [
+        "long foo(void), baz(void); long both(void) { return (long)&foo + 0 * baz(); }",
+        "__attribute__((weak)) long foo(void) { return 1; } long here(void) { return (long)&foo; }",
+        "long bar(void); long baz(void) { return bar(); }",
+    ];
+    let library = library_of(session, &objects.map(|source| c(SECTIONS, source)));
+    let member = c(SECTIONS, "long foo(void) { return 2; } long bar(void) { return 3; }");
+    library.add_generator(StaticArchive::new("it.a", archive(&[("m.o", member)])).unwrap());
+    library
+}
+
+#[test]
+fn a_strong_definition_of_a_member_counts_for_all_of_the_link() {
+    let library = displaced(Session::builder());
+    let both = value(&library, "both");
+    assert_eq!((call(both as u64), value(&library, "here")), (2, both));
+}
+
+#[test]
+fn a_strong_definition_of_a_member_is_not_pruned() {
+    let library = displaced(Session::builder().prune());
+    assert_eq!(call(value(&library, "both") as u64), 2);
+}
+
+#[test]
+fn a_root_that_a_member_displaces_is_found() {
+    for session in [Session::builder(), Session::builder().prune()] {
+        let library = displaced(session);
+        let names = [("foo", Lookup::Required), ("baz", Lookup::Required)];
+        let found = library.lookup_all(&names).unwrap();
+        assert_eq!(call(found[0].unwrap()), 2);
+    }
 }

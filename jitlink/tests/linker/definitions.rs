@@ -192,3 +192,15 @@ fn an_alias_is_followed_into_the_libraries_that_come_after() {
     assert_eq!(value(&user, "alias"), 1);
     assert_eq!(value(&other, "alias"), 2);
 }
+
+#[test]
+fn a_reference_to_what_a_discarded_group_alone_defines_is_an_error() {
+    const GROUP: &str = ".section .text.a,\"axG\",@progbits,sig,comdat; .weak sig; sig: ret";
+    let other = format!(
+        "{GROUP}; .weak other; other: ret; .text; .globl f; f: mov other@GOTPCREL(%rip), %rax; ret"
+    );
+    let library = library(&[assembly(GROUP), assembly(&other)]);
+    library.lookup("sig").unwrap();
+    let error = failure(library.lookup("f"));
+    assert!(error.contains("undefined symbols: other"), "{error}");
+}

@@ -6,6 +6,7 @@
 mod archives;
 mod bounds;
 mod definitions;
+mod endings;
 mod generators;
 mod graphs;
 mod initializers;

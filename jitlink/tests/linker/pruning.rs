@@ -7,7 +7,8 @@ use longshore_jitlink::session::{Lookup, Passes, Stage};
 use longshore_jitlink::{Library, Session};
 
 use crate::support::{
-    add_cpp_runtime, assembly, c, cpp, define_trace, failure, initialize, library_of, traced, value,
+    add_cpp_runtime, assembly, c, call, cpp, define_trace, failure, initialize, library_of, traced,
+    value,
 };
 
 const SECTIONS: &str = "-fPIC -O1 -ffunction-sections -fdata-sections";
@@ -385,4 +386,43 @@ fn a_pass_sees_and_changes_the_frames_that_are_left() {
     graph.add_edge(block, edge);
     assert_eq!(graph.edges(block).count(), count + 1);
     assert_eq!(framed(&graph), left);
+}
+
+const INLINE: &str = "inline __attribute__((noinline)) long answer() { return 4; }";
+
+/// An object whose copy of an inline function only unused code calls.
+fn hardly_using() -> bytes::Bytes {
+    let source =
+        "extern \"C\" long root() { return 1; } extern \"C\" long unused() { return answer(); }";
+    cpp(SECTIONS, &format!("{INLINE} {source}"))
+}
+
+fn using() -> bytes::Bytes {
+    cpp(SECTIONS, &format!("{INLINE} extern \"C\" long function() {{ return (long)&answer; }}"))
+}
+
+#[test]
+fn an_inline_function_that_an_earlier_link_has_pruned_is_taken_from_another_object() {
+    let library = library_of(Session::builder().prune(), &[hardly_using(), using()]);
+    assert_eq!(value(&library, "root"), 1);
+    assert_eq!(call(value(&library, "function") as u64), 4);
+}
+
+#[test]
+fn an_object_that_is_added_after_a_group_was_pruned_brings_it() {
+    let library = library_of(Session::builder().prune(), &[hardly_using()]);
+    assert_eq!(value(&library, "root"), 1);
+    let _late = library.add_object("late.o", using()).unwrap();
+    assert_eq!(call(value(&library, "function") as u64), 4);
+}
+
+#[test]
+fn a_weak_function_that_an_earlier_link_has_pruned_is_taken_from_another_object() {
+    let weak = "__attribute__((weak)) long answer(void) { return 4; }";
+    let objects =
+        ["long root(void) { return 1; }", "long function(void) { return (long)&answer; }"]
+            .map(|source| c(SECTIONS, &format!("{weak} {source}")));
+    let library = library_of(Session::builder().prune(), &objects);
+    assert_eq!(value(&library, "root"), 1);
+    assert_eq!(call(value(&library, "function") as u64), 4);
 }

@@ -280,3 +280,17 @@ fn variables_of_the_run_time_library_of_cpp_are_used() {
         });
     }
 }
+
+#[test]
+fn a_link_that_is_laid_out_again_needs_room_for_its_variables_once() {
+    let library = with_static_tls(&[
+        c("-fPIC", "long g(void) { return 3; }"),
+        c(
+            "-fno-pic",
+            "__thread long x[300] = {2}; static long y = 0; long g(void);
+            long f(void) { return g() + x[0] + *(volatile long *)&y; }",
+        ),
+    ]);
+    assert_eq!(value(&library, "g"), 3);
+    assert_eq!(value(&library, "f"), 5);
+}
