@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{thread, tls};
+use super::{call_at_bottom, thread, tls};
 
 /// The exit handlers of one library. Its address is the `__dso_handle` of the linked code.
 ///
@@ -253,7 +253,7 @@ impl Scope {
         drop(state);
         let Handler { function, argument, .. } = handler.handler;
         // SAFETY: it was registered for this one call, and its code lives until `ExitScope::run` has returned.
-        unsafe { function(argument as *mut c_void) };
+        unsafe { call_at_bottom(function as *const () as u64, [argument as u64, 0, 0]) };
         let mut state = self.state.lock();
         let index = state.running.iter().rposition(|running| running.thread == handler.thread);
         state.running.remove(index.expect("it was added above"));

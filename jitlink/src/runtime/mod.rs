@@ -17,6 +17,7 @@
 //! - which data of the process's libraries copies have taken the place of;
 //! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
 
+mod bottom;
 pub mod exit;
 mod frame_records;
 mod images;
@@ -30,6 +31,7 @@ pub mod tls;
 pub mod tls_descriptor;
 pub mod unwind;
 
+pub use bottom::call_at_bottom;
 pub use exit::ExitScope;
 pub(crate) use exit::Handler;
 pub use process_tls::ProcessTls;

@@ -9,7 +9,7 @@ use super::state::{Linked, ObjectId, Phase, State};
 use crate::Result;
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
-use crate::runtime::ExitScope;
+use crate::runtime::{ExitScope, call_at_bottom};
 
 /// The functions of an object that run before and after the others, each with its priority: lower ones are constructed earlier
 /// and destroyed later.
@@ -59,12 +59,10 @@ impl Library {
     pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
         self.session.link_constructors(self.id)?;
         for function in self.constructors() {
+            let MainArguments { argc, argv, environment } = arguments;
+            let arguments = [argc as u64, argv as u64, environment as u64];
             // SAFETY: the address of a constructor of code that the caller vouches for.
-            unsafe {
-                let function: extern "C" fn(c_int, *const *const c_char, *const *const c_char) =
-                    std::mem::transmute(function as usize);
-                function(arguments.argc, arguments.argv, arguments.environment);
-            }
+            unsafe { call_at_bottom(function, arguments) };
         }
         Ok(())
     }
@@ -79,7 +77,7 @@ impl Library {
         scope.run();
         for function in self.destructors() {
             // SAFETY: the address of a destructor of code that the caller vouches for.
-            unsafe { call(function) };
+            unsafe { call_at_bottom(function, [0; 3]) };
         }
         scope.run();
     }
@@ -156,7 +154,7 @@ impl Ending {
         self.run_handlers(linked);
         for (_, function) in self.destructors.iter().rev() {
             // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
-            unsafe { call(*function) };
+            unsafe { call_at_bottom(*function, [0; 3]) };
         }
     }
 
@@ -164,14 +162,6 @@ impl Ending {
     pub(super) fn run_handlers(&self, linked: &Linked) -> bool {
         self.scope.run_some(|handler| linked.has(handler))
     }
-}
-
-/// # Safety
-/// `function` must be the address of a function without arguments that is sound to call.
-unsafe fn call(function: u64) {
-    // SAFETY: promised by the caller.
-    let function: extern "C" fn() = unsafe { std::mem::transmute(function as usize) };
-    function();
 }
 
 impl Initializers {
