@@ -7,4 +7,6 @@ mod archive;
 mod object;
 
 pub(crate) use archive::{Archive, is_archive};
-pub(crate) use object::{ElfObject, Home, LE, Relocation, Section, View};
+pub(crate) use object::{
+    ElfObject, Home, LE, NO_MACHINE_CODE, Relocation, SLIM, Section, View, is_bitcode,
+};

@@ -265,9 +265,25 @@ enum Problem {
     Unsupported(String),
 }
 
+/// What is wrong with an object for link-time optimization.
+pub(crate) const NO_MACHINE_CODE: &str = "it was compiled with -flto and has no machine code: compile it without, or with -ffat-lto-objects";
+
+/// The common symbol that such an object of gcc has.
+pub(crate) const SLIM: &[u8] = b"__gnu_lto_slim";
+
+/// How bitcode starts, without and with a wrapper.
+const BITCODE: [[u8; 4]; 2] = [*b"BC\xc0\xde", [0xde, 0xc0, 0x17, 0x0b]];
+
+pub(crate) fn is_bitcode(bytes: &[u8]) -> bool {
+    BITCODE.iter().any(|magic| bytes.starts_with(magic))
+}
+
 /// Architecture, section table and the index of the section with the sections' names.
 fn file_header(bytes: &[u8]) -> Result<(Architecture, Table, usize), Problem> {
     use Problem::{Malformed, Unsupported};
+    if is_bitcode(bytes) {
+        return Err(Unsupported(NO_MACHINE_CODE.to_owned()));
+    }
     let (header, _) =
         object::pod::from_bytes::<elf::FileHeader64<LittleEndian>>(bytes).map_err(|()| {
             Malformed(format!("it is {} bytes long, too short for an ELF header", bytes.len()))

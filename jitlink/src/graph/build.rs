@@ -70,10 +70,16 @@ impl LinkGraph {
             )));
         }
         let flags = section.sh_flags.get(LE);
+        let name = view.section_name(section);
+        if name == b".note.GNU-stack" && flags.contains(elf::SHF_EXECINSTR) {
+            return Err(self.unsupported(
+                "it asks for an executable stack, which is refused: it has a nested function whose address is taken, or assembly \
+                 without a .note.GNU-stack section that says otherwise",
+            ));
+        }
         if !flags.contains(elf::SHF_ALLOC) {
             return Ok(());
         }
-        let name = view.section_name(section);
         if flags.contains(elf::SHF_WRITE | elf::SHF_EXECINSTR) {
             let name = String::from_utf8_lossy(name);
             return Err(self.unsupported(format!(

@@ -6,7 +6,7 @@ use object::elf;
 use super::state::{LibraryId, Lost, ObjectId, Phase, Source, State, too_many_names};
 use super::symbols::{EntryList, OVERHEAD};
 use super::table::{Entry, EntryId, Flags, Owner};
-use crate::elf::{Home, LE, View};
+use crate::elf::{Home, LE, NO_MACHINE_CODE, SLIM, View};
 use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
 use crate::{Error, Result};
@@ -152,6 +152,10 @@ impl State {
                 break;
             };
             if fresh.flags.contains(Flags::COMMON) {
+                if name == SLIM {
+                    adding.failure = Some(Failure::NoMachineCode);
+                    break;
+                }
                 let largest = self.library_mut(library).common_alignments.entry(entry).or_insert(1);
                 *largest = alignment.max(*largest);
             }
@@ -253,6 +257,9 @@ impl State {
         let conflict = match failure {
             Failure::Conflict(conflict) => conflict,
             Failure::Full => return Err(too_many_names(file)),
+            Failure::NoMachineCode => {
+                return Err(Error::Unsupported { file, problem: NO_MACHINE_CODE.to_owned() });
+            }
             Failure::Names(bytes) => {
                 let problem = format!(
                     "the names of its symbols overlap, and have more than {bytes} bytes together"
@@ -314,6 +321,7 @@ enum Failure {
     Full,
     /// The bytes of the names so far.
     Names(usize),
+    NoMachineCode,
 }
 
 /// Bytes of names that an object may define however small it is.

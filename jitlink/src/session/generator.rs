@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 
-use crate::elf::{Archive, ElfObject, Home};
+use crate::elf::{Archive, ElfObject, Home, NO_MACHINE_CODE, SLIM, is_bitcode};
 use crate::runtime::ProcessTls;
 use crate::{Error, Result};
 
@@ -134,17 +134,27 @@ impl StaticArchive {
     /// Reads what the members define. The bytes are shared with the objects that are linked.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a damaged archive. Members that are not objects for this linker are left out: they are an error
-    /// only for who needs them.
+    /// [`Error::Malformed`] for a damaged archive. Members that are not objects for this linker are left out. A warning in the log
+    /// tells of those for link-time optimization, whose names are somewhere else.
     pub fn new(name: &str, bytes: Bytes) -> Result<Self> {
         let members = Archive::read(name, &bytes)?.members;
         let mut defines = HashMap::new();
         for (index, (name, bytes)) in members.iter().enumerate() {
-            let Ok(object) = ElfObject::read(name, bytes.clone()) else { continue };
+            let object = match ElfObject::read(name, bytes.clone()) {
+                Ok(object) => object,
+                Err(error) => {
+                    if is_bitcode(bytes) {
+                        log::warn!("{error}");
+                    }
+                    continue;
+                }
+            };
             let view = object.view();
             for symbol in view.first_global..view.symbols.len() as u32 {
-                // A common symbol does not pull a member in.
-                if matches!(view.home(symbol), Home::Section(_) | Home::Absolute) {
+                let home = view.home(symbol);
+                if matches!(home, Home::Common) && view.symbol_name(symbol) == SLIM {
+                    log::warn!("{name}: {NO_MACHINE_CODE}");
+                } else if !matches!(home, Home::Undefined) {
                     defines.entry_ref(view.symbol_name(symbol)).or_insert(index);
                 }
             }

@@ -133,3 +133,14 @@ fn a_root_that_a_member_displaces_is_found() {
         assert_eq!(call(found[0].unwrap()), 2);
     }
 }
+
+#[test]
+fn a_member_is_taken_for_its_common_symbol() {
+    let library = library_of(
+        Session::builder(),
+        &[c("-fPIC", "extern int common[]; long f(void) { return common[9]; }")],
+    );
+    let member = c("-fPIC -fcommon", "int common[10];");
+    library.add_generator(StaticArchive::new("it.a", archive(&[("m.o", member)])).unwrap());
+    assert_eq!(value(&library, "f"), 0);
+}

@@ -12,6 +12,7 @@ mod graphs;
 mod initializers;
 mod passes;
 mod pruning;
+mod refused;
 mod relocations;
 mod removal;
 mod sessions;
