@@ -47,10 +47,14 @@ impl Copies {
         for symbols in wanted.chunk_by(|one, other| one.0 == other.0) {
             let mut graph = LinkGraph::new("copies of data", shared.architecture);
             let copied = copy_into(&mut graph, state, symbols);
-            if !copied.is_empty() {
-                graph.scan()?;
-                members.push(copies.add(state, graph, &copied));
+            if copied.is_empty() {
+                continue;
             }
+            if let Err(error) = graph.scan() {
+                copies.undo(state);
+                return Err(error);
+            }
+            members.push(copies.add(state, graph, &copied));
         }
         Ok(copies)
     }

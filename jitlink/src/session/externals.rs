@@ -37,7 +37,8 @@ impl Shared {
     fn missing(&self, linking: &Linking, symbol: SymbolId) -> (u64, ExternalKind) {
         match self.options.phony_externals {
             Some(phony) if linking.graph.symbol(symbol).linkage == Linkage::Strong => {
-                (phony, ExternalKind::Process { callable: true })
+                let callable = !linking.graph.wants_nearby(symbol);
+                (phony, ExternalKind::Process { callable })
             }
             _ => (0, ExternalKind::Missing),
         }

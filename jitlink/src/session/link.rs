@@ -163,8 +163,11 @@ impl Shared {
         state.times.allocate += lap(&mut clock);
         if !self.fix_up_batch(state, batch, Reach::Session)? {
             batch.allocations.clear();
-            // There may be no room for twice the variables.
-            batch.members.iter_mut().for_each(|linking| linking.tls = None);
+            // There may be no room for all of it twice.
+            for linking in &mut batch.members {
+                linking.graph.release_memory();
+                linking.tls = None;
+            }
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }

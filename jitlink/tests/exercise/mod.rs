@@ -28,6 +28,14 @@ pub(crate) const MODES: [Mode; 2] = [
     Mode { prunes: true, externals: 0x7fff_0000_0000 },
 ];
 
+impl Mode {
+    /// Whether what nothing defines is far from all code.
+    #[allow(dead_code, reason = "not every user of this module asks")]
+    pub(crate) fn is_far(self) -> bool {
+        self.externals > u64::from(u32::MAX)
+    }
+}
+
 /// Reads an object and describes all of it.
 pub(crate) fn read(bytes: &Bytes) -> Result<()> {
     let graph = LinkGraph::read("hostile.o", bytes.clone())?;
