@@ -1,16 +1,19 @@
 //! Bounds of sections: `__start_x` and `__stop_x`, which the linker defines.
 //!
-//! They are those of the graph's own sections named `x`, as in JITLink: each object of a link sees only its own. Where none of
-//! these is left, both bounds are one and the same address of the graph.
+//! They are those of all sections named `x` of what is linked together. The session finds out who has some; a graph that is alone
+//! with its own needs nobody. Where nothing is left of these, both bounds are one and the same address of the graph.
+
+use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::layout::{Item, Part};
+use super::layout::{Item, Part, Segment};
 use super::needs::need;
+use super::tables::Tables;
 use super::{BlockId, Definition, LinkGraph, SymbolId};
 use crate::Result;
 use crate::elf::View;
-use crate::memory::Lifetime;
+use crate::memory::{Lifetime, Protection};
 
 /// A reference to a bound of the sections of a name.
 #[derive(Debug, Clone)]
@@ -20,17 +23,27 @@ pub(super) struct Bound {
     is_start: bool,
 }
 
+/// Sections of a name that lie together with those of other graphs.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    section: Vec<u8>,
+    /// The group of their segment.
+    group: u32,
+}
+
 /// The blocks between bounds: for each name those that have a byte.
 #[derive(Default)]
 pub(super) struct Bounded {
     /// For each name the index of its blocks.
     names: HashMap<Vec<u8>, usize>,
     pub(super) items: Vec<Vec<Item>>,
+    /// The groups of those that lie together with other graphs' too.
+    pub(super) groups: HashMap<BlockId, u32>,
     pub(super) blocks: HashSet<BlockId>,
 }
 
 /// The sections that a symbol of this name is a bound of, and whether it is the start.
-pub(super) fn bounded_section(name: &[u8]) -> Option<(&[u8], bool)> {
+pub(crate) fn bounded_section(name: &[u8]) -> Option<(&[u8], bool)> {
     match name.strip_prefix(b"__start_") {
         Some(section) => Some((section, true)),
         None => Some((name.strip_prefix(b"__stop_")?, false)),
@@ -73,11 +86,13 @@ impl LinkGraph {
     /// [`Error::Unsupported`](crate::Error::Unsupported) if those of one name cannot.
     pub(super) fn bounded(&self, view: View<'_>) -> Result<Bounded> {
         let mut bounded = Bounded::default();
-        if self.tables.bounds.is_empty() {
+        let Tables { bounds, shared, .. } = &self.tables;
+        if bounds.is_empty() && shared.is_empty() {
             return Ok(bounded);
         }
         let blocks = self.blocks_by_name();
-        for Bound { section, .. } in &self.tables.bounds {
+        let names = shared.iter().map(|shared| (&shared.section, shared.group));
+        for (section, group) in names.chain(bounds.iter().map(|bound| (&bound.section, 0))) {
             if bounded.names.contains_key(section) {
                 continue;
             }
@@ -93,16 +108,69 @@ impl LinkGraph {
             }
             bounded.names.insert(section.clone(), bounded.items.len());
             bounded.blocks.extend(items.iter().map(|item| item.id));
+            if group != 0 {
+                bounded.groups.extend(items.iter().map(|item| (item.id, group)));
+            }
             bounded.items.push(items);
         }
         Ok(bounded)
+    }
+
+    /// The names of the sections whose bounds it refers to and has some of. After [`Self::scan`].
+    pub(crate) fn bounded_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.tables.bounds.iter().map(|bound| &*bound.section)
+    }
+
+    /// Which of these names its sections have, and what kind of memory those take. Sections without a byte do not count.
+    pub(crate) fn kinds_of_sections<V>(
+        &self,
+        names: &HashMap<Vec<u8>, V>,
+    ) -> HashMap<Vec<u8>, (Protection, Lifetime)> {
+        let view = self.object.view();
+        let blocks = self.blocks().filter(|block| block.live && block.size > 0);
+        let named = blocks.map(|block| (self.section(block.section).name, block.id));
+        named
+            .filter(|(name, _)| names.contains_key(*name))
+            .filter_map(|(name, block)| Some((name.to_vec(), self.item(view, block)?)))
+            .map(|(name, item)| (name, (item.protection, item.lifetime)))
+            .collect()
+    }
+
+    /// Lets its sections of a name lie together with those of other graphs, in segments of a group. To be done before layout.
+    pub(crate) fn share_sections(&mut self, name: &[u8], group: u32) {
+        self.tables.shared.push(Shared { section: name.to_vec(), group });
+    }
+
+    /// Makes an undefined symbol a bound of sections that only other graphs have. To be done before layout.
+    pub(crate) fn bound_others(&mut self, symbol: SymbolId) {
+        let name = self.symbol(symbol).name;
+        let Some((section, is_start)) = bounded_section(name) else { return };
+        let section = section.to_vec();
+        self.tables.needs.insert(symbol, need::OWN);
+        self.tables.bounds.push(Bound { symbol, section, is_start });
+    }
+
+    /// Where its part of a group lies, once allocated.
+    pub(crate) fn range_of_group(&self, group: u32) -> Option<Range<u64>> {
+        self.segments.iter().find(|segment| segment.group == group).map(Segment::range)
+    }
+
+    /// Says where the sections of a name are that it shares, its own and others'.
+    pub(crate) fn define_shared_bounds(&mut self, name: &[u8], range: &Range<u64>) {
+        let bounds = std::mem::take(&mut self.tables.bounds);
+        for bound in bounds.iter().filter(|bound| bound.section == name) {
+            let address = if bound.is_start { range.start } else { range.end };
+            self.redefine(bound.symbol, Definition::Absolute(address));
+        }
+        self.tables.bounds = bounds;
     }
 
     /// Defines the bounds, once the blocks have their places.
     pub(super) fn define_bounds(&mut self, view: View<'_>, bounded: &Bounded) {
         let bounds = std::mem::take(&mut self.tables.bounds);
         for Bound { symbol, section, is_start } in &bounds {
-            let items = &bounded.items[bounded.names[section]];
+            let Some(index) = bounded.names.get(section) else { continue };
+            let items = &bounded.items[*index];
             let definition = match (items.first(), items.last()) {
                 (Some(first), _) if *is_start => Definition::Block(first.id, 0),
                 (_, Some(last)) => Definition::Block(last.id, last.size),

@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use super::{Block, BlockId, LinkGraph, SectionId, frames, protection};
+use super::{Block, BlockId, LinkGraph, NO_SEGMENT, SectionId, frames, protection};
 use crate::elf::{LE, View};
 use crate::memory::{Lifetime, Protection, SegmentRequest, WorkingMemory};
 use crate::{Error, Result};
@@ -18,6 +18,8 @@ pub(crate) struct Segment {
     alignment: u64,
     content_size: u64,
     zero_fill_size: u64,
+    /// Other than 0 if it lies together with those of other graphs.
+    pub(crate) group: u32,
     /// 0 until allocated.
     pub(crate) address: u64,
 }
@@ -68,7 +70,7 @@ impl LinkGraph {
         let bounded = self.bounded(view)?;
         for part in [Part::Content, Part::Zero] {
             for item in bounded.items.iter().flatten().filter(|item| item.part == part) {
-                self.place_item(item)?;
+                self.place_item(item, bounded.groups.get(&item.id).copied().unwrap_or(0))?;
             }
             for id in self.ids() {
                 match self.item(view, id) {
@@ -77,7 +79,7 @@ impl LinkGraph {
                             && item.size > 0
                             && !bounded.blocks.contains(&item.id) =>
                     {
-                        self.place_item(&item)?
+                        self.place_item(&item, 0)?
                     }
                     _ => {}
                 }
@@ -206,7 +208,7 @@ impl LinkGraph {
                 "a pass gives thread-local variables another lifetime; threads start at any time and copy them",
             ));
         }
-        let segment = self.segment_for(first.protection, first.lifetime);
+        let segment = self.segment_for(first.protection, first.lifetime, 0)?;
         let alignment = items.iter().map(|item| item.alignment).max().unwrap_or(1);
         let mut template = TlsTemplate { segment, content_size: 0, size: 0, alignment };
         for part in [Part::ThreadLocal, Part::ThreadLocalZero] {
@@ -245,8 +247,8 @@ impl LinkGraph {
         }
     }
 
-    fn place_item(&mut self, item: &Item) -> Result<()> {
-        let index = self.segment_for(item.protection, item.lifetime);
+    fn place_item(&mut self, item: &Item, group: u32) -> Result<()> {
+        let index = self.segment_for(item.protection, item.lifetime, group)?;
         let segment = &mut self.segments[usize::from(index)];
         let end = segment.content_size + segment.zero_fill_size;
         let at = align(end, item.alignment);
@@ -263,21 +265,30 @@ impl LinkGraph {
         Ok(())
     }
 
-    fn segment_for(&mut self, protection: Protection, lifetime: Lifetime) -> u8 {
-        let found =
-            self.segments.iter().position(|s| s.protection == protection && s.lifetime == lifetime);
-        let index = found.unwrap_or_else(|| {
-            self.segments.push(Segment {
-                protection,
-                lifetime,
-                alignment: 1,
-                content_size: 0,
-                zero_fill_size: 0,
-                address: 0,
-            });
-            self.segments.len() - 1
+    fn segment_for(
+        &mut self,
+        protection: Protection,
+        lifetime: Lifetime,
+        group: u32,
+    ) -> Result<u8> {
+        let kind = (protection, lifetime, group);
+        let found = self.segments.iter().position(|s| (s.protection, s.lifetime, s.group) == kind);
+        if let Some(index) = found {
+            return Ok(index as u8);
+        }
+        if self.segments.len() == usize::from(NO_SEGMENT) {
+            return Err(self.unsupported("it has sections between bounds of too many names"));
+        }
+        self.segments.push(Segment {
+            protection,
+            lifetime,
+            alignment: 1,
+            content_size: 0,
+            zero_fill_size: 0,
+            group,
+            address: 0,
         });
-        index as u8
+        Ok(self.segments.len() as u8 - 1)
     }
 
     fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
@@ -303,7 +314,12 @@ impl Segment {
             alignment: self.alignment,
             content_size: self.content_size,
             zero_fill_size: self.zero_fill_size,
+            group: self.group,
         }
+    }
+
+    pub(super) fn range(&self) -> std::ops::Range<u64> {
+        self.address..self.address + self.content_size + self.zero_fill_size
     }
 }
 

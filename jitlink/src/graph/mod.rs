@@ -7,7 +7,7 @@
 //! are. Only what a pass adds or changes is stored beside them. So a graph costs a few bytes for each section, whatever
 //! the number of symbols and relocations, and every step takes time in proportion to what it looks at.
 //!
-//! As in JITLink, `__start_x` and `__stop_x` are the bounds of the graph's own sections `x`: each object sees only its own.
+//! `__start_x` and `__stop_x` are the bounds of the sections `x` of all objects that are linked together.
 
 mod addresses;
 mod blocks;
@@ -34,6 +34,7 @@ use crate::memory::{Lifetime, Protection, WorkingMemory};
 use crate::{Architecture, Error, Place};
 
 use blocks::{NO_SEGMENT, ObjectBlocks};
+pub(crate) use bounds::bounded_section;
 pub use edit::{Content, NewSymbol};
 pub use symbol::{Definition, Linkage, Scope, Symbol};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use object::elf;
 
-use super::bounds::Bound;
+use super::bounds::{Bound, Shared};
 use super::edit::Content;
 use super::fixup::TlsLayout;
 use super::layout::TlsTemplate;
@@ -128,6 +128,8 @@ pub(super) struct Tables {
     pub(super) stub_offsets: HashMap<SymbolId, u32>,
     /// References to the bounds of sections of this graph.
     pub(super) bounds: Vec<Bound>,
+    /// Sections that lie together with those of other graphs.
+    pub(super) shared: Vec<Shared>,
     pub(super) template: Option<TlsTemplate>,
     pub(super) tls: TlsLayout,
     /// Blocks without memory whose fields have been computed.

@@ -114,6 +114,7 @@ mod tests {
             alignment: GIGABYTE / 2,
             content_size: GIGABYTE / 2 + 1,
             zero_fill_size: 0,
+            group: 0,
         };
         let request = AllocationRequest {
             objects: &[ObjectRequest { name: "test", segments: &[segment] }],

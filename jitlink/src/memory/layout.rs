@@ -34,6 +34,7 @@ pub(crate) struct Segment {
     /// With the zeroes after the content.
     pub(crate) size: usize,
     pub(crate) kind: Kind,
+    group: u32,
 }
 
 /// Segments of one kind may share pages.
@@ -178,6 +179,7 @@ fn checked(request: &AllocationRequest<'_>) -> Result<Vec<Segment>> {
                 content: segment.content_size as usize,
                 size: size as usize,
                 kind: (segment.protection, segment.lifetime),
+                group: segment.group,
             });
         }
     }
@@ -193,7 +195,10 @@ fn by_kind(segments: &[Segment]) -> Vec<usize> {
         }
     }
     let mut order: Vec<usize> = (0..segments.len()).collect();
-    order.sort_by_key(|index| kinds.iter().position(|kind| *kind == segments[*index].kind));
+    order.sort_by_key(|index| {
+        let Segment { kind, group, .. } = &segments[*index];
+        (kinds.iter().position(|other| other == kind), *group)
+    });
     order
 }
 
@@ -248,6 +253,7 @@ mod tests {
             alignment,
             content_size,
             zero_fill_size,
+            group: 0,
         }
     }
 
@@ -281,6 +287,14 @@ mod tests {
         let layout = together(&[&[code, data], &[data], &[data, code]]).unwrap();
         assert_eq!(layout.addresses(0), [0, 0x1000, 0x1008, 0x1010, 0x20]);
         assert_eq!(layout.size, 0x2000);
+    }
+
+    #[test]
+    fn segments_of_one_group_lie_together_among_those_of_their_kind() {
+        let other = segment(Protection::Read, 8, 8, 0);
+        let listed = SegmentRequest { group: 1, ..segment(Protection::Read, 8, 8, 8) };
+        let layout = together(&[&[listed, other], &[other], &[other, listed]]).unwrap();
+        assert_eq!(layout.addresses(0), [24, 0, 8, 16, 40]);
     }
 
     #[test]

@@ -97,6 +97,9 @@ pub struct SegmentRequest {
     pub content_size: u64,
     /// Bytes of zeroes after them.
     pub zero_fill_size: u64,
+    /// Segments of one group, which have the same protection and lifetime, lie together in the order of the request, with
+    /// nothing between them but what alignment needs. 0 for those without a group.
+    pub group: u32,
 }
 
 /// What one object of an [`AllocationRequest`] wants.
@@ -139,7 +142,7 @@ pub trait MemoryManager: Send + Sync {
     fn page_size(&self) -> u64;
 
     /// Memory for objects that are linked together: one reservation of at most two gigabytes. Segments of the same protection
-    /// and lifetime may share pages, those of different objects too.
+    /// and lifetime may share pages, those of different objects too. Groups are those of this request.
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>>;
 
     /// Runs the deallocate actions of each object, last finalized first and within one in reverse order, and gives back the

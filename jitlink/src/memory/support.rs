@@ -24,6 +24,7 @@ pub(crate) fn standard(protection: Protection, content_size: u64) -> SegmentRequ
         alignment: 16,
         content_size,
         zero_fill_size: 0,
+        group: 0,
     }
 }
 

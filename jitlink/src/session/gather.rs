@@ -13,7 +13,7 @@ use super::state::{ObjectId, Phase, Source, State};
 use super::table::{Flags, Owner};
 use super::times::lap;
 use crate::error::for_message;
-use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId};
+use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId, bounded_section};
 use crate::{Error, Result, Undefined};
 
 impl Shared {
@@ -156,6 +156,8 @@ impl Shared {
                 }
                 None if symbol.linkage == Linkage::Weak => {}
                 None if self.options.phony_externals.is_some() => {}
+                // Sections of any member may be meant.
+                None if bounded_section(symbol.name).is_some() => {}
                 None => {
                     let name = for_message(symbol.name);
                     batch.missing.push(Undefined { symbol: name, file: graph.name().to_string() });

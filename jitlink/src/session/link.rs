@@ -6,6 +6,7 @@ use std::time::Instant;
 use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
 
+use super::bounds::SharedSections;
 use super::copies::Copies;
 use super::initializers::Initializers;
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
@@ -32,6 +33,8 @@ pub(super) struct Linking {
     pub(super) lost: usize,
     /// The symbols that are not in the graph, in order.
     pub(super) targets: Targets,
+    /// The objects that have sections whose bounds it refers to.
+    pub(super) bounds_of: Vec<ObjectId>,
     pub(super) tls: Option<Tls>,
     /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
     pub(super) replaced: Vec<(EntryId, Entry)>,
@@ -42,6 +45,8 @@ pub(super) struct Linking {
 pub(super) struct Batch {
     pub(super) members: Vec<Linking>,
     pub(super) missing: Vec<Undefined>,
+    /// Sections that lie together with those of other members.
+    pub(super) shared: Vec<SharedSections>,
     /// The memory of so many members each, in their order.
     pub(super) allocations: Vec<(usize, InFlight)>,
     index: HashMap<ObjectId, usize>,
@@ -133,6 +138,7 @@ impl Shared {
         while batch.members.iter().any(|linking| linking.is_outdated(state)) {
             batch = self.gather(state, missing.clone(), &roots, &objects)?;
         }
+        batch.share_bounds(self.options.phony_externals.is_some())?;
         if !batch.missing.is_empty() {
             return Err(Error::Undefined(batch.missing));
         }
@@ -200,7 +206,9 @@ impl Shared {
             .zip(&requests)
             .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
             .collect();
-        let allocations = together(&objects).map(|objects| {
+        // What lies together is one allocation.
+        let at_most = if batch.shared.is_empty() { TOGETHER } else { u64::MAX };
+        let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
         });
         let allocations = pollster::block_on(try_join_all(allocations))?;
@@ -212,6 +220,7 @@ impl Shared {
                 .zip(parts)
                 .for_each(|(linking, part)| linking.graph.place_segments(part));
         }
+        batch.define_shared_bounds();
         self.place_thread_locals(batch)
     }
 
@@ -334,15 +343,18 @@ impl Shared {
 /// Objects share pages in allocations of up to so many bytes: a fraction of what calls reach.
 const TOGETHER: u64 = 32 << 20;
 
-/// Objects whose memory is one allocation.
-fn together<'a>(objects: &'a [ObjectRequest<'a>]) -> impl Iterator<Item = &'a [ObjectRequest<'a>]> {
+/// Objects whose memory is one allocation, of at most so many bytes if they are several.
+fn together<'a>(
+    objects: &'a [ObjectRequest<'a>],
+    at_most: u64,
+) -> impl Iterator<Item = &'a [ObjectRequest<'a>]> {
     let needs = |object: &ObjectRequest<'_>| -> u64 {
         object.segments.iter().map(|s| s.alignment + s.content_size + s.zero_fill_size).sum()
     };
     let mut size = 0;
     objects.chunk_by(move |one, next| {
         size += needs(one);
-        let fits = size + needs(next) <= TOGETHER;
+        let fits = size + needs(next) <= at_most;
         if !fits {
             size = 0;
         }
@@ -394,6 +406,7 @@ impl Linking {
             pruning: None,
             lost: 0,
             targets: Targets::default(),
+            bounds_of: Vec::new(),
             tls: None,
             replaced: Vec::new(),
         }
@@ -426,8 +439,8 @@ impl Linking {
     /// The objects that this one uses.
     pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
         let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
-        let used = self.targets.iter().filter_map(owner).filter(|object| *object != self.object);
-        let used: HashSet<ObjectId> = used.collect();
+        let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
+        let used: HashSet<ObjectId> = used.filter(|object| *object != self.object).collect();
         let mut uses: Vec<ObjectId> = used.into_iter().collect();
         uses.sort_unstable();
         uses

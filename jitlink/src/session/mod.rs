@@ -1,5 +1,6 @@
 //! Sessions: libraries of objects, and look-ups that link what they need.
 
+mod bounds;
 mod copies;
 mod definitions;
 mod externals;

@@ -44,6 +44,22 @@ impl Targets {
     }
 }
 
+impl Targets {
+    /// The symbols that nothing defines.
+    pub(super) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
+        let ends = self.libraries.iter().skip(1).map(|(start, _)| *start as usize);
+        let ends = ends.chain(std::iter::once(self.targets.len()));
+        let runs = self.libraries.iter().zip(ends).filter(|((_, library), _)| library.is_none());
+        runs.flat_map(|((start, _), end)| &self.targets[*start as usize..end])
+            .map(|(symbol, _)| *symbol)
+    }
+
+    /// Takes symbols out.
+    pub(super) fn remove(&mut self, is_removed: impl Fn(SymbolId) -> bool) {
+        *self = self.iter().filter(|(symbol, _)| !is_removed(*symbol)).collect();
+    }
+}
+
 impl FromIterator<(SymbolId, Option<Found>)> for Targets {
     fn from_iter<I: IntoIterator<Item = (SymbolId, Option<Found>)>>(targets: I) -> Self {
         let mut all = Self::default();

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use longshore_jitlink::graph::{Content, Definition, LinkGraph};
 use longshore_jitlink::memory::{Lifetime, Protection};
-use longshore_jitlink::session::{Passes, Stage};
-use longshore_jitlink::{Library, Session};
+use longshore_jitlink::session::{Passes, Removal, Stage};
+use longshore_jitlink::{Error, Library, Session};
 
-use crate::support::{assembly, failure, library, library_of, value};
+use crate::support::{assembly, c, failure, library, library_of, value};
 
 /// These sections, and a function that returns how many bytes lie between the bounds of those named `x`.
 fn measured(function: &str, sections: &str) -> Bytes {
@@ -20,6 +20,99 @@ fn measured(function: &str, sections: &str) -> Bytes {
         ret
         "
     ))
+}
+
+/// An object that measures and has nothing itself, and two that have 8 bytes and 4 each, aligned to 8.
+fn scattered() -> [Bytes; 3] {
+    let listed = |function: &str, bytes: usize| {
+        assembly(&format!(
+            ".section x,\"a\"; .p2align 3; .skip {bytes}, {bytes}
+            .text; .globl {function}; {function}: mov ${bytes}, %eax; ret"
+        ))
+    };
+    [measured("size", ""), listed("eight", 8), listed("four", 4)]
+}
+
+#[test]
+fn bounds_are_those_of_the_sections_of_all_objects() {
+    let [size, eight, four] = scattered();
+    assert_eq!(value(&linked(&[size, eight, four]), "size"), 12);
+    let [_, eight, four] = scattered();
+    let own = measured("size", ".section x,\"a\"; .p2align 3; .skip 1");
+    assert_eq!(value(&linked(&[eight, own.clone(), four]), "size"), 8 + 8 + 4);
+    assert_eq!(value(&linked(&[own]), "size"), 1);
+}
+
+/// All objects are linked, together.
+fn linked(objects: &[Bytes]) -> Library {
+    let library = library(objects);
+    library.link_all().unwrap();
+    library
+}
+
+#[test]
+fn sections_of_all_objects_lie_in_the_order_of_the_objects() {
+    let element = |name: &str, n: u32| {
+        c("-fPIC", &format!("__attribute__((section(\"list\"))) int {name} = {n};"))
+    };
+    let sum = c(
+        "-fPIC",
+        "extern int __start_list[], __stop_list[];
+        long digits(void) { long n = 0; for (int *i = __start_list; i < __stop_list; i++) n = 10 * n + *i; return n; }",
+    );
+    let library = linked(&[element("a", 1), sum, element("b", 2), element("c", 3)]);
+    assert_eq!(value(&library, "digits"), 123);
+}
+
+#[test]
+fn weak_bounds_of_sections_of_others_are_found() {
+    let weak = c(
+        "-fPIC",
+        "extern char __start_x[] __attribute__((weak)), __stop_x[] __attribute__((weak));
+        long size(void) { return __start_x ? __stop_x - __start_x : -1; }",
+    );
+    let [_, eight, four] = scattered();
+    assert_eq!(value(&linked(&[weak.clone(), eight, four]), "size"), 12);
+    assert_eq!(value(&linked(&[weak]), "size"), -1);
+}
+
+#[test]
+fn bounds_of_sections_that_nobody_has_are_undefined() {
+    let [size, ..] = scattered();
+    let error = failure(library(&[size]).link_all());
+    assert!(error.contains("__start_x") && error.contains("__stop_x"), "{error}");
+}
+
+#[test]
+fn an_object_with_a_part_of_the_sections_is_in_use() {
+    let [size, eight, four] = scattered();
+    let library = library(&[]);
+    let eight = library.add_object("eight.o", eight).unwrap();
+    let four = library.add_object("four.o", four).unwrap();
+    let _size = library.add_object("size.o", size).unwrap();
+    library.link_all().unwrap();
+    assert!(matches!(eight.remove(Removal::Unused), Err(Error::InUse { .. })));
+    four.remove(Removal::WithUsers).unwrap();
+    assert_eq!(value(&library, "eight"), 8);
+    assert_eq!(failure(library.lookup("size")), "undefined symbols: size");
+}
+
+#[test]
+fn sections_of_several_objects_must_have_one_protection() {
+    let [size, eight, _] = scattered();
+    let written = assembly(".section x,\"aw\"; .quad 1");
+    let error = failure(library(&[size, eight, written]).link_all());
+    assert!(error.contains("cannot lie together") && error.contains("__start_x"), "{error}");
+}
+
+#[test]
+fn objects_that_are_linked_later_have_bounds_of_their_own() {
+    let [size, eight, four] = scattered();
+    let library = linked(&[size, eight]);
+    let _later = library.add_object("four.o", four).unwrap();
+    let _again = library.add_object("again.o", measured("again", "")).unwrap();
+    library.link_all().unwrap();
+    assert_eq!((value(&library, "size"), value(&library, "again")), (8, 4));
 }
 
 /// A session that prunes or not, with a pass.
