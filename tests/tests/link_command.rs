@@ -158,6 +158,134 @@ fn destructors_run_when_another_thread_ends_the_process() {
 }
 
 #[test]
+fn what_was_still_to_run_runs_when_a_handler_or_a_destructor_of_a_static_calls_exit() {
+    let handlers = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        __attribute__((destructor)) static void end(void) { puts("end"); }
+        static void first(void) { puts("first"); }
+        static void second(void) { puts("second"); exit(7); }
+        static void third(void) { puts("third"); exit(6); }
+        int main(void) { atexit(first); atexit(second); atexit(third); return 5; }"#;
+    let statics = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        struct Static { int code; ~Static() { printf("%d\n", code); if (code) exit(code); } };
+        static Static first{0}, second{9}, third{0};
+        int main() { return 1; }"#;
+    let folder = Folder::of_c(&[("handlers", handlers)]);
+    folder.compile("g++", "statics.cc", statics, &[]);
+    folder.link_as_the_system_does(&["handlers.o"], &[], &[]);
+    folder.link_as_the_system_does(&["statics.o"], &["--dylib", "libstdc++.so.6"], &[]);
+}
+
+#[test]
+fn an_exception_that_nobody_catches_calls_the_terminate_handler() {
+    let source = r#"
+        #include <cstdio>
+        #include <exception>
+        #include <stdexcept>
+        #include <unistd.h>
+        struct Local { ~Local() { puts("unwound"); } };
+        static void terminate() {
+            try { throw; } catch (std::exception &error) { puts(error.what()); }
+            fflush(stdout);
+            _exit(3);
+        }
+        int main(int argc, char **) {
+            Local local;
+            if (argc == 1) std::set_terminate(terminate);
+            throw std::runtime_error("of main");
+        }"#;
+    let folder = Folder::new();
+    folder.compile("g++", "main.cc", source, &[]);
+    for arguments in [&[][..], &["x"]] {
+        folder.link_as_the_system_does(&["main.o"], &["--dylib", "libstdc++.so.6"], arguments);
+    }
+}
+
+#[test]
+fn the_main_thread_can_end_before_the_others() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static pthread_t main_thread;
+        static void cleanup(void *unused) { puts("cleanup"); }
+        static void *thread(void *cancels) {
+            if (cancels) pthread_cancel(main_thread);
+            pthread_join(main_thread, 0);
+            puts("thread");
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            pthread_t id;
+            main_thread = pthread_self();
+            pthread_cleanup_push(cleanup, 0);
+            pthread_create(&id, 0, thread, argc > 1 ? argv : 0);
+            if (argc == 1) pthread_exit(0);
+            for (;;) pause();
+            pthread_cleanup_pop(0);
+        }"#;
+    let folder = Folder::of_c(&[("main", source)]);
+    for arguments in [&[][..], &["cancelled"]] {
+        folder.link_as_the_system_does(&["main.o"], &[], arguments);
+    }
+}
+
+#[test]
+fn messages_of_the_c_library_and_lists_of_processes_have_the_programs_name() {
+    let source = r#"
+        #include <assert.h>
+        #include <err.h>
+        #include <error.h>
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        int main(int argc, char **argv) {
+            char name[16];
+            prctl(PR_GET_NAME, name);
+            puts(name);
+            fflush(stdout);
+            error(0, 0, "error");
+            warnx("warning");
+            assert(!argc);
+        }"#;
+    let folder = Folder::new();
+    fs::create_dir(folder.0.path().join("folder")).unwrap();
+    folder.compile("gcc", "a_name_that_is_long.c", source, &["-o", "folder/a_name_that_is_long.o"]);
+    let output = folder.link(&["folder/a_name_that_is_long.o"]);
+    assert_eq!(text(&output.stdout), "a_name_that_is_\n");
+    let error = error_of(&output);
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines[0], "folder/a_name_that_is_long.o: error");
+    assert_eq!(lines[1], "a_name_that_is_long.o: warning");
+    assert!(
+        lines[2].starts_with("a_name_that_is_long.o: a_name_that_is_long.c:14: main:"),
+        "{error}"
+    );
+    assert_eq!(output.status.signal(), Some(6));
+}
+
+#[test]
+fn signals_and_their_stack_are_as_in_any_program() {
+    let source = r#"
+        #include <signal.h>
+        #include <stdio.h>
+        int main(void) {
+            stack_t stack;
+            sigaltstack(0, &stack);
+            printf("%d", stack.ss_flags);
+            for (int signal = 1; signal < 32; signal++) {
+                struct sigaction action = {0};
+                sigaction(signal, 0, &action);
+                printf(" %d", action.sa_handler == SIG_DFL);
+            }
+            return 0;
+        }"#;
+    Folder::of_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
+}
+
+#[test]
 fn the_program_gets_its_arguments_and_the_environment() {
     let source = r#"
         #include <stdio.h>

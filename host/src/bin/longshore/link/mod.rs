@@ -3,6 +3,7 @@
 //! The steps are those of [`Link::execute`]; [`program`] is what happens to the linked code.
 
 mod arguments;
+mod bottom;
 mod dump;
 mod failure;
 mod inputs;

@@ -1,23 +1,32 @@
 //! Running the linked program.
 
+use super::bottom::{self, Main};
 use super::static_tls::make_static;
 use crate::failure::{Exit, Failure};
 use libloading::os::unix::{Library as SharedLibrary, RTLD_GLOBAL, RTLD_NOW};
 use longshore_jitlink::Library;
 use longshore_jitlink::session::MainArguments;
-use std::ffi::{CString, OsStr, OsString, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The linked program, whose end is also that of this process.
 static PROGRAM: OnceLock<Library> = OnceLock::new();
 
+/// Whether exit handlers and destructors have run, all of them.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 unsafe extern "C" {
     /// The C library's: the environment as the program may change it.
     static environ: *const *const c_char;
+    /// The C library's: what `error` prints before its messages.
+    static mut program_invocation_name: *const c_char;
+    /// The C library's: what `assert`, `warn` and `err` print before theirs.
+    static mut program_invocation_short_name: *const c_char;
 }
 
 /// Opens a shared library for good. Its symbols are for the program and for other libraries.
@@ -54,25 +63,48 @@ pub(super) fn run(
     argv.push(null());
     let argv = argv.leak().as_ptr();
     let program = PROGRAM.get_or_init(|| library);
+    // SAFETY: the first argument is a string that lives until the process ends.
+    name_process(unsafe { CStr::from_ptr(*argv) });
     as_any_process();
-    // SAFETY: `end` lives as long as this executable.
-    unsafe { libc::atexit(end) };
+    at_exit();
     // SAFETY: the user asks for this program to be run. What it is called with lives until the process ends, and the entry is
     // called as the C library calls main.
     unsafe {
         program.initialize(MainArguments { argc, argv, environment: environ })?;
-        let main: extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int =
-            std::mem::transmute(entry as usize);
-        let code = main(argc, argv, environ);
+        let main = std::mem::transmute::<usize, Main>(entry as usize);
+        let code = bottom::call(argc, argv, environ, main);
         libc::exit(code)
     }
 }
 
+fn at_exit() {
+    // SAFETY: `end` lives as long as this executable.
+    unsafe { libc::atexit(end) };
+}
+
 /// The end of the program, when its process ends.
 extern "C" fn end() {
+    if ENDED.load(Ordering::Acquire) {
+        return;
+    }
+    // An exit handler or a destructor may call `exit`, which never returns here: then it goes on with what is left.
+    at_exit();
     if let Some(program) = PROGRAM.get() {
         // SAFETY: as for running it.
         unsafe { program.deinitialize() };
+    }
+    ENDED.store(true, Ordering::Release);
+}
+
+/// Gives this process the program's name, in messages of the C library and in lists of processes.
+fn name_process(name: &'static CStr) {
+    let slash = name.to_bytes().iter().rposition(|byte| *byte == b'/');
+    let file = name.to_bytes_with_nul()[slash.map_or(0, |slash| slash + 1)..].as_ptr().cast();
+    // SAFETY: the strings live until the process ends, as the old ones do. The kernel copies what it takes.
+    unsafe {
+        program_invocation_name = name.as_ptr();
+        program_invocation_short_name = file;
+        libc::prctl(libc::PR_SET_NAME, file);
     }
 }
 
@@ -82,6 +114,9 @@ fn as_any_process() {
         // SAFETY: the default action calls nothing.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: no handler of a signal runs, on that stack or any other.
+    unsafe { libc::sigaltstack(&raw const none, null_mut()) };
 }
 
 /// A string that lives until the process ends.
