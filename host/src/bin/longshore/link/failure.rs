@@ -1,10 +1,13 @@
 //! Why a link failed, and what to do about it.
 
 use super::inputs::Input;
+use super::kind::Kind;
+use super::undefined;
 use crate::failure::{Exit, Failure};
+use longshore_jitlink::arch::Fault;
 use longshore_jitlink::graph::{Definition, LinkGraph, Scope};
 use longshore_jitlink::session::StaticArchive;
-use longshore_jitlink::{Error, Undefined};
+use longshore_jitlink::{Architecture, Error, Undefined};
 
 /// An error of which the inputs are known to whoever has it.
 pub(super) struct LinkFailure(Error);
@@ -15,13 +18,25 @@ impl From<Error> for LinkFailure {
     }
 }
 
+/// What was to be linked.
+pub(super) struct Given<'a> {
+    pub(super) inputs: &'a [Input],
+    pub(super) archives: &'a [Input],
+    pub(super) architecture: Architecture,
+    pub(super) entry: &'a str,
+}
+
 impl LinkFailure {
-    /// For an entry that is missing says what may have been meant.
-    pub(super) fn explain(self, inputs: &[Input], entry: &str) -> Failure {
-        let is_entry = |missing: &Undefined| missing.symbol == entry && missing.file.is_empty();
+    /// Says what may have been meant.
+    pub(super) fn explain(self, given: &Given) -> Failure {
+        let is_entry =
+            |missing: &Undefined| missing.symbol == given.entry && missing.file.is_empty();
         match &self.0 {
             Error::Undefined(missing) if missing.iter().any(is_entry) => {
-                missing_entry(inputs, entry)
+                missing_entry(given.inputs, given.entry)
+            }
+            Error::Malformed { file, .. } | Error::Unsupported { file, .. } => {
+                unsuitable(given, file).unwrap_or_else(|| self.0.into())
             }
             _ => self.0.into(),
         }
@@ -30,6 +45,9 @@ impl LinkFailure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        if let Error::Undefined(missing) = &error {
+            return undefined::failure(missing);
+        }
         let failure = Failure::new(Exit::Runtime, error.to_string());
         match hint(&error) {
             Some(hint) => failure.or_hint(hint),
@@ -40,21 +58,90 @@ impl From<Error> for Failure {
 
 fn hint(error: &Error) -> Option<&'static str> {
     Some(match error {
-        Error::Undefined(_) => {
-            "name what defines them: an object, an --archive, a shared library with --dylib or an \
-             address with --abs; --phony-externals does without"
-        }
         Error::Malformed { .. } => {
             "a FILE is a relocatable object, as `cc -c` makes it, or a static archive of them"
         }
         Error::Duplicate { .. } => {
             "leave one of them out; members of an --archive are linked only when they are needed"
         }
-        Error::Relocation { .. } => {
-            "compile with -fPIC, or choose addresses that are closer to each other"
+        Error::Relocation(relocation) => match relocation.fault {
+            Fault::OutOfRange { .. } => {
+                "compile with -fPIC, or choose addresses that are closer to each other"
+            }
+            _ => return None,
+        },
+        Error::Memory { name, .. } if name == "static thread-local storage" => {
+            "compile with -fPIC, then thread-local variables need no fixed offset from the thread pointer"
         }
+        Error::Memory { name, .. } if name.contains("thread-local") => return None,
         Error::Memory { .. } => "--slab-allocate and --slab-address choose other addresses",
         _ => return None,
+    })
+}
+
+/// For a file that is something else than it was given as.
+fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
+    let (kind, is_archive) = kind_of(given, file)?;
+    let expected = if is_archive { "a static archive" } else { "a relocatable object" };
+    let (problem, hint) = match kind {
+        Kind::Object(_) if is_archive => (
+            format!("it is an object, expected {expected}"),
+            format!("give '{file}' as a FILE, without --archive"),
+        ),
+        Kind::Object(other) if other != given.architecture => (
+            format!("it is for {}, others for {}", other.triple(), given.architecture.triple()),
+            "all that is linked must be for one architecture, that of the first FILE".to_owned(),
+        ),
+        Kind::SharedLibrary(_) => (
+            format!("it is a shared library, expected {expected}"),
+            match file.contains('/') {
+                true => format!("--dylib {file} opens it"),
+                false => format!("--dylib ./{file} opens it"),
+            },
+        ),
+        Kind::Executable => (
+            format!("it is an executable, expected {expected}"),
+            "give the objects that it was linked from, as `cc -c` makes them".to_owned(),
+        ),
+        Kind::Foreign(what) => (
+            format!("it is for {what}"),
+            "compile it for x86-64 (-m64) or AArch64, with 64 bits".to_owned(),
+        ),
+        Kind::ThinArchive => (
+            "it is a thin archive, whose members are other files".to_owned(),
+            format!("make a regular one: `ar rcs NEW.a $(ar t {file})`"),
+        ),
+        Kind::LinkerScript(files) => (
+            format!("it is a linker script, text for a system linker, expected {expected}"),
+            format!("give what it names instead: {}", files.join(" ")),
+        ),
+        Kind::Bitcode => (
+            "it is LLVM bitcode, expected machine code".to_owned(),
+            "compile without -flto".to_owned(),
+        ),
+        Kind::Other if is_archive => (
+            format!("it is not {expected}"),
+            "an --archive is what `ar` makes of relocatable objects".to_owned(),
+        ),
+        Kind::Object(_) | Kind::Archive | Kind::Other => return None,
+    };
+    Some(Failure::new(Exit::Runtime, format!("{file}: {problem}")).or_hint(hint))
+}
+
+/// What a file, or a member of one, is, and whether it was given as an archive.
+fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
+    let find = |inputs: &[Input]| {
+        inputs.iter().find(|input| input.name == name).map(|input| Kind::of(&input.bytes))
+    };
+    let of_files = find(given.inputs).map(|kind| (kind, false));
+    of_files.or_else(|| Some((find(given.archives)?, true))).or_else(|| {
+        let inputs = given.inputs.iter().chain(given.archives);
+        let mut archives = inputs.filter(|input| name.starts_with(&input.name));
+        archives.find_map(|input| {
+            let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;
+            let member = archive.members().iter().find(|(member, _)| member == name)?;
+            Some((Kind::of(&member.1), false))
+        })
     })
 }
 

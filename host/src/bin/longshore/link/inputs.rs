@@ -1,13 +1,11 @@
 //! Files that are linked.
 
+use super::kind::Kind;
 use crate::failure::{Exit, Failure};
 use bytes::Bytes;
 use longshore_jitlink::Architecture;
 use longshore_jitlink::session::StaticArchive;
 use memmap2::Mmap;
-use object::LittleEndian;
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64};
-use object::read::elf::FileHeader;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -43,21 +41,16 @@ pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     })
 }
 
-/// The instruction set of an object, or of the first object of an archive; this machine's where there is none, which is an
-/// error when the input is added.
-pub(super) fn architecture(input: &Input) -> Architecture {
-    let found = of_object(&input.bytes).or_else(|| {
-        let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;
-        archive.members().iter().find_map(|(_, bytes)| of_object(bytes))
-    });
-    found.or(Architecture::native()).unwrap_or(Architecture::X86_64)
-}
-
-fn of_object(bytes: &[u8]) -> Option<Architecture> {
-    let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
-    match header.e_machine(LittleEndian) {
-        EM_X86_64 => Some(Architecture::X86_64),
-        EM_AARCH64 => Some(Architecture::Aarch64),
+/// The first object, by name, and its instruction set. Where a file has none this machine's: that is an error when it is added.
+pub(super) fn first_object(input: &Input) -> (String, Architecture) {
+    let of_object = |name: &str, bytes: &[u8]| match Kind::of(bytes) {
+        Kind::Object(architecture) => Some((name.to_owned(), architecture)),
         _ => None,
-    }
+    };
+    let found = of_object(&input.name, &input.bytes).or_else(|| {
+        let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;
+        archive.members().iter().find_map(|(name, bytes)| of_object(name, bytes))
+    });
+    let default = || (input.name.clone(), Architecture::native().unwrap_or(Architecture::X86_64));
+    found.unwrap_or_else(default)
 }

@@ -5,18 +5,22 @@
 mod arguments;
 mod bottom;
 mod dump;
+mod dylib;
 mod failure;
 mod inputs;
+mod kind;
 mod program;
 mod section;
 mod static_tls;
 mod times;
+mod undefined;
 
 use crate::failure::{Exit, Failure};
 use arguments::{Absolute, Alias, SectionFile};
 use clap::Args;
 use dump::Dump;
-use inputs::{Input, read_all};
+use failure::{Given, LinkFailure};
+use inputs::read_all;
 use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::memory::SlabMemory;
 use longshore_jitlink::session::{
@@ -133,22 +137,25 @@ impl Link {
     /// Returns only where nothing is run.
     pub(crate) fn execute(&self) -> Result<ExitCode, Failure> {
         let mut inputs = read_all(&self.files)?;
-        let architecture = inputs::architecture(&inputs[0]);
-        let place = self.place(architecture)?;
+        let (first, architecture) = inputs::first_object(&inputs[0]);
+        let place = self.place(&first, architecture)?;
         for section in &self.sectcreate {
             inputs.push(section::object(section, architecture)?);
         }
         let archives = read_all(&self.archive)?;
         if place == Place::Process {
-            self.dylib.iter().try_for_each(|library| program::open_library(library))?;
+            self.dylib.iter().try_for_each(|library| dylib::open(library))?;
         }
         let dump = self.dump_memory.as_ref().map(|_| Dump::new(&inputs, &archives));
         let dump = dump.map(Arc::new);
         let session = self.session(architecture, place, dump.as_ref())?;
         let library = session.create_library("program");
-        self.add(&library, &inputs, archives, place)?;
-        let entry =
-            self.link(&library, place).map_err(|failure| failure.explain(&inputs, &self.entry))?;
+        let given =
+            Given { inputs: &inputs, archives: &archives, architecture, entry: &self.entry };
+        let entry = self
+            .add(&library, &given, place)
+            .and_then(|()| self.link(&library, place))
+            .map_err(|failure| failure.explain(&given))?;
         if let (Some(dump), Some(file)) = (&dump, &self.dump_memory) {
             dump.write(architecture, &self.abs, file)?;
         }
@@ -168,7 +175,8 @@ impl Link {
         place == Place::Process && !self.no_exec
     }
 
-    fn place(&self, architecture: Architecture) -> Result<Place, Failure> {
+    /// For objects of this architecture, the first of which has this name.
+    fn place(&self, first: &str, architecture: Architecture) -> Result<Place, Failure> {
         if self.slab.is_wanted() {
             return Ok(Place::Elsewhere);
         }
@@ -178,9 +186,8 @@ impl Link {
         if self.no_exec {
             return Ok(Place::Elsewhere);
         }
-        let file = self.files[0].display();
         let message = format!(
-            "'{file}' is for {}, whose code this machine does not run",
+            "'{first}' is for {}, whose code this machine does not run",
             architecture.triple()
         );
         Err(Failure::new(Exit::Runtime, message)
@@ -240,24 +247,18 @@ impl Link {
     }
 
     /// Adds everything that can define symbols.
-    fn add(
-        &self,
-        library: &Library,
-        inputs: &[Input],
-        archives: Vec<Input>,
-        place: Place,
-    ) -> Result<(), Failure> {
+    fn add(&self, library: &Library, given: &Given, place: Place) -> Result<(), LinkFailure> {
         for Absolute { name, address } in &self.abs {
             library.define_absolute(name, *address)?;
         }
         for Alias { name, symbol } in &self.alias {
             library.define_alias(name, symbol)?;
         }
-        for input in inputs {
+        for input in given.inputs {
             library.add(&input.name, input.bytes.clone())?;
         }
-        for archive in archives {
-            library.add_generator(StaticArchive::new(&archive.name, archive.bytes)?);
+        for archive in given.archives {
+            library.add_generator(StaticArchive::new(&archive.name, archive.bytes.clone())?);
         }
         if place == Place::Process && !self.no_process_symbols {
             library.add_generator(ProcessSymbols);
@@ -266,7 +267,7 @@ impl Link {
     }
 
     /// The address of the entry, if there is one.
-    fn link(&self, library: &Library, place: Place) -> Result<Option<u64>, failure::LinkFailure> {
+    fn link(&self, library: &Library, place: Place) -> Result<Option<u64>, LinkFailure> {
         if self.link_all {
             library.link_all()?;
         }

@@ -1,9 +1,7 @@
 //! Running the linked program.
 
 use super::bottom::{self, Main};
-use super::static_tls::make_static;
 use crate::failure::{Exit, Failure};
-use libloading::os::unix::{Library as SharedLibrary, RTLD_GLOBAL, RTLD_NOW};
 use longshore_jitlink::Library;
 use longshore_jitlink::session::MainArguments;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
@@ -27,26 +25,6 @@ unsafe extern "C" {
     static mut program_invocation_name: *const c_char;
     /// The C library's: what `assert`, `warn` and `err` print before theirs.
     static mut program_invocation_short_name: *const c_char;
-}
-
-/// Opens a shared library for good. Its symbols are for the program and for other libraries.
-pub(super) fn open_library(name: &Path) -> Result<(), Failure> {
-    // SAFETY: the user asks for this library's constructors to be run.
-    let opened = unsafe { SharedLibrary::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
-    match opened {
-        Ok(library) => {
-            // SAFETY: the handle stays open, since nothing owns it any more.
-            unsafe { make_static(library.into_raw()) };
-            Ok(())
-        }
-        Err(error) => {
-            let message = format!("cannot open '{}': {error}", name.display());
-            Err(Failure::new(Exit::Runtime, message).or_hint(
-                "--dylib takes a path with a '/' in it, or a name such as 'libm.so.6' that the \
-                 dynamic linker finds",
-            ))
-        }
-    }
 }
 
 /// Runs constructors, the entry, and at the end of the process exit handlers and destructors: also where the program calls

@@ -4,6 +4,7 @@
 //! libraries that the dynamic linker opens with an executable are. For one that is opened later the dynamic linker has some room
 //! left, which it gives when it opens a library that asks for such an offset. So a small one that does is made and opened.
 
+use super::dylib::reason;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::elf::STT_TLS;
 use object::read::elf::{ElfFile64, ElfSymbol64};
@@ -26,7 +27,8 @@ pub(super) unsafe fn make_static(library: *mut c_void) {
     let Some(path) = (unsafe { path_of(library) }) else { return };
     let opened = variable_of(&path).map(|variable| open_user_of(&variable));
     if let Some(Err(error)) = opened {
-        log::info!("{} has no static thread-local storage: {error}", path.display());
+        let reason = reason(&*error);
+        log::info!("{} has no static thread-local storage: {reason}", path.display());
     }
 }
 

@@ -1,0 +1,172 @@
+//! What a file is, by its first bytes.
+
+use longshore_jitlink::Architecture;
+use object::LittleEndian;
+use object::elf::{
+    DF_1_PIE, DT_FLAGS_1, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_386, EM_AARCH64, EM_ARM, EM_RISCV,
+    EM_X86_64, ET_DYN, ET_EXEC, ET_REL, FileHeader64, Machine,
+};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+
+/// What may be given to a linker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A relocatable object.
+    Object(Architecture),
+    SharedLibrary(Architecture),
+    Executable,
+    /// ELF for a processor, or a way to use one, that nothing here links for.
+    Foreign(String),
+    Archive,
+    ThinArchive,
+    /// Text for a system linker, with the files that it names.
+    LinkerScript(Vec<String>),
+    /// LLVM's, as `-flto` makes it.
+    Bitcode,
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of(bytes: &[u8]) -> Kind {
+        match bytes {
+            _ if bytes.starts_with(&ELFMAG) => of_elf(bytes).unwrap_or(Kind::Other),
+            _ if bytes.starts_with(b"!<arch>\n") => Kind::Archive,
+            _ if bytes.starts_with(b"!<thin>\n") => Kind::ThinArchive,
+            _ if bytes.starts_with(b"BC\xc0\xde") => Kind::Bitcode,
+            _ => of_text(bytes).unwrap_or(Kind::Other),
+        }
+    }
+}
+
+fn of_elf(bytes: &[u8]) -> Option<Kind> {
+    if let Some(what) = foreign(bytes.first_chunk()?) {
+        return Some(Kind::Foreign(what));
+    }
+    let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+    let architecture = match header.e_machine(LittleEndian) {
+        EM_AARCH64 => Architecture::Aarch64,
+        _ => Architecture::X86_64,
+    };
+    Some(match header.e_type(LittleEndian) {
+        ET_REL => Kind::Object(architecture),
+        ET_EXEC => Kind::Executable,
+        ET_DYN if is_executable(header, bytes) => Kind::Executable,
+        ET_DYN => Kind::SharedLibrary(architecture),
+        _ => Kind::Other,
+    })
+}
+
+/// What an ELF file is for, unless there is a linker for it here.
+fn foreign(start: &[u8; 20]) -> Option<String> {
+    let is_64_bit = start[4] == ELFCLASS64.0;
+    let is_little = start[5] == ELFDATA2LSB.0;
+    let machine = [start[18], start[19]];
+    let machine = match is_little {
+        true => u16::from_le_bytes(machine),
+        false => u16::from_be_bytes(machine),
+    };
+    Some(match Machine(machine) {
+        EM_X86_64 | EM_AARCH64 if is_64_bit && is_little => return None,
+        EM_X86_64 => "x32, the ABI of x86-64 with pointers of 32 bits".to_owned(),
+        EM_AARCH64 if is_64_bit => "big-endian AArch64".to_owned(),
+        EM_386 => "x86 with 32 bits".to_owned(),
+        EM_ARM => "Arm with 32 bits".to_owned(),
+        EM_RISCV => "RISC-V".to_owned(),
+        Machine(number) => format!("ELF machine {number}"),
+    })
+}
+
+/// Whether a position-independent file is an executable.
+fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
+    let segments = header.program_headers(LittleEndian, bytes).unwrap_or_default();
+    let dynamic = segments.iter().find_map(|segment| segment.dynamic(LittleEndian, bytes).ok()?);
+    dynamic.unwrap_or_default().iter().any(|entry| {
+        entry.d_tag(LittleEndian) == DT_FLAGS_1 && entry.d_val(LittleEndian) & DF_1_PIE.0 != 0
+    })
+}
+
+/// A linker script, if it looks like one of those that stand in for libraries.
+fn of_text(bytes: &[u8]) -> Option<Kind> {
+    const LONGEST: usize = 64 << 10;
+    let text = std::str::from_utf8(bytes.get(..LONGEST).unwrap_or(bytes)).ok()?;
+    let commands = without_comments(text);
+    let mut words = commands.split(|c: char| c.is_whitespace() || "(),;\"".contains(c));
+    let first = words.find(|word| !word.is_empty())?;
+    if !["OUTPUT_FORMAT", "GROUP", "INPUT", "SEARCH_DIR", "AS_NEEDED"].contains(&first) {
+        return None;
+    }
+    let is_file = |word: &&str| {
+        word.contains('/') || word.starts_with("-l") || word.contains(".so") || word.ends_with(".a")
+    };
+    Some(Kind::LinkerScript(words.filter(is_file).map(str::to_owned).collect()))
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push(' ');
+        kept.push_str(part.split_once("*/").map_or("", |(_, behind)| behind));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The beginning of an ELF file.
+    fn elf(class: u8, data: u8, kind: u16, machine: u16) -> Kind {
+        let mut bytes = [0; 64];
+        bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, data, 1]);
+        let number =
+            |number: u16| if data == 1 { number.to_le_bytes() } else { number.to_be_bytes() };
+        bytes[16..18].copy_from_slice(&number(kind));
+        bytes[18..20].copy_from_slice(&number(machine));
+        Kind::of(&bytes)
+    }
+
+    fn foreign(what: &str) -> Kind {
+        Kind::Foreign(what.to_owned())
+    }
+
+    #[test]
+    fn elf_files_are_told_apart_by_type_class_and_machine() {
+        assert_eq!(elf(2, 1, 1, 62), Kind::Object(Architecture::X86_64));
+        assert_eq!(elf(2, 1, 1, 183), Kind::Object(Architecture::Aarch64));
+        assert_eq!(elf(2, 1, 2, 62), Kind::Executable);
+        assert_eq!(elf(2, 1, 3, 183), Kind::SharedLibrary(Architecture::Aarch64));
+        assert_eq!(elf(2, 1, 4, 62), Kind::Other);
+        assert_eq!(elf(1, 1, 1, 3), foreign("x86 with 32 bits"));
+        assert_eq!(elf(1, 1, 1, 62), foreign("x32, the ABI of x86-64 with pointers of 32 bits"));
+        assert_eq!(elf(2, 2, 1, 183), foreign("big-endian AArch64"));
+        assert_eq!(elf(2, 1, 1, 243), foreign("RISC-V"));
+        assert_eq!(elf(2, 2, 1, 22), foreign("ELF machine 22"));
+        assert_eq!(Kind::of(b"\x7fELF\x02"), Kind::Other);
+    }
+
+    #[test]
+    fn this_program_is_an_executable() {
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(Kind::of(&bytes), Kind::Executable);
+    }
+
+    #[test]
+    fn linker_scripts_are_recognised_and_name_their_files() {
+        let script = "/* GNU ld script\n   for /some/file */\nOUTPUT_FORMAT(elf64-x86-64)\n\
+                      GROUP ( /lib/libc.so.6 /lib/libc_nonshared.a AS_NEEDED ( -lm ) )";
+        let files = ["/lib/libc.so.6", "/lib/libc_nonshared.a", "-lm"].map(str::to_owned);
+        assert_eq!(Kind::of(script.as_bytes()), Kind::LinkerScript(files.into()));
+        assert_eq!(Kind::of(b"INPUT(x.a)"), Kind::LinkerScript(vec!["x.a".to_owned()]));
+        for other in ["", "not a script", "/* GROUP(x.a) */ int main;", "\u{0}\u{1}"] {
+            assert_eq!(Kind::of(other.as_bytes()), Kind::Other, "{other}");
+        }
+    }
+
+    #[test]
+    fn archives_and_bitcode_are_known_by_their_first_bytes() {
+        assert_eq!(Kind::of(b"!<arch>\n"), Kind::Archive);
+        assert_eq!(Kind::of(b"!<thin>\nx"), Kind::ThinArchive);
+        assert_eq!(Kind::of(b"BC\xc0\xde5"), Kind::Bitcode);
+    }
+}

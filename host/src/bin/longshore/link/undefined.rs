@@ -1,0 +1,157 @@
+//! Symbols that nothing defines, and what may define them.
+
+use crate::failure::{Exit, Failure};
+use longshore_jitlink::Undefined;
+use std::collections::HashMap;
+
+/// Names that are printed.
+const MOST_NAMES: usize = 20;
+/// Files that are printed for each.
+const MOST_FILES: usize = 3;
+
+pub(super) fn failure(missing: &[Undefined]) -> Failure {
+    let mut symbols = by_symbol(missing);
+    // What has its own hint need not be read.
+    symbols.sort_by_key(|(symbol, _)| PARTS.iter().any(|part| part.has(symbol)));
+    let mut message = "undefined symbols:".to_owned();
+    for (symbol, files) in symbols.iter().take(MOST_NAMES) {
+        message += &format!("\n  {symbol}{}", users(files));
+    }
+    if symbols.len() > MOST_NAMES {
+        message += &format!("\n  ... and {} more", symbols.len() - MOST_NAMES);
+    }
+    let names: Vec<&str> = symbols.iter().map(|(symbol, _)| *symbol).collect();
+    Failure::new(Exit::Runtime, message).or_hint(hint(&names))
+}
+
+/// Each symbol once, with the files that use it, in the order in which they were found.
+fn by_symbol(missing: &[Undefined]) -> Vec<(&str, Vec<&str>)> {
+    let mut symbols: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut indices = HashMap::new();
+    for Undefined { symbol, file } in missing {
+        let index = *indices.entry(symbol).or_insert(symbols.len());
+        if index == symbols.len() {
+            symbols.push((symbol, Vec::new()));
+        }
+        let files = &mut symbols[index].1;
+        if !file.is_empty() && !files.contains(&file.as_str()) {
+            files.push(file);
+        }
+    }
+    symbols
+}
+
+fn users(files: &[&str]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let named = files[..files.len().min(MOST_FILES)].join(", ");
+    match files.len() - files.len().min(MOST_FILES) {
+        0 => format!(" (used by {named})"),
+        more => format!(" (used by {named} and {more} more)"),
+    }
+}
+
+fn hint(names: &[&str]) -> String {
+    let parts = PARTS.iter().filter(|part| names.iter().any(|name| part.has(name)));
+    let mut hints: Vec<&str> = parts.map(|part| part.hint).collect();
+    if names.iter().any(|name| !PARTS.iter().any(|part| part.has(name))) {
+        hints.push(if hints.is_empty() { ELSEWHERE } else { OTHERS });
+    }
+    hints.join("; ")
+}
+
+const ELSEWHERE: &str = "name what defines them: an object, an --archive, a shared library with --dylib or an \
+                         address with --abs; --phony-externals does without";
+const OTHERS: &str = "name what defines the others: an object, an --archive or a --dylib";
+
+/// A library that a compiler expects to be linked.
+struct Part {
+    /// How names of it start.
+    prefixes: &'static [&'static str],
+    hint: &'static str,
+}
+
+const PARTS: [Part; 3] = [
+    Part {
+        // Of namespace std, operators new and delete, type information, and what compilers call.
+        prefixes: &[
+            "_ZNS",
+            "_ZNKS",
+            "_ZSt",
+            "_ZTIS",
+            "_ZTVS",
+            "_ZTTS",
+            "_ZTIN10__cxxabiv1",
+            "_ZTVN10__cxxabiv1",
+            "_ZN9__gnu_cxx",
+            "_Znw",
+            "_Zna",
+            "_Zdl",
+            "_Zda",
+            "__cxa_",
+            "__gxx_",
+        ],
+        hint: "a program in C++ needs --dylib libstdc++.so.6",
+    },
+    Part {
+        prefixes: &["__cpu_model", "__cpu_indicator_init", "__cpu_features2"],
+        hint: "gcc's own functions and variables are in --archive \"$(gcc -print-libgcc-file-name)\"",
+    },
+    Part {
+        prefixes: &["__asan_"],
+        hint: "-fsanitize=address needs LD_PRELOAD=\"$(gcc -print-file-name=libasan.so)\" in the environment",
+    },
+];
+
+impl Part {
+    fn has(&self, name: &str) -> bool {
+        self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(missing: impl IntoIterator<Item = (String, String)>) -> String {
+        let missing = missing.into_iter().map(|(symbol, file)| Undefined { symbol, file });
+        failure(&missing.collect::<Vec<_>>()).to_string()
+    }
+
+    fn of(symbol: &str, file: &str) -> (String, String) {
+        (symbol.to_owned(), file.to_owned())
+    }
+
+    #[test]
+    fn each_symbol_has_a_line_with_the_files_that_use_it() {
+        let uses = ["a.o", "b.o", "b.o", "c.o", "d.o", "e.o"].map(|file| of("f", file));
+        let told = told(uses.into_iter().chain([of("g", "b.o"), of("h", "")]));
+        let expected = "error: undefined symbols:\n  f (used by a.o, b.o, c.o and 2 more)\n  \
+                        g (used by b.o)\n  h\nhint: ";
+        assert!(told.starts_with(expected), "{told}");
+    }
+
+    #[test]
+    fn more_symbols_than_anybody_reads_are_counted() {
+        let names = (0..22).map(|number| format!("f{number}"));
+        let names = ["__cxa_throw".to_owned()].into_iter().chain(names);
+        let told = told(names.map(|name| of(&name, "a.o")));
+        assert!(told.contains("\n  f19 (used by a.o)\n  ... and 3 more\nhint: "), "{told}");
+        assert!(!told.contains("f20") && !told.contains("__cxa_throw"), "{told}");
+    }
+
+    #[test]
+    fn the_hint_names_the_library_of_the_language() {
+        let cpp = "a program in C++ needs --dylib libstdc++.so.6";
+        for name in
+            ["_ZNSt6thread4joinEv", "_ZSt4cout", "__cxa_throw", "__gxx_personality_v0", "_Znwm"]
+        {
+            assert_eq!(hint(&[name]), cpp, "{name}");
+        }
+        assert!(hint(&["__cpu_model"]).contains("-print-libgcc-file-name"));
+        assert!(hint(&["__asan_init"]).contains("LD_PRELOAD"));
+        assert_eq!(hint(&["_ZdlPv", "mine"]), format!("{cpp}; {OTHERS}"));
+        assert_eq!(hint(&["mine"]), ELSEWHERE);
+    }
+}
