@@ -588,6 +588,83 @@ fn a_dump_is_written_before_the_program_runs() {
 }
 
 #[test]
+fn a_dump_does_not_replace_what_is_linked() {
+    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }"), ("lib", "int lib;")]);
+    folder.archive("lib.a", &["lib.o"]);
+    fs::write(folder.0.path().join("data.bin"), "data").unwrap();
+    fs::hard_link(folder.0.path().join("main.o"), folder.0.path().join("same.json")).unwrap();
+    let all = ["main.o", "--archive", "lib.a", "--sectcreate", "data,data.bin", "--dump-memory"];
+    for (file, replaced) in [
+        ("./main.o", "main.o"),
+        ("same.json", "main.o"),
+        ("lib.a", "lib.a"),
+        ("data.bin", "data.bin"),
+    ] {
+        let before = folder.read(file);
+        let (code, error) = folder.refused(&[&all, &[file][..]].concat());
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(&format!("'{file}' would replace '{replaced}'")), "{error}");
+        assert!(folder.read(file) == before);
+    }
+    // Earlier dumps are replaced, and what is no file of its own is no obstacle.
+    for file in ["dump.json", "dump.json", "/dev/null"] {
+        assert_eq!(folder.code(&[&all, &[file][..]].concat()), Some(0));
+    }
+}
+
+#[test]
+fn options_that_have_no_effect_are_told() {
+    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let said = |options: &[&str]| {
+        let output = folder.link(&[&["main.o"], options].concat());
+        assert_eq!(output.status.code(), Some(0));
+        error_of(&output)
+    };
+    let slab = ["--slab-address", "0x30000000"];
+    for options in [
+        &["--dylib", "libm.so.6"][..],
+        &["--gdb"],
+        &["--perf-map"],
+        &["--jitdump", "."],
+        &["--args", "x"],
+    ] {
+        let warning = format!("{} has no effect", options[0]);
+        let found = said(&[&slab, options].concat());
+        assert!(found.starts_with("warn: ") && found.contains(&warning), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+    assert!(said(&["--no-exec", "--args", "x"]).contains("--args has no effect"));
+    assert_eq!(said(&["--no-exec", "--dylib", "libm.so.6", "--gdb", "--args"]), "");
+}
+
+#[test]
+fn the_log_tells_what_was_linked_and_where() {
+    let sources = [
+        ("main", "int used(void); int main(void) { return used(); }"),
+        ("used", "int used(void) { return 0; }"),
+        ("unused", "int unused(void) { return 0; }"),
+    ];
+    let folder = Folder::of_c(&sources);
+    folder.archive("lib.a", &["used.o", "unused.o"]);
+    let said = |level: &str| {
+        let output = folder.link(&[level, "main.o", "--archive", "lib.a", "--dylib", "libm.so.6"]);
+        assert_eq!(text(&output.stdout), "");
+        error_of(&output)
+    };
+    let linked = said("-v");
+    assert!(linked.contains("] opened libm.so.6\n"), "{linked}");
+    for object in ["main.o", "lib.a(used.o)"] {
+        assert!(linked.contains(&format!("] linked {object}\n")), "{linked}");
+    }
+    assert!(!linked.contains("unused") && !linked.contains(".text"), "{linked}");
+    let sections = said("-vv");
+    assert!(sections.contains("] main.o: .text r-x at 0x"), "{sections}");
+    assert!(!sections.contains("main at 0x"), "{sections}");
+    let symbols = said("-vvv");
+    assert!(symbols.contains("] lib.a(used.o): used at 0x"), "{symbols}");
+}
+
+#[test]
 fn nothing_runs_with_no_exec() {
     let folder = Folder::of_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
     assert_eq!(folder.code(&["life.o", "other.o", "--no-exec"]), Some(0));

@@ -23,6 +23,7 @@ pub(super) fn open(name: &Path) -> Result<(), Failure> {
             None => failure,
         }
     })?;
+    log::info!("opened {}", name.display());
     // SAFETY: the handle stays open, since nothing owns it any more.
     unsafe { make_static(library.into_raw()) };
     Ok(())

@@ -8,6 +8,7 @@ use longshore_jitlink::session::StaticArchive;
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An object or an archive.
@@ -39,6 +40,15 @@ pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     bytes().map_err(|error| {
         Failure::new(Exit::Runtime, format!("cannot read '{}': {error}", path.display()))
     })
+}
+
+/// Whether two paths are of one file with content of its own.
+pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let facts = path.metadata().ok().filter(|facts| facts.is_file())?;
+        Some((facts.dev(), facts.ino()))
+    };
+    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// The first object, by name, and its instruction set. Where a file has none this machine's: that is an error when it is added.

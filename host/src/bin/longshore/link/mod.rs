@@ -10,6 +10,7 @@ mod failure;
 mod inputs;
 mod kind;
 mod program;
+mod progress;
 mod section;
 mod static_tls;
 mod times;
@@ -136,9 +137,11 @@ enum Place {
 impl Link {
     /// Returns only where nothing is run.
     pub(crate) fn execute(&self) -> Result<ExitCode, Failure> {
+        self.check_output()?;
         let mut inputs = read_all(&self.files)?;
         let (first, architecture) = inputs::first_object(&inputs[0]);
         let place = self.place(&first, architecture)?;
+        self.warn_of_options_without_effect(place);
         for section in &self.sectcreate {
             inputs.push(section::object(section, architecture)?);
         }
@@ -169,6 +172,38 @@ impl Link {
             }
             _ => Ok(ExitCode::SUCCESS),
         }
+    }
+
+    /// The dump is not to replace what it is about.
+    fn check_output(&self) -> Result<(), Failure> {
+        let Some(output) = &self.dump_memory else { return Ok(()) };
+        let sections = self.sectcreate.iter().map(|section| &section.file);
+        let mut inputs = self.files.iter().chain(&self.archive).chain(&self.dylib).chain(sections);
+        let Some(input) = inputs.find(|input| inputs::are_one_file(input, output)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "--dump-memory '{}' would replace '{}', which is linked",
+            output.display(),
+            input.display()
+        );
+        Err(Failure::new(Exit::Usage, message).or_hint("--dump-memory wants another file"))
+    }
+
+    fn warn_of_options_without_effect(&self, place: Place) {
+        let elsewhere = "nothing is linked for this process";
+        let warn = |is_given: bool, option: &str, why: &str| {
+            if is_given {
+                log::warn!("{option} has no effect: {why}");
+            }
+        };
+        if place == Place::Elsewhere {
+            warn(!self.dylib.is_empty(), "--dylib", elsewhere);
+            warn(self.gdb, "--gdb", elsewhere);
+            warn(self.perf_map, "--perf-map", elsewhere);
+            warn(self.jitdump.is_some(), "--jitdump", elsewhere);
+        }
+        warn(!self.args.is_empty() && !self.runs(place), "--args", "nothing is run");
     }
 
     fn runs(&self, place: Place) -> bool {
@@ -237,6 +272,12 @@ impl Link {
             passes.add(Stage::PostFixup, |graph| {
                 // Where nobody reads it there is nobody else to tell.
                 let _ = write!(std::io::stderr(), "{graph:?}");
+                Ok(())
+            });
+        }
+        if log::log_enabled!(log::Level::Info) {
+            passes.add(Stage::PostFixup, |graph| {
+                progress::log(graph);
                 Ok(())
             });
         }
