@@ -1,0 +1,306 @@
+//! What programs do when they run.
+
+use super::folder::{Folder, error_of, is_installed, text};
+use longshore_tests::world::command;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+/// by a newline. Ends by `exit` if there is an argument.
+pub(super) const LIFE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+void other(void);
+__attribute__((constructor(200))) static void early(void) { printf("early "); }
+__attribute__((constructor)) static void late(int argc, char **argv) { printf("late of %d ", argc); }
+__attribute__((destructor(200))) static void last(void) { printf("last"); }
+__attribute__((destructor)) static void first(void) { printf("first "); }
+static void handler(void) { printf("handler "); }
+static void later_handler(void) { printf("later handler "); }
+int main(int argc, char **argv) {
+    atexit(handler);
+    atexit(later_handler);
+    other();
+    printf("main ");
+    if (argc > 1) exit(atoi(argv[1]));
+    return 7;
+}
+"#;
+
+pub(super) const OTHER_LIFE: &str = r#"
+#include <stdio.h>
+__attribute__((constructor(300))) static void middle(void) { printf("middle "); }
+__attribute__((destructor(300))) static void before_last(void) { printf("before last "); }
+void other(void) {}
+"#;
+
+#[test]
+fn constructors_handlers_and_destructors_run_in_the_systems_order_on_return_and_on_exit() {
+    let folder = Folder::of_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
+    folder.link_as_the_system_does(&["life.o", "other.o"], &[], &[]);
+    folder.link_as_the_system_does(&["life.o", "other.o"], &[], &["9"]);
+}
+
+#[test]
+fn destructors_run_when_another_thread_ends_the_process() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        __attribute__((destructor)) static void end(void) { printf("end"); }
+        static void *thread(void *unused) { exit(5); }
+        int main(void) {
+            pthread_t id;
+            pthread_create(&id, 0, thread, 0);
+            for (;;) pause();
+        }"#;
+    Folder::of_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
+}
+
+#[test]
+fn what_was_still_to_run_runs_when_a_handler_or_a_destructor_of_a_static_calls_exit() {
+    let handlers = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        __attribute__((destructor)) static void end(void) { puts("end"); }
+        static void first(void) { puts("first"); }
+        static void second(void) { puts("second"); exit(7); }
+        static void third(void) { puts("third"); exit(6); }
+        int main(void) { atexit(first); atexit(second); atexit(third); return 5; }"#;
+    let statics = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        struct Static { int code; ~Static() { printf("%d\n", code); if (code) exit(code); } };
+        static Static first{0}, second{9}, third{0};
+        int main() { return 1; }"#;
+    let folder = Folder::of_c(&[("handlers", handlers)]);
+    folder.compile("g++", "statics.cc", statics, &[]);
+    folder.link_as_the_system_does(&["handlers.o"], &[], &[]);
+    folder.link_as_the_system_does(&["statics.o"], &["--dylib", "libstdc++.so.6"], &[]);
+}
+
+#[test]
+fn an_exception_that_nobody_catches_calls_the_terminate_handler() {
+    let source = r#"
+        #include <cstdio>
+        #include <exception>
+        #include <stdexcept>
+        #include <unistd.h>
+        struct Local { ~Local() { puts("unwound"); } };
+        static void terminate() {
+            try { throw; } catch (std::exception &error) { puts(error.what()); }
+            fflush(stdout);
+            _exit(3);
+        }
+        int main(int argc, char **) {
+            Local local;
+            if (argc == 1) std::set_terminate(terminate);
+            throw std::runtime_error("of main");
+        }"#;
+    let folder = Folder::new();
+    folder.compile("g++", "main.cc", source, &[]);
+    for arguments in [&[][..], &["x"]] {
+        folder.link_as_the_system_does(&["main.o"], &["--dylib", "libstdc++.so.6"], arguments);
+    }
+}
+
+#[test]
+fn the_main_thread_can_end_before_the_others() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static pthread_t main_thread;
+        static void cleanup(void *unused) { puts("cleanup"); }
+        static void *thread(void *cancels) {
+            if (cancels) pthread_cancel(main_thread);
+            pthread_join(main_thread, 0);
+            puts("thread");
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            pthread_t id;
+            main_thread = pthread_self();
+            pthread_cleanup_push(cleanup, 0);
+            pthread_create(&id, 0, thread, argc > 1 ? argv : 0);
+            if (argc == 1) pthread_exit(0);
+            for (;;) pause();
+            pthread_cleanup_pop(0);
+        }"#;
+    let folder = Folder::of_c(&[("main", source)]);
+    for arguments in [&[][..], &["cancelled"]] {
+        folder.link_as_the_system_does(&["main.o"], &[], arguments);
+    }
+}
+
+#[test]
+fn messages_of_the_c_library_and_lists_of_processes_have_the_programs_name() {
+    let source = r#"
+        #include <assert.h>
+        #include <err.h>
+        #include <error.h>
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        int main(int argc, char **argv) {
+            char name[16];
+            prctl(PR_GET_NAME, name);
+            puts(name);
+            fflush(stdout);
+            error(0, 0, "error");
+            warnx("warning");
+            assert(!argc);
+        }"#;
+    let folder = Folder::new();
+    fs::create_dir(folder.0.path().join("folder")).unwrap();
+    folder.compile("gcc", "a_name_that_is_long.c", source, &["-o", "folder/a_name_that_is_long.o"]);
+    let output = folder.link(&["folder/a_name_that_is_long.o"]);
+    assert_eq!(text(&output.stdout), "a_name_that_is_\n");
+    let error = error_of(&output);
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines[0], "folder/a_name_that_is_long.o: error");
+    assert_eq!(lines[1], "a_name_that_is_long.o: warning");
+    assert!(
+        lines[2].starts_with("a_name_that_is_long.o: a_name_that_is_long.c:14: main:"),
+        "{error}"
+    );
+    assert_eq!(output.status.signal(), Some(6));
+}
+
+#[test]
+fn signals_and_their_stack_are_as_in_any_program() {
+    let source = r#"
+        #include <signal.h>
+        #include <stdio.h>
+        int main(void) {
+            stack_t stack;
+            sigaltstack(0, &stack);
+            printf("%d", stack.ss_flags);
+            for (int signal = 1; signal < 32; signal++) {
+                struct sigaction action = {0};
+                sigaction(signal, 0, &action);
+                printf(" %d", action.sa_handler == SIG_DFL);
+            }
+            return 0;
+        }"#;
+    Folder::of_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
+}
+
+#[test]
+fn the_program_gets_its_arguments_and_the_environment() {
+    let source = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(int argc, char **argv, char **envp) {
+            while (*envp && (*envp)[0] != 'F') envp++;
+            for (int i = 0; i < argc; i++) printf("<%s>", argv[i]);
+            printf(" %d %s %s", argv[argc] == 0, *envp ? "found" : "lost", getenv("FOR_MAIN"));
+            return argc;
+        }"#;
+    let folder = Folder::of_c(&[("main", source)]);
+    let output = folder.link(&["main.o", "--args", "--no-exec", "-v", "", "--", "a b"]);
+    assert_eq!(text(&output.stdout), "<main.o><--no-exec><-v><><--><a b> 1 found here");
+    assert_eq!(output.status.code(), Some(6));
+    let output = folder.link(&["main.o", "--args"]);
+    assert_eq!(text(&output.stdout), "<main.o> 1 found here");
+}
+
+#[test]
+fn another_entry_can_be_chosen() {
+    let folder = Folder::of_c(&[("run", "int run(int argc) { return argc + 10; }")]);
+    assert_eq!(folder.code(&["run.o", "--entry", "run", "--args", "x"]), Some(12));
+}
+
+#[test]
+fn a_program_that_crashes_ends_by_the_signal() {
+    let folder = Folder::of_c(&[
+        ("segv", "int main(void) { return *(volatile int *)8; }"),
+        ("deep", "int main(int n) { volatile char a[4096]; a[0] = n; return main(n + 1) + a[0]; }"),
+        ("pipe", "int main(void) { for (;;) puts(\"y\"); }"),
+    ]);
+    for object in ["segv.o", "deep.o"] {
+        let output = folder.link(&[object]);
+        assert_eq!(output.status.signal(), Some(11), "{}", error_of(&output));
+        assert_eq!(error_of(&output), "");
+    }
+    let mut link = Command::new(command());
+    link.args(["link", "pipe.o"]).current_dir(folder.0.path());
+    let mut child = link.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").signal(), Some(13));
+}
+
+const THROWS: &str = r#"
+    #include <iostream>
+    #include <mutex>
+    #include <stdexcept>
+    #include <string>
+    #include <thread>
+    struct Loud { const char *name; ~Loud() { std::cout << "end of " << name << "\n"; } };
+    thread_local Loud of_thread{"thread"};
+    static Loud of_process{"process"};
+    int thrower(int);
+    extern thread_local int counter;
+    int caught(int n) {
+        try { Loud local{"local"}; return thrower(n); }
+        catch (const std::out_of_range &error) { std::cout << "caught " << error.what() << "\n"; }
+        return -1;
+    }
+    int main() {
+        std::cout << caught(1) << caught(20) << "\n";
+        counter += 5;
+        std::thread([] { of_thread.name = "other thread"; std::cout << counter++ << "\n"; }).join();
+        std::cout << counter << " " << of_thread.name << std::endl;
+        std::cerr << "to stderr\n";
+        std::once_flag once;
+        for (int i = 0; i < 2; i++) std::call_once(once, [] { std::cout << "once\n"; });
+        try { throw std::string("text"); } catch (std::string &text) { std::cout << text; }
+        return counter;
+    }"#;
+
+const THROWER: &str = r#"
+    #include <string>
+    thread_local int counter = 3;
+    int thrower(int n) { return std::string("short").at(n); }"#;
+
+#[test]
+fn exceptions_streams_and_thread_locals_of_cpp_work_wherever_the_code_may_lie() {
+    let ways = [["-O0", "-fPIC"], ["-O2", "-fPIE"], ["-O0", "-fno-pic"], ["-O2", "-fno-pic"]];
+    for compiler in ["g++", "clang++-19"].into_iter().filter(|compiler| is_installed(compiler)) {
+        for way in ways {
+            let folder = Folder::new();
+            folder.compile(compiler, "throws.cc", THROWS, &way);
+            folder.compile(compiler, "thrower.cc", THROWER, &way);
+            let system = if way[1] == "-fno-pic" { "-no-pie" } else { "-pie" };
+            folder.run("g++", &["throws.o", "thrower.o", system, "-pthread", "-o", "linked"]);
+            let expected = Command::new(folder.0.path().join("linked")).output().unwrap();
+            let found = folder.link(&["throws.o", "thrower.o", "--dylib", "libstdc++.so.6"]);
+            assert_eq!(
+                text(&found.stdout),
+                text(&expected.stdout),
+                "{compiler} {way:?}: {found:?}"
+            );
+            assert_eq!(error_of(&found), error_of(&expected), "{compiler} {way:?}");
+            assert_eq!(found.status, expected.status, "{compiler} {way:?}");
+        }
+    }
+}
+
+#[test]
+fn variables_of_threads_are_found_across_objects_by_every_model() {
+    let main = "
+        extern __attribute__((visibility(\"hidden\"))) __thread int x, y;
+        __thread int z = 3;
+        int main(void) { x += 2; y += 3; z += 1; return x + y + z; }";
+    let parts = [("x", "__thread int x = 10;"), ("y", "__thread int y = 20; __thread int w = 9;")];
+    for model in ["global-dynamic", "local-dynamic", "initial-exec", "local-exec"] {
+        let folder = Folder::new();
+        let flag = format!("-ftls-model={model}");
+        let position = if model == "local-exec" { "-fPIE" } else { "-fPIC" };
+        folder.compile("gcc", "main.c", main, &["-O1", position, &flag]);
+        for (name, source) in parts {
+            folder.compile("gcc", &format!("{name}.c"), source, &["-fPIC"]);
+        }
+        assert_eq!(folder.code(&["main.o", "x.o", "y.o"]), Some(12 + 23 + 4), "{model}");
+    }
+}
