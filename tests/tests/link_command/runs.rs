@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
+/// Constructors, destructors and exit handlers say that they run, also in text that is not flushed
 /// by a newline. Ends by `exit` if there is an argument.
 pub(super) const LIFE: &str = r#"
 #include <stdio.h>
@@ -103,6 +104,42 @@ fn an_exception_that_nobody_catches_calls_the_terminate_handler() {
     for arguments in [&[][..], &["x"]] {
         folder.link_as_the_system_does(&["main.o"], &["--dylib", "libstdc++.so.6"], arguments);
     }
+}
+
+#[test]
+fn an_exception_of_a_constructor_or_an_exit_handler_calls_the_terminate_handler() {
+    let source = r#"
+        #include <cstdio>
+        #include <cstdlib>
+        #include <exception>
+        #include <unistd.h>
+        static void terminate() { puts("terminate"); fflush(stdout); _exit(3); }
+        static struct First { First() { std::set_terminate(terminate); } } first;
+        static struct Second { Second() { if (!AT_EXIT) throw 1; } } second;
+        static void at_exit() { throw 2; }
+        int main() { puts("main"); atexit(at_exit); }"#;
+    let folder = Folder::new();
+    for at_exit in ["-DAT_EXIT=0", "-DAT_EXIT=1"] {
+        folder.compile("g++", "main.cc", source, &[at_exit]);
+        folder.link_as_the_system_does(&["main.o"], &["--dylib", "libstdc++.so.6"], &[]);
+    }
+}
+
+#[test]
+fn what_objects_register_in_sections_is_found() {
+    let registered = |name: &str| {
+        format!("__attribute__((section(\"names\"), used)) static const char *name = \"{name}\";")
+    };
+    let (one, two) = (registered("one"), registered("two"));
+    let main = r#"
+        #include <stdio.h>
+        extern const char *__start_names[], *__stop_names[];
+        int main(void) {
+            for (const char **name = __start_names; name < __stop_names; name++) puts(*name);
+        }"#;
+    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two)]);
+    let objects = ["main.o", "one.o", "two.o"];
+    folder.link_as_the_system_does(&objects, &["--link-all"], &[]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! The steps are those of [`Link::execute`]; [`program`] is what happens to the linked code.
 
 mod arguments;
-mod bottom;
 mod dump;
 mod dylib;
 mod failure;

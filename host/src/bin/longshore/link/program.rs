@@ -1,8 +1,8 @@
 //! Running the linked program.
 
-use super::bottom::{self, Main};
 use crate::failure::{Exit, Failure};
 use longshore_jitlink::Library;
+use longshore_jitlink::runtime::call_at_bottom;
 use longshore_jitlink::session::MainArguments;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -49,9 +49,8 @@ pub(super) fn run(
     // called as the C library calls main.
     unsafe {
         program.initialize(MainArguments { argc, argv, environment: environ })?;
-        let main = std::mem::transmute::<usize, Main>(entry as usize);
-        let code = bottom::call(argc, argv, environ, main);
-        libc::exit(code)
+        let code = call_at_bottom(entry, [argc as u64, argv as u64, environ as u64]);
+        libc::exit(code as c_int)
     }
 }
 

@@ -72,7 +72,7 @@ struct Part {
     hint: &'static str,
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     Part {
         // Of namespace std, operators new and delete, type information, and what compilers call.
         prefixes: &[
@@ -97,6 +97,10 @@ const PARTS: [Part; 3] = [
     Part {
         prefixes: &["__cpu_model", "__cpu_indicator_init", "__cpu_features2"],
         hint: "gcc's own functions and variables are in --archive \"$(gcc -print-libgcc-file-name)\"",
+    },
+    Part {
+        prefixes: &["__start_", "__stop_"],
+        hint: "sections between __start_NAME and __stop_NAME may be in a FILE that nothing refers to: --link-all links all",
     },
     Part {
         prefixes: &["__asan_"],
