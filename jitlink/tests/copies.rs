@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use longshore_jitlink::session::{MainArguments, Object, ProcessSymbols, Removal};
-use longshore_jitlink::{Library, Session, static_tls_reserve};
+use longshore_jitlink::{Error, Library, Session, static_tls_reserve};
 use tempfile::TempDir;
 
 #[test]
@@ -234,6 +234,25 @@ fn without_the_option_a_copy_stays_what_the_variable_was() {
         assert_eq!(call(&library, "library_writes"), 9);
         assert_eq!(call(&library, "program_writes"), 4242);
         assert_eq!(shared.variable("variable"), 42);
+    });
+}
+
+#[test]
+fn what_may_not_be_copied_is_out_of_reach() {
+    in_its_own_process("what_may_not_be_copied_is_out_of_reach", || {
+        let _shared = Shared::open(SHARED);
+        let copied_only = |name: &'static str| {
+            let builder = Session::builder().copy_process_data(move |copied| copied == name);
+            // SAFETY: as above.
+            let library = unsafe { builder.build() }.unwrap().create_library("program");
+            library.add_generator(ProcessSymbols);
+            let _object = add(&library, READER);
+            library.lookup("read").map(call_at)
+        };
+        assert_eq!(copied_only("variable").unwrap(), 1);
+        let refused = copied_only("array").unwrap_err();
+        assert!(matches!(refused, Error::Relocation(_)), "{refused}");
+        assert!(refused.to_string().contains("against variable"), "{refused}");
     });
 }
 

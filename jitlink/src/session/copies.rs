@@ -3,8 +3,9 @@
 //! Code that is not position-independent refers to `stdout` of the C library as if it were near. A system linker reserves
 //! room in the program for such data, and the dynamic linker makes the libraries use that. With
 //! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::rebind_process_data) it is so here. Otherwise the library goes on
-//! using its own, and the code gets a copy as it is when it is linked: right for what does not change afterwards, as `stdout`,
-//! and a limit for the rest. Code compiled with `-fPIC` or `-fPIE` needs no copies.
+//! using its own, and the code gets a copy as it is when it is linked: right for what does not change afterwards, as `stdout`.
+//! [`SessionBuilder::copy_process_data`](super::SessionBuilder::copy_process_data) says what that is; what is not copied is out of
+//! the code's reach. Code compiled with `-fPIC` needs no copies.
 //!
 //! Copies go with the last object that uses them.
 
@@ -41,7 +42,10 @@ impl Copies {
             return Ok(copies);
         }
         let mut wanted: Vec<Found> = members.iter().flat_map(Linking::nearby_targets).collect();
-        wanted.retain(|found| state.entry(*found).owner == Owner::Absolute);
+        wanted.retain(|found| {
+            let name = || String::from_utf8_lossy(state.name_of(*found));
+            state.entry(*found).owner == Owner::Absolute && (shared.options.copies)(&name())
+        });
         wanted.sort_unstable_by_key(|found| (found.0, state.entry(*found).address, found.1));
         wanted.dedup();
         for symbols in wanted.chunk_by(|one, other| one.0 == other.0) {

@@ -88,6 +88,8 @@ struct Options {
     debug: Option<DebugSupport>,
     static_tls: Option<&'static StaticTls>,
     rebinds_process_data: bool,
+    /// Which data of the process may be copied, by its name.
+    copies: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Options {
@@ -125,6 +127,7 @@ impl Session {
                 debug: None,
                 static_tls: None,
                 rebinds_process_data: false,
+                copies: Box::new(|_| true),
             },
         }
     }
@@ -215,6 +218,18 @@ impl SessionBuilder {
     /// that was linked before the copy was made, and libraries that are opened afterwards, use the original.
     pub fn rebind_process_data(mut self) -> Self {
         self.options.rebinds_process_data = true;
+        self
+    }
+
+    /// Copies only data of the process with names that `may_be_copied` accepts: all, unless said otherwise. It is for sessions that
+    /// do not rebind, whose copies are right for data that does not change. Other data is out of the reach of code that is not
+    /// position-independent: a link of code that refers to it fails with [`Error::Relocation`]. It is called while the session
+    /// links, and must not use the session itself.
+    pub fn copy_process_data(
+        mut self,
+        may_be_copied: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.options.copies = Box::new(may_be_copied);
         self
     }
 
