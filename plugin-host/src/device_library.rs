@@ -4,7 +4,8 @@
 //! them looked up in whatever the process exports, a misspelt helper could find a function of the
 //! program. So there is a list, `device_library.txt`: C, mathematics, what compilers call, C++ and
 //! OpenMP. The user adds to it with the setting `SYMBOLS`: names separated by commas, in which a `*`
-//! at the end stands for any rest. `*` alone allows all that the process exports.
+//! at the end stands for any rest. `*` alone allows all that the process exports. What was added is
+//! found in the libraries of the list too.
 //!
 //! Names that start with `__longshore_` are reserved and never looked up in the process. The list
 //! keeps mistakes out, not attackers: an image is code, and does what it likes.
@@ -12,10 +13,15 @@
 use crate::module::profile_runtime;
 use longshore_jitlink::session::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request};
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+mod constants;
+
+pub(crate) use constants::is_constant;
 
 const LIST: &str = include_str!("device_library.txt");
 const RESERVED: &str = "__longshore_";
@@ -24,6 +30,23 @@ const RESERVED: &str = "__longshore_";
 #[derive(Debug, Default)]
 pub struct AllowedNames {
     added: Vec<Pattern>,
+}
+
+/// Why a name that an image needs is not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Absence {
+    /// It is neither on the list nor added.
+    NotAllowed,
+    /// It was added.
+    NotExported,
+    /// It is on the list, and its library does not have it.
+    NotInLibrary,
+    /// It is on the list, and its library is used only if the program has loaded it.
+    NotLoaded,
+    /// It is there, but who refers to it says that it is the image's own.
+    Hidden,
+    /// Its name is for what this library gives.
+    Reserved,
 }
 
 /// A name, or what names start with.
@@ -50,18 +73,35 @@ impl AllowedNames {
         Ok(AllowedNames { added: added.map(pattern).collect::<Result<_>>()? })
     }
 
-    /// What to tell who uses a name that is not allowed.
-    pub(crate) fn explanation() -> &'static str {
-        "an object or archive defines what it uses, or takes it from the list of C, mathematics, C++ \
-         and compiler functions that the backend 'host' allows; LONGSHORE_HOST_SYMBOLS adds names of \
-         the process to the list, separated by commas, or all of them with '*'"
-    }
-
     fn is_added(&self, name: &str) -> bool {
         self.added.iter().any(|pattern| match pattern {
             Pattern::Name(whole) => whole == name,
             Pattern::Prefix(start) => name.starts_with(start.as_str()),
         })
+    }
+}
+
+impl Absence {
+    /// What to tell who made the image.
+    pub(crate) fn explanation(self) -> &'static str {
+        match self {
+            Absence::NotAllowed => {
+                "an object or archive defines what it uses, or takes it from the list of C, \
+                 mathematics, C++ and compiler functions that the backend 'host' allows; \
+                 LONGSHORE_HOST_SYMBOLS adds names of the process to the list, separated by \
+                 commas, or all of them with '*'"
+            }
+            Absence::NotExported => {
+                "allowed, but the process does not export it (link the program with -rdynamic)"
+            }
+            Absence::NotInLibrary => "allowed, but the library that should have it does not",
+            Absence::NotLoaded => {
+                "allowed if the program has loaded its OpenMP runtime, libomp.so.5 for code of \
+                 Clang, or libgomp.so.1 for code of GCC"
+            }
+            Absence::Hidden => "it is hidden, so an object of the image must define it",
+            Absence::Reserved => "names that start with __longshore_ are never the process's",
+        }
     }
 }
 
@@ -71,6 +111,29 @@ impl DeviceLibrary {
         DeviceLibrary { allowed, opened: Mutex::default() }
     }
 
+    /// Whether the process has the name, and an image may use it.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        matches!(self.find(Request { name, ..Request::default() }), Ok(Some(_)))
+    }
+
+    /// Why a name was not found that an image needs.
+    pub(crate) fn absence(&self, name: &str) -> Absence {
+        if name.starts_with(RESERVED) {
+            return Absence::Reserved;
+        }
+        if self.has(name) {
+            return Absence::Hidden;
+        }
+        let name = without_version(name);
+        let sources = SOURCES.of(name);
+        match sources.is_empty() {
+            true if self.allowed.is_added(name) => Absence::NotExported,
+            true => Absence::NotAllowed,
+            false if sources.iter().all(|source| source.is_missing()) => Absence::NotLoaded,
+            false => Absence::NotInLibrary,
+        }
+    }
+
     fn find(&self, request: Request<'_>) -> longshore_jitlink::Result<Option<Generated>> {
         if let Some(address) = own_address_of(request.name) {
             return Ok(Some(Generated::Address { index: 0, address }));
@@ -78,19 +141,24 @@ impl DeviceLibrary {
         if request.name.starts_with(RESERVED) {
             return Ok(None);
         }
-        // An object may name a version behind the name.
-        let name = request.name.split('@').next().unwrap_or_default();
-        let source = SOURCES.of(name);
-        if source.is_none() && !self.allowed.is_added(name) {
-            return Ok(None);
+        let name = without_version(request.name);
+        let mut sources = SOURCES.of(name);
+        if sources.is_empty() {
+            if !self.allowed.is_added(name) {
+                return Ok(None);
+            }
+            sources.clone_from(&SOURCES.all);
         }
         // First where a library that is loaded would find it: what the program has put in place of
         // the C library's, as its own `malloc`, is put in its place here too.
-        let found = ProcessSymbols.generate(&[request])?.pop();
-        match (found, source) {
-            (None, Some(source)) => self.find_in(source, request),
-            (found, _) => Ok(found),
+        let mut found = ProcessSymbols.generate(&[request])?.pop();
+        for source in sources {
+            if found.is_some() {
+                break;
+            }
+            found = self.find_in(source, request)?;
         }
+        Ok(found)
     }
 
     fn find_in(
@@ -132,9 +200,14 @@ struct Source {
 }
 
 impl Source {
+    /// Whether it would be used, were it open.
+    fn is_missing(self) -> bool {
+        self.if_loaded && !is_loaded(self.library)
+    }
+
     /// `None` if it is not there, or not open and not to be opened.
     fn open(self) -> Option<DynamicLibrary> {
-        if self.if_loaded && !is_loaded(self.library) {
+        if self.is_missing() {
             return None;
         }
         // SAFETY: a library of the system, by its plain name; those of the list may be opened and
@@ -162,47 +235,72 @@ fn is_loaded(library: &str) -> bool {
     }
 }
 
+/// An object may name a version behind the name.
+fn without_version(name: &str) -> &str {
+    name.split('@').next().unwrap_or_default()
+}
+
 /// The list, read.
 struct Sources {
-    names: HashMap<&'static str, Source>,
+    names: HashMap<&'static str, Vec<Source>>,
+    /// The longest ones first.
     prefixes: Vec<(&'static str, Source)>,
+    /// Each once, in the order of the list.
+    all: Vec<Source>,
 }
 
 static SOURCES: LazyLock<Sources> = LazyLock::new(|| {
-    let mut sources = Sources { names: HashMap::new(), prefixes: Vec::new() };
-    for (source, names) in sections(LIST, std::env::consts::ARCH) {
-        for name in names {
-            match name.strip_suffix('*') {
-                Some(start) => sources.prefixes.push((start, source)),
-                None => _ = sources.names.insert(name, source),
+    let mut read = Sources { names: HashMap::new(), prefixes: Vec::new(), all: Vec::new() };
+    for Section { sources, names } in sections(LIST, std::env::consts::ARCH) {
+        for source in sources {
+            if !read.all.contains(&source) {
+                read.all.push(source);
+            }
+            for &name in &names {
+                match name.strip_suffix('*') {
+                    Some(start) => read.prefixes.push((start, source)),
+                    None => read.names.entry(name).or_default().push(source),
+                }
             }
         }
     }
-    sources
+    read.prefixes.sort_by_key(|(start, _)| Reverse(start.len()));
+    read
 });
 
 impl Sources {
-    fn of(&self, name: &str) -> Option<Source> {
-        let by_prefix = || self.prefixes.iter().find(|(start, _)| name.starts_with(start));
-        self.names.get(name).copied().or_else(|| by_prefix().map(|(_, source)| *source))
+    /// Where a name may be, the likeliest place first: prefixes overlap, as those of functions on
+    /// vectors and of guards of C++'s statics.
+    fn of(&self, name: &str) -> Vec<Source> {
+        let whole = self.names.get(name).into_iter().flatten();
+        let by_prefix = self.prefixes.iter().filter(|(start, _)| name.starts_with(start));
+        whole.chain(by_prefix.map(|(_, source)| source)).copied().collect()
     }
 }
 
-/// The sections of a list that are for an architecture, with their names.
-fn sections(list: &'static str, architecture: &str) -> Vec<(Source, Vec<&'static str>)> {
+/// A section of the list: names, and the libraries that may have them.
+struct Section {
+    sources: Vec<Source>,
+    names: Vec<&'static str>,
+}
+
+/// The sections of a list that are for an architecture.
+fn sections(list: &'static str, architecture: &str) -> Vec<Section> {
     let mut sections = Vec::new();
     let mut skipped = true;
     for line in list.lines().filter(|line| !line.starts_with('#')) {
         if let Some(head) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             let (head, on) = head.split_once(" on ").unwrap_or((head, architecture));
             let plain = head.strip_suffix(" if loaded");
-            let source = Source { library: plain.unwrap_or(head), if_loaded: plain.is_some() };
+            let libraries = plain.unwrap_or(head).split(" or ");
+            let source = |library| Source { library, if_loaded: plain.is_some() };
             skipped = on != architecture;
             if !skipped {
-                sections.push((source, Vec::new()));
+                let sources = libraries.map(source).collect();
+                sections.push(Section { sources, names: Vec::new() });
             }
-        } else if let Some((_, names)) = sections.last_mut().filter(|_| !skipped) {
-            names.extend(line.split_whitespace());
+        } else if let Some(section) = sections.last_mut().filter(|_| !skipped) {
+            section.names.extend(line.split_whitespace());
         }
     }
     sections

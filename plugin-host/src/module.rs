@@ -20,6 +20,7 @@ mod linked;
 mod opened;
 mod profile;
 pub(crate) mod profile_runtime;
+mod refusal;
 
 use crate::elf;
 use crate::{AllowedNames, HostBackend};

@@ -2,60 +2,9 @@
 
 mod support;
 
-use longshore_plugin_api::{Error, ErrorCode, Module, ProfileSectionKind, SymbolKind};
-use std::process::Command;
-use support::{ADD, Loaded, ORDER, load, load_with, run_compiler};
-
-/// Thread-local variables at a fixed place are the executable's to give, so that code that is not
-/// position-independent has ordinary ones here.
-const FIXED: &[&str] = &["-fno-pic", "-D__thread="];
-
-fn object(source: &str, flags: &[&str]) -> Vec<u8> {
-    run_compiler("cc", "c", source, &[&["-c", "-fPIC", "-O1"], flags].concat())
-        .expect("a C compiler is there")
-}
-
-fn ran(image: &[u8]) -> Loaded {
-    let module = load(image).expect("the image loads");
-    module.run_constructors().expect("its constructors run");
-    module
-}
-
-fn error(image: &[u8]) -> Error {
-    load(image).err().expect("the image is refused")
-}
-
-/// The source, compiled in every way.
-fn in_every_way(source: &str) -> Vec<(String, Vec<u8>)> {
-    let mut objects = Vec::new();
-    for compiler in ["gcc", "clang-19"] {
-        for position in [&["-fPIC"][..], &["-fPIE", "-D__thread="], FIXED] {
-            for level in ["-O0", "-O2"] {
-                for sections in [&[][..], &["-ffunction-sections", "-fdata-sections"]] {
-                    let flags = [&["-c", level], position, sections].concat();
-                    let made = run_compiler(compiler, "c", source, &flags);
-                    objects.extend(made.map(|made| (format!("{compiler} {flags:?}"), made)));
-                }
-            }
-        }
-    }
-    assert!(!objects.is_empty(), "a C compiler is there");
-    objects
-}
-
-/// A static archive of members with these contents.
-fn archive(members: &[&[u8]]) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut ar = Command::new("ar");
-    ar.arg("rcs").arg(folder.path().join("image.a"));
-    for (index, member) in members.iter().enumerate() {
-        let path = folder.path().join(format!("part{index}.o"));
-        std::fs::write(&path, member).unwrap();
-        ar.arg(path);
-    }
-    assert!(ar.status().unwrap().success());
-    std::fs::read(folder.path().join("image.a")).unwrap()
-}
+use longshore_plugin_api::{ErrorCode, Module, ProfileSectionKind, SymbolKind};
+use support::relocatable::{FIXED, archive, error, in_every_way, object, ran};
+use support::{ADD, ORDER, load, run_compiler};
 
 #[test]
 fn kernels_and_globals_work_however_the_object_was_compiled() {
@@ -233,52 +182,6 @@ fn failures_of_device_code_are_reported() {
     assert!(failed.message().contains("__longshore_constructor_status is 3"), "{failed}");
     let failed = module.run_destructors().unwrap_err();
     assert!(failed.message().contains("__longshore_destructor_status is 4"), "{failed}");
-}
-
-#[test]
-fn functions_of_the_list_can_be_used() {
-    let source = "#include <assert.h>
-        #include <math.h>
-        #include <stdio.h>
-        #include <stdlib.h>
-        #include <string.h>
-        char text[64]; unsigned __int128 big = 7;
-        static int order(const void *a, const void *b) { return *(char *)a - *(char *)b; }
-        void k(void **a) { volatile double x = 0.25; volatile unsigned __int128 d = 2; char *copy = strdup(\"cab\");
-            assert(copy); qsort(copy, 3, 1, order);
-            snprintf(text, sizeof text, \"%s %.2f %d\", copy, sqrt(x) + cos(0 * x), (int)(big / d)); free(copy); }";
-    for (how, image) in in_every_way(source) {
-        let module = load(&image).unwrap_or_else(|error| panic!("{how}: {error}"));
-        module.call("k");
-        assert_eq!(module.text("text"), "abc 1.50 3", "{how}");
-    }
-}
-
-#[test]
-fn all_undefined_symbols_are_named_with_what_to_do() {
-    let one = object("void alone(void); void k(void **a) { alone(); }", &[]);
-    let two = object(
-        "extern int together; int getenv(void); int use(void **a) { return together + getenv(); }",
-        &[],
-    );
-    let refused = error(&archive(&[&one, &two]));
-    assert_eq!(refused.code(), ErrorCode::LinkFailure);
-    for part in ["alone", "together", "getenv", "part0.o", "part1.o", "LONGSHORE_HOST_SYMBOLS"] {
-        assert!(refused.message().contains(part), "{part}: {refused}");
-    }
-}
-
-#[test]
-fn other_names_of_the_process_can_be_allowed() {
-    let source =
-        "#include <stdlib.h>\nint found; void k(void **a) { found = getenv(\"PATH\") != 0; }";
-    let image = object(source, &[]);
-    assert_eq!(error(&image).code(), ErrorCode::LinkFailure);
-    for allowed in ["getenv", "environ,getenv", "get*", "*"] {
-        let module = load_with(&image, Some(allowed)).unwrap();
-        module.call("k");
-        assert_eq!(module.int("found"), 1, "{allowed}");
-    }
 }
 
 #[test]

@@ -1,4 +1,32 @@
 use super::*;
+use object::elf::{PF_W, PT_GNU_RELRO, PT_LOAD};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, SymbolSection};
+
+/// The C++ library's file, if it is installed.
+fn standard_library() -> Option<Vec<u8>> {
+    const NAME: &str = "libstdc++.so.6";
+    // SAFETY: a library of the system.
+    let _open = unsafe { DynamicLibrary::open(Path::new(NAME)) }.ok()?;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = maps.lines().find(|line| line.contains(NAME)).unwrap();
+    Some(std::fs::read(&path[path.find('/').unwrap()..]).unwrap())
+}
+
+/// The names that a library exports, with their addresses and sizes.
+fn exports(library: &[u8]) -> Vec<(String, SymbolKind, std::ops::Range<u64>)> {
+    let file = ElfFile64::<LittleEndian>::parse(library).unwrap();
+    let defined = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
+        symbol.is_definition() && !matches!(symbol.section(), SymbolSection::Absolute)
+    };
+    let symbols = file.dynamic_symbols().filter(defined);
+    let range = |address, size| address..address + size;
+    let export = |symbol: object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
+        let place = range(symbol.address(), symbol.size());
+        (symbol.name().unwrap().to_owned(), symbol.kind(), place)
+    };
+    symbols.map(export).collect()
+}
 
 fn finds(setting: Option<&str>, name: &str) -> bool {
     let library = DeviceLibrary::new(Arc::new(AllowedNames::parse(setting).unwrap()));
@@ -13,7 +41,8 @@ fn every_name_of_the_list_exists() {
     // The compiler's library for vectors and wide atomics need not be installed; OpenMP is not loaded.
     let required = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
     let mut missing = Vec::new();
-    for (source, names) in sections(LIST, std::env::consts::ARCH) {
+    for Section { sources, names } in sections(LIST, std::env::consts::ARCH) {
+        let source = sources[0];
         if source.if_loaded || (!required.contains(&source.library) && source.open().is_none()) {
             continue;
         }
@@ -29,10 +58,11 @@ fn the_list_is_sorted_and_names_nothing_twice() {
         let mut seen = std::collections::HashSet::new();
         let list = sections(LIST, architecture);
         assert!(list.len() > 6, "{architecture} has {} sections", list.len());
-        for (source, names) in list {
-            assert!(names.is_sorted(), "{}", source.library);
+        for Section { sources, names } in list {
+            assert!(names.is_sorted(), "{}", sources[0].library);
             for name in names {
-                assert!(seen.insert(name), "{name} is there twice");
+                // Runtimes of OpenMP take the place of one another.
+                assert!(seen.insert(name) || sources[0].if_loaded, "{name} is there twice");
             }
         }
     }
@@ -80,4 +110,94 @@ fn a_setting_that_cannot_be_read_is_refused() {
         let error = AllowedNames::parse(Some(wrong)).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidValue, "{wrong}");
     }
+}
+
+#[test]
+fn namespace_std_is_on_the_list_as_far_as_the_library_exports_it() {
+    let Some(library) = standard_library() else { return };
+    // Transactional memory; lists of before C++11; members of what describes types, which only the
+    // library itself calls; C's atomics.
+    let left_out =
+        ["_ZGTt", "_ZN10__gnu_norm", "_ZN10__cxxabiv1", "_ZNK10__cxxabiv1", "atomic_", "__atomic_"];
+    // What the linker gives itself, and what no compiler calls or did so long ago.
+    let left_out_of_runtime = [
+        "__cxa_allocate_dependent_exception",
+        "__cxa_free_dependent_exception",
+        "__cxa_thread_atexit",
+        "__cxa_throw_bad_array_length",
+        "__cxa_tm_cleanup",
+    ];
+    let mut names: Vec<String> = exports(&library).into_iter().map(|(name, ..)| name).collect();
+    assert!(names.len() > 1000, "{} names", names.len());
+    let is_left_out = |name: &str| {
+        left_out.iter().any(|start| name.starts_with(start)) || left_out_of_runtime.contains(&name)
+    };
+    let is_listed =
+        |name: &str| SOURCES.of(name).iter().any(|source| source.library == "libstdc++.so.6");
+    names.retain(|name| !is_left_out(name) && !is_listed(name));
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn data_that_is_copied_is_data_that_is_never_written() {
+    let Some(library) = standard_library() else { return };
+    let file = ElfFile64::<LittleEndian>::parse(&*library).unwrap();
+    let segments = |kind| {
+        let of_kind = move |segment: &&object::elf::ProgramHeader64<LittleEndian>| {
+            segment.p_type(LittleEndian) == kind
+        };
+        let segments = file.elf_program_headers().iter().filter(of_kind);
+        segments.map(|segment| {
+            let start = segment.p_vaddr(LittleEndian);
+            (segment.p_flags(LittleEndian), start..start + segment.p_memsz(LittleEndian))
+        })
+    };
+    let holds = |range: &std::ops::Range<u64>, place: &std::ops::Range<u64>| {
+        range.start <= place.start && place.end <= range.end
+    };
+    let is_constant_there = |place: &std::ops::Range<u64>| {
+        segments(PT_GNU_RELRO).any(|(_, range)| holds(&range, place))
+            || segments(PT_LOAD).any(|(flags, range)| !flags.contains(PF_W) && holds(&range, place))
+    };
+    let data = exports(&library).into_iter().filter(|(_, kind, _)| *kind == SymbolKind::Data);
+    let (copied, refused): (Vec<_>, Vec<_>) = data.partition(|(name, ..)| is_constant(name));
+    let written: Vec<_> = copied.iter().filter(|(.., place)| !is_constant_there(place)).collect();
+    assert!(written.is_empty() && copied.len() > 500, "{} copied, {written:?}", copied.len());
+    assert!(refused.iter().any(|(name, ..)| name == "_ZSt4cout"));
+}
+
+#[test]
+fn of_sections_that_have_a_name_the_one_with_the_longest_start_is_first() {
+    let libraries = |name| SOURCES.of(name).iter().map(|source| source.library).collect::<Vec<_>>();
+    let guard = libraries("_ZGVNSt7collateIcE2idE");
+    assert_eq!(guard[0], "libstdc++.so.6");
+    assert_eq!(guard.len(), if cfg!(target_arch = "x86_64") { 2 } else { 1 });
+    assert_eq!(libraries("omp_get_num_threads"), libraries("GOMP_parallel"));
+    assert_eq!(libraries("omp_get_num_threads").last(), Some(&"libgomp.so.1"));
+    if standard_library().is_some() {
+        assert!(finds(None, "_ZGVNSt7collateIcE2idE"));
+    }
+}
+
+#[test]
+fn what_was_added_is_found_in_the_libraries_of_the_list_too() {
+    let name = "_ZN10__cxxabiv117__class_type_infoD1Ev";
+    assert!(!finds(None, name));
+    if standard_library().is_some() {
+        assert!(finds(Some("*"), name) && finds(Some(name), name));
+    }
+}
+
+#[test]
+fn why_a_name_is_not_found_is_known() {
+    let absence = |setting, name| {
+        DeviceLibrary::new(Arc::new(AllowedNames::parse(setting).unwrap())).absence(name)
+    };
+    let unknown = "longshore_no_such_function";
+    assert_eq!(absence(None, unknown), Absence::NotAllowed);
+    assert_eq!(absence(Some("longshore_*"), unknown), Absence::NotExported);
+    assert_eq!(absence(None, "_ZSt4nowhere"), Absence::NotInLibrary);
+    assert_eq!(absence(None, "GOMP_parallel"), Absence::NotLoaded);
+    assert_eq!(absence(None, "strlen"), Absence::Hidden);
+    assert_eq!(absence(Some("*"), "__longshore_atexit"), Absence::Reserved);
 }

@@ -11,8 +11,8 @@
 //! says so in its header. What no check can find is damage to code and data themselves.
 
 use super::functions::{self, MainArguments};
-use super::{Loaded, Symbol, profile};
-use crate::device_library::DeviceLibrary;
+use super::{Loaded, Symbol, profile, refusal};
+use crate::device_library::{self, DeviceLibrary};
 use crate::{AllowedNames, elf};
 use bytes::Bytes;
 use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
@@ -93,7 +93,8 @@ impl Linked {
     /// Links an image. Runs none of its constructors. Blocks.
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Linked> {
         let contents = Arc::new(Mutex::new(Contents::default()));
-        let library = link(image, allowed, &contents).map_err(error_of)?;
+        let library =
+            link(image, allowed, &contents).map_err(|error| refusal::of_link(error, allowed))?;
         let mut contents =
             std::mem::take(&mut *contents.lock().unwrap_or_else(PoisonError::into_inner));
         contents.check_functions()?;
@@ -121,7 +122,7 @@ impl Loaded for Linked {
         };
         // SAFETY: the constructors are code of the image, as was checked; running it is what a
         // program asks for that loads it. The arguments live as long as the process.
-        unsafe { self.library.initialize(arguments) }.map_err(error_of)?;
+        unsafe { self.library.initialize(arguments) }.map_err(refusal::of)?;
         functions::constructor_status(self)
     }
 
@@ -160,8 +161,9 @@ fn link(
     passes.add(Stage::PostFixup, move |graph| {
         into.lock().unwrap_or_else(PoisonError::into_inner).take_from(graph)
     });
+    let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
     // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
-    let session = unsafe { Session::builder().passes(passes).build() }?;
+    let session = unsafe { session.build() }?;
     let library = session.create_library(NAME);
     library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
     // The objects are never removed one by one.
@@ -266,7 +268,7 @@ impl Contents {
     /// Asks the linker for the addresses that resolvers have chosen.
     fn resolve(&mut self, library: &Library) -> Result<()> {
         for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
-            export.symbol.address = library.lookup(name).map_err(error_of)?;
+            export.symbol.address = library.lookup(name).map_err(refusal::of)?;
         }
         Ok(())
     }
@@ -319,24 +321,4 @@ fn malformed_object(graph: &LinkGraph, problem: String) -> longshore_jitlink::Er
 
 fn malformed(message: String) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
-}
-
-fn error_of(error: longshore_jitlink::Error) -> Error {
-    use longshore_jitlink::Error as Cause;
-    let code = match &error {
-        Cause::Undefined(_) => {
-            let message = format!("{error}; {}", AllowedNames::explanation());
-            return Error::new(ErrorCode::LinkFailure, message);
-        }
-        // Actions of a link register frames and ask resolvers: they fail for damaged ones.
-        Cause::Action(_)
-        | Cause::Malformed { .. }
-        | Cause::Unsupported { .. }
-        | Cause::UnsupportedRelocation { .. } => ErrorCode::InvalidBinary,
-        Cause::Relocation { .. } | Cause::Duplicate { .. } => ErrorCode::LinkFailure,
-        Cause::Memory { .. } => ErrorCode::OutOfResources,
-        Cause::Open { .. } => ErrorCode::NotFound,
-        _ => ErrorCode::BackendFailure,
-    };
-    Error::new(code, error.to_string())
 }

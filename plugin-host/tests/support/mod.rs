@@ -8,6 +8,8 @@ use std::ops::Deref;
 use std::process::Command;
 use std::sync::Arc;
 
+pub(crate) mod relocatable;
+
 /// The backend's module type.
 pub(crate) type HostModule = <HostBackend as Backend>::Module;
 

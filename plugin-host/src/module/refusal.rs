@@ -1,0 +1,77 @@
+//! Why a link was refused, for who made the image.
+
+use crate::AllowedNames;
+use crate::device_library::{Absence, DeviceLibrary, is_constant};
+use longshore_jitlink::Error as Cause;
+use longshore_jitlink::arch::Fault;
+use longshore_jitlink::{RelocationError, Undefined};
+use longshore_plugin_api::{Error, ErrorCode};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How many undefined names of a kind a message has.
+const SHOWN: usize = 8;
+
+/// The error of a link whose objects may use the `allowed` names of the process.
+pub(super) fn of_link(cause: Cause, allowed: &Arc<AllowedNames>) -> Error {
+    let library = DeviceLibrary::new(Arc::clone(allowed));
+    match &cause {
+        Cause::Undefined(missing) => {
+            Error::new(ErrorCode::LinkFailure, undefined(missing, &library))
+        }
+        Cause::Relocation(error) if is_of_process(error, &library) => {
+            of(cause.clone()).context(format!(
+                "'{}' is data of the process that may change, of which code that is not \
+                 position-independent cannot have a copy; compile with -fPIC",
+                error.symbol
+            ))
+        }
+        _ => of(cause),
+    }
+}
+
+/// The error of anything else that the linker does.
+pub(super) fn of(cause: Cause) -> Error {
+    let code = match &cause {
+        // Actions of a link register frames and ask resolvers: they fail for damaged ones.
+        Cause::Action(_)
+        | Cause::Malformed { .. }
+        | Cause::Unsupported { .. }
+        | Cause::UnsupportedRelocation { .. } => ErrorCode::InvalidBinary,
+        Cause::Relocation { .. } | Cause::Duplicate { .. } | Cause::Undefined(_) => {
+            ErrorCode::LinkFailure
+        }
+        Cause::Memory { .. } => ErrorCode::OutOfResources,
+        Cause::Open { .. } => ErrorCode::NotFound,
+        _ => ErrorCode::BackendFailure,
+    };
+    Error::new(code, cause.to_string())
+}
+
+/// Whether a relocation failed because data of the process was not copied.
+fn is_of_process(error: &RelocationError, library: &DeviceLibrary) -> bool {
+    let is_far = matches!(error.fault, Fault::OutOfRange { .. });
+    is_far && !is_constant(&error.symbol) && library.has(&error.symbol)
+}
+
+/// The undefined names, by what there is to do about them.
+fn undefined(missing: &[Undefined], library: &DeviceLibrary) -> String {
+    let mut by_absence: BTreeMap<Absence, Vec<&Undefined>> = BTreeMap::new();
+    for undefined in missing {
+        by_absence.entry(library.absence(&undefined.symbol)).or_default().push(undefined);
+    }
+    let explained = by_absence
+        .iter()
+        .map(|(absence, names)| format!("{}: {}", listed(names), absence.explanation()));
+    format!("undefined symbols: {}", explained.collect::<Vec<_>>().join("; "))
+}
+
+fn listed(missing: &[&Undefined]) -> String {
+    let name =
+        |undefined: &&Undefined| format!("{} (used by {})", undefined.symbol, undefined.file);
+    let names: Vec<_> = missing.iter().take(SHOWN).map(name).collect();
+    match missing.len().saturating_sub(SHOWN) {
+        0 => names.join(", "),
+        more => format!("{}, and {more} more", names.join(", ")),
+    }
+}
