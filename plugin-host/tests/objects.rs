@@ -196,7 +196,7 @@ fn what_is_no_relocatable_object_for_this_machine_is_called_by_its_name() {
     other[18..20].copy_from_slice(&243u16.to_le_bytes());
     assert!(refusal(&other).contains("RISC-V (machine 243), this device is"));
     assert!(refusal(&archive(&[&other])).contains("part0.o"));
-    assert!(refusal(&archive(&[&own, &other])).contains("part1.o"));
+    assert!(refusal(&archive(&[&own, &other])).contains("'part1.o': the image is for RISC-V"));
     assert!(refusal(b"!<arch>\n").contains("empty"));
     assert!(refusal(b"!<thin>\n").contains("thin"));
     assert!(refusal(&archive(&[b"text"])).contains("part0.o"));
@@ -207,6 +207,9 @@ fn what_is_no_relocatable_object_for_this_machine_is_called_by_its_name() {
     if let Some(bitcode) = run_compiler("clang-19", "c", ADD, &["-c", "-emit-llvm"]) {
         assert!(refusal(&bitcode).contains("bitcode"));
         assert!(refusal(&archive(&[&bitcode])).contains("bitcode"));
+        assert!(
+            refusal(&archive(&[&own, &bitcode])).contains("'part1.o': the image is LLVM bitcode")
+        );
     }
     if let Some(foreign) = run_compiler("aarch64-linux-gnu-gcc", "c", ADD, &["-c"]) {
         assert_eq!(load(&foreign).is_err(), cfg!(target_arch = "x86_64"));

@@ -62,7 +62,7 @@ struct ListedFunction {
 }
 
 /// Whether the image is an archive with objects for this machine. Reads its headers, and those of
-/// the first member.
+/// its members.
 ///
 /// # Errors
 /// `InvalidBinary` with the reason if it is an archive of something else.
@@ -75,14 +75,22 @@ pub(super) fn recognise_archive(bytes: &[u8]) -> Result<bool> {
     if archive.is_thin() {
         return Err(malformed("the archive is thin, expected one that holds its members".into()));
     }
-    let Some(first) = archive.members().next() else {
-        return Err(malformed("the archive is empty, expected relocatable objects".into()));
-    };
-    let first = first.map_err(damaged)?;
-    let content = first.data(bytes).map_err(damaged)?;
-    let name = String::from_utf8_lossy(first.name());
+    let mut is_empty = true;
+    for member in archive.members() {
+        let member = member.map_err(damaged)?;
+        let content = member.data(bytes).map_err(damaged)?;
+        check_member(&String::from_utf8_lossy(member.name()), content)?;
+        is_empty = false;
+    }
+    match is_empty {
+        true => Err(malformed("the archive is empty, expected relocatable objects".into())),
+        false => Ok(true),
+    }
+}
+
+fn check_member(name: &str, content: &[u8]) -> Result<()> {
     match elf::is_relocatable(content).map_err(|error| error.context(format!("member '{name}'")))? {
-        true => Ok(true),
+        true => Ok(()),
         false => Err(malformed(format!(
             "member '{name}' is a shared object (ET_DYN), expected relocatable objects (ET_REL)"
         ))),
