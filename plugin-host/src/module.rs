@@ -126,8 +126,8 @@ impl HostModule {
     /// # Errors
     /// `InvalidBinary` for an image that is malformed or not for this machine, `NotFound` for a
     /// library that a shared object needs and that is not there, `LinkFailure` for undefined symbols
-    /// and whatever else the loader or the linker refuses, `OutOfResources` and `HostIo` for the
-    /// memory.
+    /// and whatever else the loader or the linker refuses, `Unsupported` for what the linker does not
+    /// do, `OutOfResources` and `HostIo` for the memory.
     pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
         let image: Box<dyn Loaded> = match format_of(image.get())? {
             Format::SharedObject => Box::new(Opened::load(image)?),

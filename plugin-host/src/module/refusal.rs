@@ -34,10 +34,10 @@ pub(super) fn of_link(cause: Cause, allowed: &Arc<AllowedNames>) -> Error {
 pub(super) fn of(cause: Cause) -> Error {
     let code = match &cause {
         // Actions of a link register frames and ask resolvers: they fail for damaged ones.
-        Cause::Action(_)
-        | Cause::Malformed { .. }
-        | Cause::Unsupported { .. }
-        | Cause::UnsupportedRelocation { .. } => ErrorCode::InvalidBinary,
+        Cause::Action(_) | Cause::Malformed { .. } | Cause::UnsupportedRelocation { .. } => {
+            ErrorCode::InvalidBinary
+        }
+        Cause::Unsupported { .. } => ErrorCode::Unsupported,
         Cause::Relocation { .. } | Cause::Duplicate { .. } | Cause::Undefined(_) => {
             ErrorCode::LinkFailure
         }
