@@ -56,7 +56,10 @@ pub struct HostModule {
 /// An image in memory. What its symbols and profile parts say is mapped and readable while it lives.
 trait Loaded: Send + Sync {
     /// The exported kernel or global of this name.
-    fn symbol(&self, name: &str) -> Option<Symbol>;
+    ///
+    /// # Errors
+    /// `InvalidBinary` for a kernel whose resolver gives none.
+    fn symbol(&self, name: &str) -> Result<Option<Symbol>>;
 
     /// All exported kernels and globals.
     fn symbols(&self) -> Vec<(String, SymbolKind)>;
@@ -138,7 +141,7 @@ impl HostModule {
 
     /// The exported symbol of this name, if it is of this kind.
     fn symbol_of(&self, kind: SymbolKind, name: &str) -> Result<Symbol> {
-        let symbol = self.image.symbol(name).ok_or_else(|| not_found(kind, name))?;
+        let symbol = self.image.symbol(name)?.ok_or_else(|| not_found(kind, name))?;
         if symbol.kind == kind {
             return Ok(symbol);
         }
@@ -218,7 +221,7 @@ impl Module<HostBackend> for HostModule {
 
 /// The exported variable of this name.
 fn variable(image: &dyn Loaded, name: &str) -> Option<Symbol> {
-    image.symbol(name).filter(|symbol| symbol.kind == SymbolKind::Global)
+    image.symbol(name).ok()?.filter(|symbol| symbol.kind == SymbolKind::Global)
 }
 
 fn pointer<T>(address: u64) -> *const T {

@@ -134,6 +134,33 @@ fn a_resolver_chooses_a_kernel() {
 }
 
 #[test]
+fn a_resolver_that_chooses_nothing_is_an_error() {
+    let source = "static void *choose(void) { return 0; } void some(void **a) {}
+        static void *chosen(void) { return (void *)some; }
+        void before(void **a) __attribute__((ifunc(\"chosen\")));
+        void k(void **a) __attribute__((ifunc(\"choose\")));";
+    let text = "the resolver of 'k' chose no function";
+    for (how, image) in in_every_way(source) {
+        let refused = error(&image);
+        assert_eq!((refused.code(), refused.message()), (ErrorCode::InvalidBinary, text), "{how}");
+    }
+    let shared = load(&support::build(source, &[])).unwrap();
+    let refused = shared.kernel("k").err().unwrap();
+    assert_eq!((refused.code(), refused.message()), (ErrorCode::InvalidBinary, text));
+    shared.call("before");
+}
+
+#[test]
+fn data_without_a_type_is_a_global_if_its_size_is_known() {
+    let source = "__asm__(\".data\\n.globl sized\\n.globl label\\nlabel:\\nsized: .long 5\\n.size sized, 4\");";
+    for image in [object(source, &[]), support::build(source, &[])] {
+        let module = load(&image).unwrap();
+        assert_eq!(module.symbols().unwrap(), [("sized".to_owned(), SymbolKind::Global)]);
+        assert_eq!(module.int("sized"), 5);
+    }
+}
+
+#[test]
 fn more_than_two_gigabytes_are_not_supported() {
     let image =
         object("char one[1ul << 30], other[1ul << 30]; char *k(void **a) { return one; }", &[]);

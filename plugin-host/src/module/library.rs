@@ -52,15 +52,12 @@ impl Library {
     }
 
     /// The address that the loader gives for a name, resolvers run.
-    pub(super) fn lookup(&self, name: &str) -> Result<u64> {
+    pub(super) fn lookup(&self, name: &str) -> Option<u64> {
         let handle = self.handle.as_ref().expect("open until it is closed, which takes it");
-        let symbol = CString::new(name).map_err(|_| not_found(name, "its name has a NUL"))?;
+        let symbol = CString::new(name).ok()?;
         // SAFETY: an open library and a string that ends.
         let found = unsafe { libc::dlsym(handle.0.as_ptr(), symbol.as_ptr()) };
-        if found.is_null() {
-            return Err(not_found(name, &last_error()));
-        }
-        Ok(found.expose_provenance() as u64)
+        (!found.is_null()).then(|| found.expose_provenance() as u64)
     }
 
     /// Closes it.
@@ -250,10 +247,6 @@ fn copy_failed(error: io::Error) -> Error {
         _ => ErrorCode::HostIo,
     };
     Error::new(code, format!("copying the image into memory: {error}"))
-}
-
-fn not_found(name: &str, reason: &str) -> Error {
-    Error::new(ErrorCode::NotFound, format!("the image has no symbol '{name}': {reason}"))
 }
 
 /// What the loader said of this thread's last failure.

@@ -11,7 +11,7 @@
 //! says so in its header. What no check can find is damage to code and data themselves.
 
 use super::functions::{self, MainArguments};
-use super::{Loaded, Symbol, profile, refusal};
+use super::{Loaded, Symbol, pointer, profile, refusal};
 use crate::device_library::{self, DeviceLibrary};
 use crate::{AllowedNames, elf};
 use bytes::Bytes;
@@ -30,6 +30,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "the image";
 /// Where the OS/ABI is in an ELF header.
 const OS_ABI_AT: usize = 7;
+/// The linker's section of the addresses that resolvers have chosen: those of an object's indirect
+/// functions in their order.
+const CHOICES: &[u8] = b"$__GOT.indirect";
 /// How the names of sections start that list constructors and destructors.
 const FUNCTION_LISTS: [&[u8]; 5] =
     [b".preinit_array", b".init_array", b".fini_array", b".ctors", b".dtors"];
@@ -47,12 +50,19 @@ struct Contents {
     profile: Vec<profile::Part>,
     code: Vec<Range<u64>>,
     functions: Vec<ListedFunction>,
+    choices: Vec<Choice>,
 }
 
 struct Export {
     symbol: Symbol,
-    /// The linker knows the address: a resolver chooses it.
+    /// A resolver chooses it: the linker knows where to call it.
     is_indirect: bool,
+}
+
+/// An exported function that a resolver chooses, and where its address is kept.
+struct Choice {
+    name: String,
+    slot: u64,
 }
 
 /// A constructor or destructor, and where it is listed.
@@ -112,8 +122,8 @@ impl Linked {
 }
 
 impl Loaded for Linked {
-    fn symbol(&self, name: &str) -> Option<Symbol> {
-        self.contents.exports.get(name).map(|export| export.symbol)
+    fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
+        Ok(self.contents.exports.get(name).map(|export| export.symbol))
     }
 
     fn symbols(&self) -> Vec<(String, SymbolKind)> {
@@ -188,6 +198,7 @@ impl Contents {
             return Ok(());
         }
         self.take_exports(graph)?;
+        self.take_choices(graph);
         let mut lists = Vec::new();
         for block in graph.blocks().filter(|block| block.live && block.address != 0) {
             let section = graph.section(block.section);
@@ -233,6 +244,24 @@ impl Contents {
         Ok(())
     }
 
+    /// Notes where the addresses of exported functions will be that resolvers choose.
+    fn take_choices(&mut self, graph: &LinkGraph) {
+        let is_live = |block: &graph::Block| block.live && block.address != 0;
+        let is_slots = |block: &graph::Block| graph.section(block.section).name == CHOICES;
+        let slots = graph.blocks().filter(|block| is_live(block) && is_slots(block));
+        let Some(slots) = slots.last() else { return };
+        let is_here = |symbol: &graph::Symbol<'_>| match symbol.definition {
+            Definition::Block(block, _) => is_live(&graph.block(block)),
+            _ => false,
+        };
+        let indirect = graph.symbols().filter(|symbol| symbol.indirect && is_here(symbol));
+        let slots = (slots.address..slots.address + slots.size).step_by(size_of::<u64>());
+        for (slot, symbol) in slots.zip(indirect).filter(|(_, symbol)| kind_of(symbol).is_some()) {
+            let name = String::from_utf8_lossy(symbol.name).into_owned();
+            self.choices.push(Choice { name, slot });
+        }
+    }
+
     /// The variable is hidden, so it is no export.
     fn take_raw_version(&mut self, graph: &LinkGraph, symbol: &graph::Symbol<'_>) {
         let Definition::Block(block, offset) = symbol.definition else { return };
@@ -273,12 +302,17 @@ impl Contents {
         }
     }
 
-    /// Asks the linker for the addresses that resolvers have chosen.
+    /// Asks the linker where the functions are called that resolvers have chosen. All have chosen one.
     fn resolve(&mut self, library: &Library) -> Result<()> {
         for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
             export.symbol.address = library.lookup(name).map_err(refusal::of)?;
         }
-        Ok(())
+        // SAFETY: a word of the linked image, which stays in memory as long as the library.
+        let is_null = |choice: &&Choice| unsafe { pointer::<u64>(choice.slot).read() } == 0;
+        match self.choices.iter().find(is_null) {
+            Some(choice) => Err(refusal::of_resolver(&choice.name)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,10 +12,10 @@
 
 use super::functions::{self, Constructor, Destructor, MainArguments};
 use super::library::Library;
-use super::{Loaded, Symbol, profile};
+use super::{Loaded, Symbol, profile, refusal};
 use crate::elf::{self, Image, Sections};
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
-use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_OBJECT};
+use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 
 /// Functions that linkers put into every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
@@ -67,6 +67,17 @@ impl Opened {
         self.image.segments.holds(address, bytes).then_some(part)
     }
 
+    /// Data whose type is not told is a variable if its size is.
+    fn kind_of(&self, name: &[u8], symbol: &elf::Symbol) -> Option<SymbolKind> {
+        let is_there = || symbol.size > 0 && self.image.segments.holds(symbol.value, symbol.size);
+        match symbol.kind() {
+            STT_FUNC | STT_GNU_IFUNC if !LINKER_MADE.contains(&name) => Some(SymbolKind::Kernel),
+            STT_OBJECT | STT_COMMON => Some(SymbolKind::Global),
+            STT_NOTYPE if is_there() => Some(SymbolKind::Global),
+            _ => None,
+        }
+    }
+
     fn between_symbols(&self, name: &str) -> Option<(u64, u64)> {
         let start = self.exported(&format!("__start_{name}"))?.value;
         let stop = self.exported(&format!("__stop_{name}"))?.value;
@@ -75,22 +86,28 @@ impl Opened {
 }
 
 impl Loaded for Opened {
-    fn symbol(&self, name: &str) -> Option<Symbol> {
-        let symbol = self.exported(name)?;
-        let kind = kind_of(name.as_bytes(), &symbol)?;
-        if symbol.kind() == STT_GNU_IFUNC {
-            // What the loader did not find, the image does not have.
-            let address = self.library.lookup(name).ok()?;
-            return Some(Symbol { kind, address, bytes: 0 });
-        }
-        Some(Symbol { kind, address: self.library.address(symbol.value), bytes: symbol.size })
+    fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
+        let found = self.exported(name).and_then(|symbol| {
+            let kind = self.kind_of(name.as_bytes(), &symbol)?;
+            Some((symbol, kind))
+        });
+        let Some((symbol, kind)) = found else { return Ok(None) };
+        let (address, bytes) = match symbol.kind() {
+            // The hash table of a checked image finds what it exports: only the resolver is left.
+            STT_GNU_IFUNC => {
+                (self.library.lookup(name).ok_or_else(|| refusal::of_resolver(name))?, 0)
+            }
+            _ => (self.library.address(symbol.value), symbol.size),
+        };
+        Ok(Some(Symbol { kind, address, bytes }))
     }
 
     fn symbols(&self) -> Vec<(String, SymbolKind)> {
         let exported = self.image.symbols.exported(self.bytes.get());
         exported
             .filter_map(|(name, symbol)| {
-                Some((String::from_utf8_lossy(name).into_owned(), kind_of(name, &symbol)?))
+                let kind = self.kind_of(name, &symbol)?;
+                Some((String::from_utf8_lossy(name).into_owned(), kind))
             })
             .collect()
     }
@@ -162,13 +179,5 @@ impl Loaded for Opened {
 
     fn unload(self: Box<Self>) -> Result<()> {
         self.library.close()
-    }
-}
-
-fn kind_of(name: &[u8], symbol: &elf::Symbol) -> Option<SymbolKind> {
-    match symbol.kind() {
-        STT_FUNC | STT_GNU_IFUNC if !LINKER_MADE.contains(&name) => Some(SymbolKind::Kernel),
-        STT_OBJECT | STT_COMMON => Some(SymbolKind::Global),
-        _ => None,
     }
 }

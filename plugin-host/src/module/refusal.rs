@@ -48,6 +48,12 @@ pub(super) fn of(cause: Cause) -> Error {
     Error::new(code, cause.to_string())
 }
 
+/// The error of a kernel whose resolver gives no address.
+pub(super) fn of_resolver(kernel: &str) -> Error {
+    let message = format!("the resolver of '{kernel}' chose no function");
+    Error::new(ErrorCode::InvalidBinary, message)
+}
+
 /// Whether a relocation failed because data of the process was not copied.
 fn is_of_process(error: &RelocationError, library: &DeviceLibrary) -> bool {
     let is_far = matches!(error.fault, Fault::OutOfRange { .. });
