@@ -215,7 +215,7 @@ impl Module<HostBackend> for HostModule {
     }
 
     fn profile(&self) -> Result<Vec<ProfileSection>> {
-        Ok(profile::read(&self.image.profile_parts()))
+        profile::read(&self.image.profile_parts())
     }
 }
 

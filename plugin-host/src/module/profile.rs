@@ -1,7 +1,7 @@
 //! Profile counters: the sections that LLVM's instrumentation adds to an image.
 
 use super::pointer;
-use longshore_plugin_api::{ProfileSection, ProfileSectionKind};
+use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
 use std::ops::Range;
 
 /// The sections and their names.
@@ -14,6 +14,8 @@ pub(super) const SECTIONS: [(ProfileSectionKind, &str); 4] = [
 /// The variable that holds the raw version.
 pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
 pub(super) const RAW_VERSION_BYTES: u64 = 8;
+/// In the raw version: a counter is a byte, which says that its block was entered.
+const BYTE_COVERAGE: u64 = 1 << 60;
 
 /// A record of the data section says where its function's counters and bitmap are, as distances
 /// from the record. The numbers are those of raw version 10, the one that the host writes.
@@ -35,7 +37,10 @@ pub(super) struct Part {
 /// Copies the sections: the parts of each kind one behind the other, as a linker would have put
 /// them, from the address of the first part on. No kernel runs meanwhile: the host reads profiles
 /// after the last one.
-pub(super) fn read(parts: &[Part]) -> Vec<ProfileSection> {
+///
+/// # Errors
+/// `Unsupported` for counters that are single bytes.
+pub(super) fn read(parts: &[Part]) -> Result<Vec<ProfileSection>> {
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
     let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::of(kind, parts)).collect();
     let mut sections: Vec<_> = joined.iter().map(Joined::copy).collect();
@@ -44,12 +49,26 @@ pub(super) fn read(parts: &[Part]) -> Vec<ProfileSection> {
         adjust_records(data, copied.expect("every joined section was copied"), &joined);
     }
     let version = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
-    sections.extend(version.map(|part| ProfileSection {
+    let version = version.map(|part| ProfileSection {
         kind: part.kind,
         address: part.address,
         contents: part.copy(),
-    }));
-    sections
+    });
+    version.as_ref().map_or(Ok(()), check_version)?;
+    sections.extend(version);
+    Ok(sections)
+}
+
+fn check_version(version: &ProfileSection) -> Result<()> {
+    let raw = version.contents.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    if raw & BYTE_COVERAGE == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorCode::Unsupported,
+        "the image counts in single bytes; compile it without -pgo-function-entry-coverage and \
+         -pgo-block-coverage",
+    ))
 }
 
 /// Makes the distances in the records those between where things are now. No values are recorded,
@@ -147,7 +166,7 @@ mod tests {
         let of_counters = counters.each_ref().map(|pair| {
             part(ProfileSectionKind::Counters, pair.as_ptr().expose_provenance() as u64, 16)
         });
-        let sections = read(&[data[1], of_counters[1], of_counters[0], data[0]]);
+        let sections = read(&[data[1], of_counters[1], of_counters[0], data[0]]).unwrap();
         let of = |kind| sections.iter().find(|section| section.kind == kind).unwrap();
         let (counted, data) = (of(ProfileSectionKind::Counters), of(ProfileSectionKind::Data));
         let first_counter = |record: usize| {
