@@ -105,8 +105,9 @@ pub trait Device<B: Backend>: Send + Sync + 'static {
     /// place, unchanged, until the module was dropped. May block.
     ///
     /// # Errors
-    /// `InvalidBinary` for an image that is malformed or not for this device, `LinkFailure` for
-    /// undefined symbols, and those of the driver.
+    /// `InvalidBinary` for an image that is malformed or not for this device, `Unsupported` for one
+    /// that is valid and more than this backend can do, `LinkFailure` for undefined symbols, and
+    /// those of the driver.
     fn load(&self, image: ImageBytes) -> Result<B::Module>;
 
     /// Makes a queue.

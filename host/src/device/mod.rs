@@ -98,8 +98,9 @@ impl Device {
     /// memory may go away at once. Blocks. LLVM: `olCreateProgram`.
     ///
     /// # Errors
-    /// `InvalidBinary` if it is malformed or not for this device, `LinkFailure` for undefined
-    /// symbols, `Uninitialized` if the device was closed; those of the driver.
+    /// `InvalidBinary` if it is malformed or not for this device, `Unsupported` if it is valid and
+    /// more than the backend can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
+    /// device was closed; those of the driver.
     pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
         Program::load(self, image.into())
     }
