@@ -16,7 +16,9 @@ const C: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-static int order;
+static int order, initialized;
+void in_init(void) { initialized++; }
+__asm__(".pushsection .init,\"ax\"; bl in_init; .popsection");
 static __thread int counted = 5, uncounted;
 __attribute__((constructor)) static void begin(int argc) { order = argc * 10; }
 __attribute__((destructor)) static void end(void) { puts("destroyed"); }
@@ -33,7 +35,7 @@ int main(int argc, char **argv)
     pthread_create(&thread, 0, in_thread, &order);
     pthread_join(thread, &result);
     atexit(at_exit);
-    printf("%d %d %ld %s %.2f %d\n", counted, order, (long)result, argv[1], atof("2.5"), indirect());
+    printf("%d %d %ld %s %.2f %d %d\n", counted, order, (long)result, argv[1], atof("2.5"), indirect(), initialized);
     return 7;
 }
 "#;
@@ -68,7 +70,7 @@ fn a_c_program_has_its_constructors_its_arguments_and_its_threads_variables() {
     for flags in [["-O0", "-fPIC"], ["-O2", "-fPIC"]] {
         let output = machine.run("c", C, &flags, &[]);
         let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said, "100 20 26 argument 2.50 3\nat exit\ndestroyed\n", "{output:?}");
+        assert_eq!(said, "100 20 26 argument 2.50 3 1\nat exit\ndestroyed\n", "{output:?}");
         assert_eq!(output.status.code(), Some(7), "{flags:?}");
     }
 }

@@ -44,6 +44,8 @@ impl LinkGraph {
         let mut graph = Self::over(object);
         graph.take_sections()?;
         graph.take_relocations()?;
+        let object = graph.object.clone();
+        graph.complete_fragments(object.view())?;
         graph.place_common_symbols()?;
         Ok(graph)
     }
@@ -89,12 +91,6 @@ impl LinkGraph {
         if flags.contains(elf::SHF_TLS | elf::SHF_EXECINSTR) {
             let name = String::from_utf8_lossy(name);
             return Err(self.unsupported(format!("section {name} is thread-local and executable")));
-        }
-        if matches!(name, b".init" | b".fini") && section.sh_size.get(LE) > 0 {
-            let name = String::from_utf8_lossy(name);
-            return Err(self.unsupported(format!(
-                "section {name} has code that nothing would run; write a constructor or destructor"
-            )));
         }
         self.has_thread_locals |= flags.contains(elf::SHF_TLS);
         if section.sh_type.get(LE) == elf::SHT_NOTE && name == b".note.gnu.property" {

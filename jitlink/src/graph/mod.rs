@@ -16,6 +16,7 @@ mod build;
 mod display;
 mod edit;
 mod fixup;
+mod fragments;
 mod frames;
 mod layout;
 mod needs;

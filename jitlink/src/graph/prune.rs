@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 use object::elf;
 
 use super::bounds::bounded_section;
+use super::fragments::FRAGMENTS;
 use super::frames::FrameEdges;
 use super::{BlockId, Definition, Edge, LinkGraph, SectionId, SymbolId, is_kind};
 use crate::Result;
@@ -133,7 +134,9 @@ impl LinkGraph {
             let section = self.section(self.block(block).section);
             if section.lifetime == Lifetime::NoAlloc {
                 return Keeping::Alone;
-            } else if INITIALIZERS.iter().any(|kind| is_kind(section.name, kind)) {
+            } else if INITIALIZERS.iter().any(|kind| is_kind(section.name, kind))
+                || FRAGMENTS.contains(&section.name)
+            {
                 return Keeping::Always;
             }
         }

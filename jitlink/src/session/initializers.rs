@@ -178,17 +178,14 @@ impl Initializers {
             .collect();
         let mut initializers = Self::default();
         for (block, list) in lists {
-            let content = graph.content_mut(block);
-            let words = content
-                .chunks_exact(8)
-                .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-            // Null and -1 are what crt files put at the ends.
-            let functions = words.filter(|function| *function != 0 && *function != u64::MAX);
-            let mut functions: Vec<(u32, u64)> =
-                functions.map(|function| (list.priority, function)).collect();
-            if list.reversed {
+            let mut functions = match list.form {
+                Form::Code => vec![graph.block(block).address],
+                Form::Forwards | Form::Backwards => listed(graph.content_mut(block)),
+            };
+            if list.form == Form::Backwards {
                 functions.reverse();
             }
+            let functions = functions.into_iter().map(|function| (list.priority, function));
             if list.constructs {
                 initializers.constructors.extend(functions);
             } else {
@@ -204,12 +201,28 @@ impl Initializers {
     }
 }
 
-/// A section that lists functions.
+/// The functions that a section lists. Null and -1 are what start files put at the ends.
+fn listed(content: &[u8]) -> Vec<u64> {
+    let words = content.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    words.filter(|function| *function != 0 && *function != u64::MAX).collect()
+}
+
+/// A section with functions to run.
 struct List {
     constructs: bool,
     priority: u32,
-    /// Its functions run from the last to the first. Destructors are reversed again when they are run.
-    reversed: bool,
+    form: Form,
+}
+
+/// How a section says what its functions are. Destructors are reversed again when they are run.
+#[derive(PartialEq, Eq)]
+enum Form {
+    /// It is the code of one.
+    Code,
+    /// Their addresses, in the order in which they run.
+    Forwards,
+    /// Their addresses, the last first.
+    Backwards,
 }
 
 impl List {
@@ -219,8 +232,12 @@ impl List {
             Some(number) => number.parse().ok(),
             None => rest.is_empty().then_some(DEFAULT_PRIORITY),
         };
-        if name == ".preinit_array" {
-            return Some(Self { constructs: true, priority: 0, reversed: false });
+        let one = |constructs, priority, form| Some(Self { constructs, priority, form });
+        match name {
+            ".preinit_array" => return one(true, 0, Form::Forwards),
+            ".init" => return one(true, 1, Form::Code),
+            ".fini" => return one(false, 1, Form::Code),
+            _ => {}
         }
         for (prefix, constructs, is_old) in [
             (".init_array", true, false),
@@ -236,9 +253,9 @@ impl List {
             } else {
                 priority
             };
-            // Those of `.preinit_array` are before the others.
-            let priority = priority.saturating_add(1);
-            return Some(Self { constructs, priority, reversed: is_old });
+            let form = if is_old { Form::Backwards } else { Form::Forwards };
+            // Those of `.preinit_array` and `.init` are before the others.
+            return one(constructs, priority.saturating_add(2), form);
         }
         None
     }

@@ -513,13 +513,3 @@ fn edges_can_be_added_one_by_one() {
     assert_eq!(graph.edges(block).count(), 100);
     assert!(graph.edges(block).skip(1).all(|edge| edge.target == target));
 }
-
-#[test]
-fn code_that_only_a_system_linker_would_string_together_is_refused() {
-    for section in [".init", ".fini"] {
-        let object = assembly(&format!(".section {section},\"ax\"; nop"));
-        let error = failure(LinkGraph::read("it.o", object));
-        assert!(error.contains(&format!("section {section} has code that nothing would run")));
-    }
-    LinkGraph::read("it.o", assembly(".section .init,\"ax\"; .text; nop")).unwrap();
-}

@@ -1,11 +1,11 @@
 //! Constructors, destructors and exit handlers: their order is what a system linker and the C library make of it.
 
-use longshore_jitlink::Library;
 use longshore_jitlink::session::{MainArguments, Removal};
+use longshore_jitlink::{Library, Session};
 
 use crate::support::{
     SYSTEM_TRACE, add_cpp_runtime, assembly, c, call, cpp, define_trace, deinitialize, failure,
-    initialize, library, session, system_linked, traced, value,
+    initialize, library, library_of, session, system_linked, traced, value,
 };
 
 /// Traces 0 between constructors and destructors, as `main` of the other does.
@@ -342,4 +342,43 @@ fn preinit_functions_run_before_init_functions_of_every_priority() {
     define_trace(&library);
     initialize(&library);
     assert_eq!(traced(), "1 2 ");
+}
+
+/// An object that traces a number from `.init` and another one from `.fini`.
+fn with_fragments(init: u32, fini: u32) -> bytes::Bytes {
+    assembly(&format!(
+        ".section .init,\"ax\"; mov ${init}, %edi; call trace@PLT
+        .section .fini,\"ax\"; mov ${fini}, %edi; call trace@PLT"
+    ))
+}
+
+#[test]
+fn code_in_init_runs_before_constructors_and_code_in_fini_after_destructors() {
+    let others = c(
+        "-fPIC",
+        "void trace(int);
+        __attribute__((constructor(101))) static void begin(void) { trace(3); }
+        __attribute__((destructor(101))) static void end(void) { trace(4); }",
+    );
+    let only_init = assembly(".section .init,\"ax\"; mov $2, %edi; call trace@PLT");
+    assert_same_order(&[others, with_fragments(1, 9), only_init], "1 2 3 0 4 9 ");
+}
+
+#[test]
+fn code_in_init_is_called_with_an_aligned_stack_and_is_not_pruned() {
+    let source = ".section .init,\"ax\"; call inside
+        .section .text.inside,\"ax\"; inside: lea 8(%rsp), %rdi; and $15, %edi; add $5, %edi; jmp trace@PLT
+        .text; .globl f; f: mov $1, %eax; ret";
+    let library = library_of(Session::builder().prune(), &[assembly(source)]);
+    define_trace(&library);
+    assert_eq!(value(&library, "f"), 1);
+    initialize(&library);
+    assert_eq!(traced(), "5 ");
+}
+
+#[test]
+fn start_files_are_refused() {
+    let error =
+        failure(library(&[assembly(".section .init,\"ax\"; .globl _init; _init: nop")]).link_all());
+    assert!(error.contains("leave these out"), "{error}");
 }
