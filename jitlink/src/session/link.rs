@@ -307,7 +307,9 @@ impl Shared {
                     TlsStorage::None
                 }
                 Some(reserve) if fixed => {
-                    let block = reserve.allocate(template.size, template.alignment)?;
+                    let block = reserve
+                        .allocate(template.size, template.alignment)
+                        .map_err(|error| of_object(error, linking.graph.name()))?;
                     let offset = block.offset_from_thread_pointer();
                     layout.from_thread_pointer = Some(offset);
                     (layout.module, layout.module_offset) =
@@ -444,6 +446,16 @@ impl Linking {
         let mut uses: Vec<ObjectId> = used.into_iter().collect();
         uses.sort_unstable();
         uses
+    }
+}
+
+/// Says for which object memory was wanted.
+fn of_object(error: Error, object: &str) -> Error {
+    match error {
+        Error::Memory { name, problem } => {
+            Error::Memory { name: format!("{name} of {object}"), problem }
+        }
+        error => error,
     }
 }
 

@@ -121,6 +121,7 @@ fn what_does_not_fit_gets_the_hint_that_helps() {
     folder.compile("gcc", "far.c", far, &["-fno-pic"]);
     let (code, error) = folder.refused(&["fixed.o"]);
     assert!(code == Some(1) && error.contains("hint: compile with -fPIC, then"), "{error}");
+    assert!(error.contains("fixed.o"), "{error}");
     assert_eq!(folder.code(&["free.o"]), Some(0));
     let (code, error) = folder.refused(&["far.o", "--abs", "far=0x123456789a"]);
     assert!(code == Some(1) && error.contains("-fPIC, or choose addresses that are"), "{error}");

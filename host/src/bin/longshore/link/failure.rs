@@ -70,7 +70,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             }
             _ => return None,
         },
-        Error::Memory { name, .. } if name == "static thread-local storage" => {
+        Error::Memory { name, .. } if name.starts_with("static thread-local storage") => {
             "compile with -fPIC, then thread-local variables need no fixed offset from the thread pointer"
         }
         Error::Memory { name, .. } if name.contains("thread-local") => return None,
