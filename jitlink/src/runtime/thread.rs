@@ -45,6 +45,12 @@ pub(super) fn number() -> u64 {
     })
 }
 
+/// Whether the calling thread is the one that the process began with.
+pub(super) fn is_first() -> bool {
+    // SAFETY: neither call has a precondition.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
 /// Calls `function(argument)` when the calling thread ends, before what was registered earlier. Until then the library
 /// that this is compiled into stays mapped.
 ///
@@ -84,6 +90,11 @@ mod tests {
         let there = std::thread::spawn(|| (thread_pointer(), number())).join().unwrap();
         assert_ne!(here.0, there.0);
         assert_ne!(here.1, there.1);
+    }
+
+    #[test]
+    fn a_thread_that_was_started_is_not_the_first() {
+        assert!(!std::thread::spawn(is_first).join().unwrap());
     }
 
     #[test]

@@ -160,8 +160,14 @@ pub(super) fn free_blocks_at_end_of_thread() {
 }
 
 /// A thread-local variable that is used later still gets a new block, and this is called again.
+///
+/// When the process exits, what ends threads is called before exit handlers and destructors, which may use variables of their
+/// thread. That is mostly the first one: its blocks stay until their modules go.
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     WILL_END.set(false);
+    if thread::is_first() {
+        return;
+    }
     let entries = replace_table(&[]);
     let thread = thread::number();
     let mut registry = REGISTRY.lock();

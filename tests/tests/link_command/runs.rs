@@ -126,6 +126,22 @@ fn an_exception_of_a_constructor_or_an_exit_handler_calls_the_terminate_handler(
 }
 
 #[test]
+fn destructors_find_thread_local_variables_as_the_program_left_them() {
+    let source = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        static __thread int left = 4;
+        __attribute__((destructor)) static void last(void) { printf("%d", left); }
+        static void handler(void) { printf("%d ", left++); }
+        int main(void) { atexit(handler); left = 9; }"#;
+    let folder = Folder::new();
+    for flags in ["-fPIC", "-fPIE"] {
+        folder.compile("gcc", "main.c", source, &[flags]);
+        folder.link_as_the_system_does(&["main.o"], &[], &[]);
+    }
+}
+
+#[test]
 fn what_objects_register_in_sections_is_found() {
     let registered = |name: &str| {
         format!("__attribute__((section(\"names\"), used)) static const char *name = \"{name}\";")
