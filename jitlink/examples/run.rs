@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
 
+use longshore_jitlink::runtime::call_at_bottom;
 use longshore_jitlink::session::{MainArguments, ProcessSymbols};
 use longshore_jitlink::{Session, static_tls_reserve};
 
@@ -41,11 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             argv: argv.as_ptr(),
             ..MainArguments::default()
         })?;
-        let main: extern "C" fn(c_int, *const *const c_char) -> c_int =
-            std::mem::transmute(main as usize);
-        let code = main(argc, argv.as_ptr());
+        let code = call_at_bottom(main, [argc as u64, argv.as_ptr() as u64, 0]);
         program.deinitialize();
         code
     };
-    std::process::exit(code)
+    std::process::exit(code as i32)
 }
