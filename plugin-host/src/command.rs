@@ -1,13 +1,11 @@
 //! Queued commands, with what they captured, in memory that is kept for the next ones.
 
 use crate::event::Record;
+use crate::execute::{Engine, Job, Launch};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// A kernel of LLVM's host form.
-pub(crate) type Entry = unsafe extern "C" fn(*mut *mut c_void);
 
 /// Commands in the order in which they run.
 ///
@@ -16,6 +14,7 @@ pub(crate) type Entry = unsafe extern "C" fn(*mut *mut c_void);
 #[derive(Default)]
 pub(crate) struct Batch {
     commands: Vec<Command>,
+    launches: Vec<Launch>,
     captured: Vec<Block>,
     /// Index of the first command that has not begun to run.
     next: usize,
@@ -35,7 +34,7 @@ const BLOCK_BYTES: usize = size_of::<Block>();
 enum Command {
     /// `count` offsets of captured values, in bytes, lie from block `table` on.
     Launch {
-        entry: Entry,
+        launch: u32,
         table: u32,
         count: u32,
     },
@@ -68,7 +67,7 @@ impl Batch {
     ///
     /// # Errors
     /// As for all that add: `OutOfResources` if memory runs out, and nothing was added.
-    pub(crate) fn launch(&mut self, entry: Entry, arguments: Arguments<'_>) -> Result<()> {
+    pub(crate) fn launch(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
         let table_bytes = arguments.len().saturating_mul(size_of::<usize>());
         let value_blocks = arguments.values().map(|value| value.len().div_ceil(BLOCK_BYTES));
         let blocks = value_blocks.fold(table_bytes.div_ceil(BLOCK_BYTES), usize::saturating_add);
@@ -81,7 +80,10 @@ impl Batch {
             value_at += value.len().next_multiple_of(BLOCK_BYTES);
         }
         let (table, count) = (narrow(table)?, narrow(arguments.len())?);
-        self.commands.push(Command::Launch { entry, table, count });
+        let index = narrow(self.launches.len())?;
+        self.launches.try_reserve(1).map_err(|_| out_of_memory(blocks))?;
+        self.launches.push(launch);
+        self.commands.push(Command::Launch { launch: index, table, count });
         Ok(())
     }
 
@@ -123,37 +125,44 @@ impl Batch {
         Ok(())
     }
 
-    /// Runs all commands and empties the batch. A panic ends its command only, and is handed to
-    /// `failed`. Blocks for as long as the commands do.
-    pub(crate) fn run(&mut self, mut failed: impl FnMut(Error)) {
+    /// Runs all commands and empties the batch. A kernel that fails and a panic end their command only, and are
+    /// handed to `failed`. Blocks for as long as the commands do.
+    pub(crate) fn run(&mut self, engine: &Engine, job: &Arc<Job>, mut failed: impl FnMut(Error)) {
         while !self.is_empty() {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_commands())) {
-                failed(Error::of_panic("a queued command", payload));
+            match catch_unwind(AssertUnwindSafe(|| self.run_commands(engine, job))) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => failed(error),
+                Err(payload) => failed(Error::of_panic("a queued command", payload)),
             }
         }
         self.next = 0;
         self.commands.clear();
+        self.launches.clear();
         self.captured.clear();
         self.commands.shrink_to(KEPT_COMMANDS);
+        self.launches.shrink_to(KEPT_COMMANDS);
         self.captured.shrink_to(KEPT_BLOCKS);
     }
 
-    fn run_commands(&mut self) {
+    /// Up to the first that fails.
+    fn run_commands(&mut self, engine: &Engine, job: &Arc<Job>) -> Result<()> {
         while let Some(command) = self.commands.get_mut(self.next) {
             self.next += 1;
             let command = std::mem::replace(command, Command::Taken);
-            self.run_command(command);
+            self.run_command(command, engine, job)?;
         }
+        Ok(())
     }
 
     #[inline]
-    fn run_command(&mut self, command: Command) {
+    fn run_command(&mut self, command: Command, engine: &Engine, job: &Arc<Job>) -> Result<()> {
         match command {
-            Command::Launch { entry, table, count } => {
+            Command::Launch { launch, table, count } => {
                 let arguments = self.argument_table(table as usize, count as usize);
+                let launch = self.launches[launch as usize];
                 // SAFETY: the launch's `Arguments` vouched for running the kernel with these
                 // values, which stay in place until the batch is emptied.
-                unsafe { entry(arguments) }
+                unsafe { engine.run(job, &launch, arguments.cast_const().cast()) }?;
             }
             // SAFETY: the copy's spans vouched for both ranges until it is done.
             Command::Copy { destination, source, bytes } => unsafe {
@@ -175,6 +184,7 @@ impl Batch {
             #[cfg(test)]
             Command::Panic => panic!("asked for"),
         }
+        Ok(())
     }
 
     /// Turns the offsets that a launch captured into pointers.
@@ -299,12 +309,13 @@ mod tests {
 
     #[test]
     fn an_emptied_batch_keeps_bounded_memory() {
+        let engine = Engine::for_tests();
         let mut batch = Batch::default();
         for _ in 0..KEPT_COMMANDS * 3 {
             // SAFETY: no bytes.
             batch.fill(unsafe { Span::new(0, 0) }, &[1; 40]).unwrap();
         }
-        batch.run(|_| unreachable!("nothing fails"));
+        batch.run(&engine, &engine.new_job(), |_| unreachable!("nothing fails"));
         assert!(batch.is_empty());
         assert!(batch.commands.capacity() <= KEPT_COMMANDS);
         assert!(batch.captured.capacity() <= KEPT_BLOCKS);

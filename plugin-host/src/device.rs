@@ -1,6 +1,7 @@
 //! An open device.
 
 use crate::cpu::Cpu;
+use crate::execute::{Code, Engine, Pool};
 use crate::memory::{Allocations, PinnedRanges};
 use crate::{AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module};
 use longshore_plugin_api::{Acceptance, Device, ImageBytes, MemoryKind, Result, Span};
@@ -12,16 +13,23 @@ use std::sync::Arc;
 pub struct HostDevice {
     index: u32,
     cpu: Arc<Cpu>,
-    allocations: Allocations,
+    allocations: Arc<Allocations>,
     pinned: PinnedRanges,
     allowed: Arc<AllowedNames>,
+    engine: Arc<Engine>,
 }
 
 impl HostDevice {
     /// Device `index` of the platform.
-    pub(crate) fn new(index: u32, cpu: Arc<Cpu>, allowed: Arc<AllowedNames>) -> HostDevice {
-        let (allocations, pinned) = (Allocations::default(), PinnedRanges::default());
-        HostDevice { index, cpu, allocations, pinned, allowed }
+    pub(crate) fn new(
+        index: u32,
+        cpu: Arc<Cpu>,
+        allowed: Arc<AllowedNames>,
+        pool: Arc<Pool>,
+    ) -> HostDevice {
+        let (allocations, pinned) = (Arc::<Allocations>::default(), PinnedRanges::default());
+        let engine = Arc::new(Engine::new(pool, Arc::clone(&allocations)));
+        HostDevice { index, cpu, allocations, pinned, allowed, engine }
     }
 }
 
@@ -44,7 +52,7 @@ impl Device<HostBackend> for HostDevice {
     }
 
     fn create_queue(&self) -> Result<HostQueue> {
-        Ok(HostQueue::new())
+        Ok(HostQueue::new(Arc::clone(&self.engine)))
     }
 
     fn create_event(&self, timing: bool) -> Result<HostEvent> {
@@ -75,13 +83,16 @@ impl Device<HostBackend> for HostDevice {
         Ok(256)
     }
 
-    /// One: groups of a kernel that is called once cannot wait for each other.
+    /// One for LLVM's host form: groups of a kernel that is called once cannot wait for each other.
     fn max_cooperative_groups(
         &self,
-        _kernel: &HostKernel,
-        _items: [u32; 3],
+        kernel: &HostKernel,
+        items: [u32; 3],
         _shared_bytes: u64,
     ) -> Result<u32> {
-        Ok(1)
+        Ok(match kernel.code() {
+            Code::Host(_) => 1,
+            Code::Groups(code) => Engine::most_cooperative_groups(code, items),
+        })
     }
 }

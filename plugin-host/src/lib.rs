@@ -28,6 +28,7 @@ mod device_library;
 #[doc(hidden)]
 pub mod elf;
 mod event;
+mod execute;
 mod line;
 mod memory;
 mod module;
@@ -47,6 +48,7 @@ pub use queue::HostQueue;
 use longshore_plugin_api::{
     Backend, Connected, Description, Plugin, Result, Services, export_plugin,
 };
+use platform::Settings;
 
 /// The CPU backend.
 pub struct HostBackend;
@@ -72,8 +74,13 @@ impl Plugin for HostBackend {
     };
 
     fn connect(services: Services) -> Result<Connected<HostPlatform>> {
-        let (devices, symbols) = (services.setting("DEVICES"), services.setting("SYMBOLS"));
-        HostPlatform::connect(devices.as_deref(), symbols.as_deref()).map(Connected::Platform)
+        let settings = Settings {
+            devices: services.setting("DEVICES"),
+            symbols: services.setting("SYMBOLS"),
+            threads: services.setting("THREADS"),
+            pin: services.setting("PIN"),
+        };
+        HostPlatform::connect(&settings).map(Connected::Platform)
     }
 }
 

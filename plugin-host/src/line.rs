@@ -19,7 +19,8 @@
 
 use crate::command::Batch;
 use crate::event::{Record, spin_until};
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use crate::execute::{Engine, Job, Launch};
+use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
@@ -44,6 +45,8 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// The commands of one queue and the threads that run them.
 pub(crate) struct Line {
+    engine: Arc<Engine>,
+    job: Arc<Job>,
     status: AtomicU32,
     /// The thread that holds the role; 0 if none does.
     runner: AtomicUsize,
@@ -63,8 +66,10 @@ struct State {
 
 impl Line {
     /// An idle line without a thread.
-    pub(crate) fn new() -> Arc<Line> {
+    pub(crate) fn new(engine: Arc<Engine>) -> Arc<Line> {
         Arc::new(Line {
+            job: engine.new_job(),
+            engine,
             status: AtomicU32::new(0),
             runner: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -137,6 +142,20 @@ impl Line {
         let mut state = self.lock();
         self.status.fetch_and(!FAILED, Ordering::AcqRel);
         state.error.take().map_or(Ok(()), Err)
+    }
+
+    /// The first failure that nobody was told of, `last` being the latest.
+    #[inline]
+    pub(crate) fn first_error(&self, last: Result<()>) -> Result<()> {
+        let earlier = self.take_error();
+        match (earlier, last) {
+            (Ok(()), last) => last,
+            (earlier, Ok(())) => earlier,
+            (earlier, Err(later)) => {
+                self.keep_error(later);
+                earlier
+            }
+        }
     }
 
     /// Lets the thread end when it has run what is pending. Nothing may be added afterwards.
@@ -274,6 +293,18 @@ pub(crate) struct Role<'a> {
 }
 
 impl Role<'_> {
+    /// Runs a launch in place.
+    ///
+    /// # Errors
+    /// Those of [`Engine::run`].
+    #[inline]
+    pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
+        let Line { engine, job, .. } = self.line;
+        // SAFETY: the arguments vouch for running the kernel with the values that the pointers, which are valid
+        // during this call, point at.
+        unsafe { engine.run(job, launch, arguments.pointers()) }
+    }
+
     /// Runs what is pending now, once, on a thread that is not the line's.
     fn run_as_guest(self) {
         let mut batch = std::mem::take(&mut self.line.lock().spare);
@@ -291,7 +322,8 @@ impl Role<'_> {
         std::mem::swap(&mut state.pending, batch);
         self.line.status.fetch_and(!PENDING, Ordering::AcqRel);
         drop(state);
-        batch.run(|error| self.line.keep_error(error));
+        let Line { engine, job, .. } = self.line;
+        batch.run(engine, job, |error| self.line.keep_error(error));
         true
     }
 }

@@ -94,6 +94,25 @@ impl Allocations {
         Ok(())
     }
 
+    /// Where an address lies, in words, seen from the allocation that is nearest to it.
+    pub(crate) fn place_of(&self, address: u64) -> Option<String> {
+        let live = self.lock();
+        let distance = |start: u64, bytes: u64| match address {
+            before if before < start => start - before,
+            inside if inside - start < bytes => 0,
+            behind => behind - start - bytes,
+        };
+        let sizes = live.iter().map(|(start, found)| (*start, found.layout.size() as u64));
+        let (start, bytes) = sizes.min_by_key(|(start, bytes)| distance(*start, *bytes))?;
+        let far = distance(start, bytes);
+        let place = match far {
+            0 if address >= start && address - start < bytes => "inside".to_owned(),
+            _ if address < start => format!("{far} bytes before"),
+            _ => format!("{far} bytes past the end of"),
+        };
+        Some(format!("{place} the allocation of {bytes} bytes at {start:#x}"))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Allocation>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

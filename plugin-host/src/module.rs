@@ -15,6 +15,7 @@
 //! launches of that kernel against it.
 
 mod functions;
+mod kernels;
 mod library;
 mod linked;
 mod opened;
@@ -23,7 +24,9 @@ pub(crate) mod profile_runtime;
 mod refusal;
 
 use crate::elf;
+use crate::execute::{Code, GroupCode, GroupEntry, MOST_FIBERS, Mode, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
+use kernels::{DESCRIPTION_OF, Description, ImageNotes};
 use linked::Linked;
 use longshore_plugin_api::{
     Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, Module, PoolTracker,
@@ -36,13 +39,16 @@ use std::sync::Arc;
 /// What a kernel is called as: `arguments[i]` is the address of the `i`-th argument's value.
 pub(crate) type KernelEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 
+/// Most items of a group that runs loops over its items: their private variables lie on its stack.
+const MOST_REGION_ITEMS: u32 = 4096;
+
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
 /// Before a kernel's name: the variable that describes its arguments.
 const ARGUMENTS_OF: &str = "__longshore_arguments_";
 
-/// A kernel in LLVM's host form. Valid until its module is unloaded.
+/// A kernel. Valid until its module is unloaded.
 pub struct HostKernel {
-    entry: KernelEntry,
+    code: Code,
     name: String,
 }
 
@@ -51,6 +57,7 @@ pub struct HostKernel {
 /// Those of relocatable objects are forgotten with it.
 pub struct HostModule {
     image: Box<dyn Loaded>,
+    notes: ImageNotes,
 }
 
 /// An image in memory. What its symbols and profile parts say is mapped and readable while it lives.
@@ -111,9 +118,15 @@ fn format_of(image: &[u8]) -> Result<Format> {
 }
 
 impl HostKernel {
-    /// The code.
-    pub(crate) fn entry(&self) -> KernelEntry {
-        self.entry
+    /// The code, and how it is run.
+    #[inline]
+    pub(crate) fn code(&self) -> &Code {
+        &self.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn host_form(name: &str, entry: KernelEntry) -> HostKernel {
+        HostKernel { code: Code::Host(entry), name: name.to_owned() }
     }
 
     /// Its name in the image.
@@ -132,11 +145,12 @@ impl HostModule {
     /// and whatever else the loader or the linker refuses, `Unsupported` for what the linker does not
     /// do, `OutOfResources` and `HostIo` for the memory.
     pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
+        let notes = ImageNotes::read(image.get());
         let image: Box<dyn Loaded> = match format_of(image.get())? {
             Format::SharedObject => Box::new(Opened::load(image)?),
             Format::Relocatable => Box::new(Linked::load(image, allowed)?),
         };
-        Ok(HostModule { image })
+        Ok(HostModule { image, notes })
     }
 
     /// The exported symbol of this name, if it is of this kind.
@@ -171,13 +185,29 @@ impl HostModule {
 impl Module<HostBackend> for HostModule {
     fn kernel(&self, name: &str) -> Result<(Arc<HostKernel>, KernelAttributes)> {
         let Symbol { address, bytes: code_bytes, .. } = self.symbol_of(SymbolKind::Kernel, name)?;
-        // SAFETY: the address is that of a function: the checked image has it in executable
-        // memory, or its resolver chose it. That it takes LLVM's host form is the image's promise.
-        let entry = unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) };
-        let argument_sizes = self.argument_sizes(name);
-        let attributes =
-            KernelAttributes { address, code_bytes, argument_sizes, ..KernelAttributes::default() };
-        Ok((Arc::new(HostKernel { entry, name: name.to_owned() }), attributes))
+        let mut attributes =
+            KernelAttributes { address, code_bytes, ..KernelAttributes::default() };
+        let code = match Description::of(&*self.image, name) {
+            Some(description) => {
+                let notes = self.notes.of(name);
+                let mode = description.mode(notes);
+                attributes.required_group = description.required_group;
+                attributes.static_shared_bytes = notes.shared_bytes;
+                attributes.max_group_items = most_items(mode);
+                attributes.argument_sizes = Some(description.argument_sizes);
+                check_shared(name, notes.shared_bytes)?;
+                // SAFETY: the address is that of a function: the checked image has it in executable
+                // memory, or its resolver chose it. That it is of this form is the image's promise.
+                let entry = unsafe { std::mem::transmute::<usize, GroupEntry>(address as usize) };
+                Code::Groups(GroupCode::new(entry, mode, notes.has_grid_barrier))
+            }
+            None => {
+                attributes.argument_sizes = self.argument_sizes(name);
+                // SAFETY: as above, for LLVM's host form.
+                Code::Host(unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) })
+            }
+        };
+        Ok((Arc::new(HostKernel { code, name: name.to_owned() }), attributes))
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
@@ -187,7 +217,9 @@ impl Module<HostBackend> for HostModule {
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let mut symbols = self.image.symbols();
-        symbols.retain(|(name, _)| !name.starts_with(ARGUMENTS_OF));
+        let is_description =
+            |name: &str| name.starts_with(ARGUMENTS_OF) || name.starts_with(DESCRIPTION_OF);
+        symbols.retain(|(name, _)| !is_description(name));
         Ok(symbols)
     }
 
@@ -217,6 +249,27 @@ impl Module<HostBackend> for HostModule {
     fn profile(&self) -> Result<Vec<ProfileSection>> {
         profile::read(&self.image.profile_parts())
     }
+}
+
+/// Most items of a group; 0 for any number.
+fn most_items(mode: Mode) -> u32 {
+    match mode {
+        Mode::Loop => 0,
+        Mode::Regions => MOST_REGION_ITEMS,
+        Mode::Fibers => MOST_FIBERS,
+    }
+}
+
+/// # Errors
+/// `Unsupported` for more shared memory than a group has.
+fn check_shared(kernel: &str, bytes: u64) -> Result<()> {
+    if bytes <= SHARED_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "kernel '{kernel}' declares {bytes} bytes of shared memory, expected at most {SHARED_BYTES}"
+    );
+    Err(Error::new(ErrorCode::Unsupported, message))
 }
 
 /// The exported variable of this name.

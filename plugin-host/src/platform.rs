@@ -1,7 +1,7 @@
 //! The platform: how many devices the CPU is shown as, and what is known about them.
 
 use crate::cpu::Cpu;
-use crate::queue::SHARED_BYTES;
+use crate::execute::{Pool, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend, HostDevice, physical};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
@@ -21,18 +21,33 @@ pub struct HostPlatform {
     devices: u32,
     cpu: Arc<Cpu>,
     allowed: Arc<AllowedNames>,
+    pool: Arc<Pool>,
+}
+
+/// What the user set.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// `DEVICES`: how many devices the CPU is shown as; 1.
+    pub(crate) devices: Option<String>,
+    /// `SYMBOLS`: further names that images may use ([`AllowedNames`]).
+    pub(crate) symbols: Option<String>,
+    /// `THREADS`: how many threads take part in a launch; as many as there are cores.
+    pub(crate) threads: Option<String>,
+    /// `PIN`: whether the threads stay on their cores; 0.
+    pub(crate) pin: Option<String>,
 }
 
 impl HostPlatform {
-    /// The platform for the settings `DEVICES`, one device if it is not set, and `SYMBOLS`
-    /// ([`AllowedNames`]).
+    /// The platform for these settings.
     ///
     /// # Errors
-    /// `InvalidValue` if the first is not a number from 1 to 64, or the second no list of names.
-    pub(crate) fn connect(devices: Option<&str>, symbols: Option<&str>) -> Result<HostPlatform> {
-        let devices = devices.map_or(Ok(1), parse_devices)?;
-        let allowed = Arc::new(AllowedNames::parse(symbols)?);
-        Ok(HostPlatform { devices, cpu: Arc::new(Cpu::read()), allowed })
+    /// `InvalidValue` for one that cannot be understood.
+    pub(crate) fn connect(settings: &Settings) -> Result<HostPlatform> {
+        let devices = settings.devices.as_deref().map_or(Ok(1), parse_devices)?;
+        let allowed = Arc::new(AllowedNames::parse(settings.symbols.as_deref())?);
+        let cpu = Arc::new(Cpu::read());
+        let pool = Pool::new(settings.threads.as_deref(), settings.pin.as_deref(), cpu.cores)?;
+        Ok(HostPlatform { devices, cpu, allowed, pool })
     }
 }
 
@@ -80,7 +95,8 @@ impl Platform<HostBackend> for HostPlatform {
     }
 
     fn open(&self, index: u32) -> Result<HostDevice> {
-        Ok(HostDevice::new(index, Arc::clone(&self.cpu), Arc::clone(&self.allowed)))
+        let (cpu, allowed) = (Arc::clone(&self.cpu), Arc::clone(&self.allowed));
+        Ok(HostDevice::new(index, cpu, allowed, Arc::clone(&self.pool)))
     }
 }
 
@@ -138,9 +154,14 @@ mod tests {
     use super::*;
     use longshore_plugin_api::InfoType;
 
+    fn connect(devices: Option<&str>) -> Result<HostPlatform> {
+        let devices = devices.map(str::to_owned);
+        HostPlatform::connect(&Settings { devices, ..Settings::default() })
+    }
+
     #[test]
     fn every_query_is_answered_in_its_type() {
-        let platform = HostPlatform::connect(None, None).unwrap();
+        let platform = connect(None).unwrap();
         for &query in DeviceInfo::ALL {
             let may_lack = matches!(query, DeviceInfo::PciAddress | DeviceInfo::VendorId);
             let answer = match platform.device_info(0, query) {
@@ -164,10 +185,10 @@ mod tests {
 
     #[test]
     fn the_setting_says_how_many_devices_there_are() {
-        assert_eq!(HostPlatform::connect(None, None).unwrap().device_count(), 1);
-        assert_eq!(HostPlatform::connect(Some("4"), None).unwrap().device_count(), 4);
+        assert_eq!(connect(None).unwrap().device_count(), 1);
+        assert_eq!(connect(Some("4")).unwrap().device_count(), 4);
         for wrong in ["", "0", "65", "-1", "four", "4294967297"] {
-            let error = HostPlatform::connect(Some(wrong), None).err().unwrap();
+            let error = connect(Some(wrong)).err().unwrap();
             assert_eq!(error.code(), ErrorCode::InvalidValue);
             assert!(error.message().contains(&format!("'{wrong}'")), "{error}");
         }
@@ -175,8 +196,8 @@ mod tests {
 
     #[test]
     fn devices_differ_in_identity_and_stay_the_same() {
-        let platform = HostPlatform::connect(Some("2"), None).unwrap();
-        let again = HostPlatform::connect(Some("3"), None).unwrap();
+        let platform = connect(Some("2")).unwrap();
+        let again = connect(Some("3")).unwrap();
         for query in [DeviceInfo::Uuid, DeviceInfo::Uid] {
             let answer = |platform: &HostPlatform, i| platform.device_info(i, query).unwrap();
             assert_ne!(answer(&platform, 0), answer(&platform, 1));

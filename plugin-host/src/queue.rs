@@ -1,6 +1,7 @@
 //! Queues: what may be queued, and what runs at once.
 
-use crate::command::{Entry, copy_bytes, fill_bytes};
+use crate::command::{copy_bytes, fill_bytes};
+use crate::execute::{Code, Engine, Launch, SHARED_BYTES};
 use crate::line::Line;
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
@@ -8,9 +9,6 @@ use longshore_plugin_api::{
     Result, Span,
 };
 use std::sync::Arc;
-
-/// Dynamic shared memory that a launch may ask for, in bytes.
-pub(crate) const SHARED_BYTES: u64 = 64 << 10;
 
 /// A copy or fill of up to this many bytes runs at once on an idle queue: queueing it would take
 /// longer.
@@ -31,25 +29,23 @@ pub struct HostQueue {
 
 impl HostQueue {
     /// An idle queue.
-    pub(crate) fn new() -> HostQueue {
-        HostQueue { line: Line::new() }
+    pub(crate) fn new(engine: Arc<Engine>) -> HostQueue {
+        HostQueue { line: Line::new(engine) }
     }
 
     /// [`Queue::launch`] of a kernel whose shape was checked.
     #[inline]
-    fn launch_entry(&self, entry: Entry, wait: bool, arguments: Arguments<'_>) -> Result<()> {
+    fn launch_checked(&self, launch: Launch, wait: bool, arguments: Arguments<'_>) -> Result<()> {
         if !wait {
-            return self.line.push(|batch| batch.launch(entry, arguments));
+            return self.line.push(|batch| batch.launch(launch, arguments));
         }
         if let Some(role) = self.line.idle_role() {
-            // SAFETY: the arguments vouch for running the kernel with the values that the
-            // pointers, which are valid during this call, point at.
-            unsafe { entry(arguments.pointers().cast_mut().cast()) };
+            let result = role.launch(&launch, arguments);
             drop(role);
-            return self.line.take_error();
+            return self.line.first_error(result);
         }
         self.line.refuse_runner()?;
-        self.line.push(|batch| batch.launch(entry, arguments))?;
+        self.line.push(|batch| batch.launch(launch, arguments))?;
         self.line.synchronize()
     }
 }
@@ -67,10 +63,10 @@ impl Queue<HostBackend> for HostQueue {
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        if !is_plain(shape) {
-            check_shape(kernel.name(), shape)?;
+        if !is_plain(kernel, shape) {
+            check_shape(kernel, shape)?;
         }
-        self.launch_entry(kernel.entry(), shape.wait, arguments)
+        self.launch_checked(Launch::new(kernel, shape), shape.wait, arguments)
     }
 
     fn copy(&self, copy: &CopyRequest<'_, HostDevice>) -> Result<()> {
@@ -146,14 +142,23 @@ impl Queue<HostBackend> for HostQueue {
 
 /// Whether nothing about a shape needs a closer look.
 #[inline]
-fn is_plain(shape: &LaunchShape) -> bool {
+fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
     let sizes = [shape.groups, shape.items];
-    !sizes.as_flattened().contains(&0) && !shape.cooperative && shape.dynamic_shared_bytes == 0
+    let is_one = |count: u32| count == 1;
+    let is_linear = is_one(shape.groups[1]) && is_one(shape.groups[2]);
+    !sizes.as_flattened().contains(&0)
+        && !shape.cooperative
+        && shape.dynamic_shared_bytes == 0
+        && match kernel.code() {
+            Code::Host(_) => true,
+            Code::Groups(code) => is_linear && !code.has_grid_barrier,
+        }
 }
 
 #[cold]
-fn check_shape(kernel: &str, shape: &LaunchShape) -> Result<()> {
-    let refuse = |code, what: String| Err(Error::new(code, format!("kernel '{kernel}': {what}")));
+fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
+    let name = kernel.name();
+    let refuse = |code, what: String| Err(Error::new(code, format!("kernel '{name}': {what}")));
     for (what, sizes) in [("groups", shape.groups), ("items", shape.items)] {
         if let Some(zero) = sizes.iter().position(|size| *size == 0) {
             let dimension = ["x", "y", "z"][zero];
@@ -167,15 +172,33 @@ fn check_shape(kernel: &str, shape: &LaunchShape) -> Result<()> {
             format!("{asked} bytes of dynamic shared memory, expected at most {SHARED_BYTES}");
         return refuse(ErrorCode::InvalidArgument, what);
     }
-    if shape.cooperative && shape.groups != [1; 3] {
-        let groups = shape.groups;
-        let what = format!(
-            "a cooperative launch of {groups:?} groups, expected one: a kernel of this form is \
-             called once per launch, so groups cannot wait for each other"
-        );
-        return refuse(ErrorCode::Unsupported, what);
+    let groups = shape.groups;
+    let count = groups.iter().fold(1u64, |count, more| count.saturating_mul(u64::from(*more)));
+    match kernel.code() {
+        Code::Host(_) if shape.cooperative && count > 1 => refuse(
+            ErrorCode::Unsupported,
+            format!(
+                "a cooperative launch of {groups:?} groups, expected one: a kernel of LLVM's host form is \
+                 called once per launch, so groups cannot wait for each other"
+            ),
+        ),
+        Code::Groups(_) if count == u64::MAX => {
+            refuse(ErrorCode::InvalidSize, format!("{groups:?} are too many groups"))
+        }
+        Code::Groups(code) if code.has_grid_barrier && !shape.cooperative => refuse(
+            ErrorCode::InvalidArgument,
+            "it has a barrier of the whole grid, so it must be launched cooperatively".to_owned(),
+        ),
+        Code::Groups(code) if code.has_grid_barrier => {
+            let most = Engine::most_cooperative_groups(code, shape.items);
+            if count <= u64::from(most) {
+                return Ok(());
+            }
+            let what = format!("a cooperative launch of {count} groups, expected at most {most}");
+            refuse(ErrorCode::InvalidArgument, what)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cold]

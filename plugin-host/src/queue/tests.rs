@@ -4,7 +4,7 @@ use super::*;
 use longshore_plugin_api::{Event, Place, abi};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,19 +20,26 @@ unsafe extern "C" fn append(arguments: *mut *mut c_void) {
 
 unsafe extern "C" fn nothing(_: *mut *mut c_void) {}
 
+static APPEND: LazyLock<HostKernel> = LazyLock::new(|| HostKernel::host_form("append", append));
+static NOTHING: LazyLock<HostKernel> = LazyLock::new(|| HostKernel::host_form("nothing", nothing));
+
+fn new_queue() -> HostQueue {
+    HostQueue::new(Engine::for_tests())
+}
+
 fn launch_append(queue: &HostQueue, list: &Mutex<Vec<u64>>, value: u64, wait: bool) -> Result<()> {
     let list = std::ptr::from_ref(list);
     let pointers: [*const c_void; 2] = [(&raw const value).cast(), (&raw const list).cast()];
     // SAFETY: two arguments that live during the call; each test keeps `list` until the queue is
     // done.
     let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), [8, 8].as_ptr(), 2) };
-    queue.launch_entry(append, wait, arguments)
+    queue.launch(&APPEND, &LaunchShape { wait, ..shape() }, arguments)
 }
 
 fn launch_nothing(queue: &HostQueue, wait: bool) -> Result<()> {
     // SAFETY: no arguments.
     let arguments = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
-    queue.launch_entry(nothing, wait, arguments)
+    queue.launch(&NOTHING, &LaunchShape { wait, ..shape() }, arguments)
 }
 
 /// A host function that runs a closure.
@@ -84,7 +91,7 @@ fn shape() -> LaunchShape {
 
 #[test]
 fn commands_run_in_order_and_have_captured_their_arguments() {
-    let (queue, list) = (HostQueue::new(), Mutex::default());
+    let (queue, list) = (new_queue(), Mutex::default());
     for value in 0..10_000 {
         launch_append(&queue, &list, value, value % 1000 == 999).unwrap();
     }
@@ -104,7 +111,7 @@ fn captured_values_are_aligned_to_16() {
             (*counter).fetch_add(u64::from(all_aligned && good), Ordering::Relaxed);
         }
     }
-    let (queue, counter) = (HostQueue::new(), AtomicU64::new(0));
+    let (queue, counter) = (new_queue(), AtomicU64::new(0));
     let release = block(&queue);
     for _ in 0..100 {
         let (byte, odd, counter) = (1u8, [7u8; 17], std::ptr::from_ref(&counter));
@@ -126,7 +133,7 @@ fn captured_values_are_aligned_to_16() {
 
 #[test]
 fn patterns_are_captured_and_copies_keep_their_place() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     let (mut a, mut b) = ([0u16; 64], [0u16; 64]);
     let release = block(&queue);
     let mut pattern = [1, 2, 3, 4];
@@ -142,7 +149,7 @@ fn patterns_are_captured_and_copies_keep_their_place() {
 
 #[test]
 fn copies_of_every_size_arrive() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     for bytes in [0, 1, 64, 4096, 4097, 3 << 20] {
         for wait in [false, true] {
             let mut from: Vec<u8> = (0..bytes).map(|i| (i % 253) as u8).collect();
@@ -156,7 +163,7 @@ fn copies_of_every_size_arrive() {
 
 #[test]
 fn a_host_function_holds_up_later_work_but_not_the_caller() {
-    let (queue, list) = (HostQueue::new(), Mutex::default());
+    let (queue, list) = (new_queue(), Mutex::default());
     let release = block(&queue);
     launch_append(&queue, &list, 1, false).unwrap();
     thread::sleep(Duration::from_millis(20));
@@ -169,7 +176,7 @@ fn a_host_function_holds_up_later_work_but_not_the_caller() {
 
 #[test]
 fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     let (tell, told) = mpsc::channel();
     let name = move || tell.send(thread::current().name().map(str::to_owned)).unwrap();
     queue.host_function(host(name)).unwrap();
@@ -180,7 +187,7 @@ fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
 #[test]
 fn many_threads_share_a_queue_and_each_keeps_its_order() {
     const EACH: u64 = 3000;
-    let (queue, list) = (HostQueue::new(), Mutex::default());
+    let (queue, list) = (new_queue(), Mutex::default());
     thread::scope(|scope| {
         for thread in 0..4 {
             let (queue, list) = (&queue, &list);
@@ -205,7 +212,7 @@ fn many_threads_share_a_queue_and_each_keeps_its_order() {
 #[test]
 fn a_chain_of_events_orders_queues() {
     const LINKS: u64 = 2000;
-    let queues = [HostQueue::new(), HostQueue::new(), HostQueue::new()];
+    let queues = [new_queue(), new_queue(), new_queue()];
     let (list, event) = (Mutex::default(), HostEvent::new(0, false));
     let release = block(&queues[0]);
     for link in 0..LINKS {
@@ -224,7 +231,7 @@ fn a_chain_of_events_orders_queues() {
 
 #[test]
 fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
-    let (first, second, waiting) = (HostQueue::new(), HostQueue::new(), HostQueue::new());
+    let (first, second, waiting) = (new_queue(), new_queue(), new_queue());
     let (event, list) = (HostEvent::new(0, false), Mutex::default());
     let release = block(&first);
     first.record_event(&event).unwrap();
@@ -242,7 +249,7 @@ fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
 #[test]
 fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
     let (list, event) = (Arc::new(Mutex::default()), HostEvent::new(0, false));
-    let queue = HostQueue::new();
+    let queue = new_queue();
     let line = Arc::downgrade(&queue.line);
     let release = block(&queue);
     for value in 0..100 {
@@ -263,7 +270,7 @@ fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
 
 #[test]
 fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
-    let (queue, list) = (Arc::new(HostQueue::new()), Arc::new(Mutex::default()));
+    let (queue, list) = (Arc::new(new_queue()), Arc::new(Mutex::default()));
     let (tell, told) = mpsc::channel();
     let (inner, inner_list) = (Arc::clone(&queue), Arc::clone(&list));
     let function = move || {
@@ -288,7 +295,7 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
 
 #[test]
 fn a_panic_is_told_once_and_the_queue_goes_on() {
-    let (queue, list) = (HostQueue::new(), Mutex::default());
+    let (queue, list) = (new_queue(), Mutex::default());
     queue.line.push(|batch| batch.panic()).unwrap();
     launch_append(&queue, &list, 1, false).unwrap();
     let error = queue.synchronize().unwrap_err();
@@ -306,7 +313,7 @@ fn a_panic_is_told_once_and_the_queue_goes_on() {
 
 #[test]
 fn time_goes_forward_between_events() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     let events = [HostEvent::new(0, true), HostEvent::new(0, true), HostEvent::new(0, true)];
     queue.record_event(&events[0]).unwrap();
     queue.host_function(host(|| thread::sleep(Duration::from_millis(5)))).unwrap();
@@ -322,7 +329,7 @@ fn time_goes_forward_between_events() {
 
 #[test]
 fn elapsed_time_names_what_is_wrong() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     let (timed, untimed) = (HostEvent::new(0, true), HostEvent::new(0, false));
     let (other_device, never) = (HostEvent::new(1, true), HostEvent::new(0, true));
     for event in [&timed, &untimed, &other_device] {
@@ -342,7 +349,7 @@ fn elapsed_time_names_what_is_wrong() {
 
 #[test]
 fn an_event_that_was_never_recorded_is_complete() {
-    let (queue, event) = (HostQueue::new(), HostEvent::new(0, false));
+    let (queue, event) = (new_queue(), HostEvent::new(0, false));
     assert!(event.is_complete().unwrap());
     event.synchronize().unwrap();
     queue.wait_event(&event).unwrap();
@@ -368,7 +375,7 @@ fn shapes_that_cannot_be_are_refused() {
 
 #[test]
 fn fills_and_copies_that_do_not_fit_are_refused() {
-    let (queue, mut memory) = (HostQueue::new(), [0u8; 10]);
+    let (queue, mut memory) = (new_queue(), [0u8; 10]);
     let whole = span(&mut memory);
     let part = span(&mut memory[..5]);
     for pattern in [&[][..], &[1, 2, 3]] {
@@ -380,7 +387,7 @@ fn fills_and_copies_that_do_not_fit_are_refused() {
 
 #[test]
 fn synchronizing_from_many_threads_sees_all_that_each_queued() {
-    let queue = HostQueue::new();
+    let queue = new_queue();
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

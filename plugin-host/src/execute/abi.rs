@@ -1,0 +1,40 @@
+//! What a work-group kernel is called with: `struct longshore_work` of `longshore_device.h`.
+
+use std::ffi::{c_char, c_void};
+
+/// A work-group kernel, which runs the groups that `work` names.
+pub(crate) type GroupEntry = unsafe extern "C" fn(arguments: *const *const c_void, work: *mut Work);
+
+/// `struct longshore_calls`: what kernels ask of the runtime.
+#[repr(C)]
+pub(crate) struct Calls {
+    pub(crate) barrier: unsafe extern "C" fn(*mut Work),
+    pub(crate) grid_barrier: unsafe extern "C" fn(*mut Work),
+    pub(crate) gather: unsafe extern "C" fn(*mut Work, u64, *mut u64) -> *const u64,
+    pub(crate) write: unsafe extern "C" fn(*mut Work, *const c_char, u64),
+    pub(crate) fail: unsafe extern "C" fn(*mut Work, *const c_char, *const c_char, u32),
+}
+
+/// `struct longshore_work`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Work {
+    /// The groups to be run, numbered in x, then y, then z.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) groups: [u32; 3],
+    pub(crate) items: [u32; 3],
+    /// If `traced`: the items to be run, and the last one that was begun.
+    pub(crate) first: [u32; 3],
+    pub(crate) last: [u32; 3],
+    pub(crate) item: [u32; 3],
+    pub(crate) traced: u32,
+    /// The last group that was begun.
+    pub(crate) group: u64,
+    /// Shared memory of kernels of items, and the dynamic one.
+    pub(crate) fixed: *mut c_void,
+    pub(crate) dynamic: *mut c_void,
+    pub(crate) fixed_bytes: u64,
+    pub(crate) dynamic_bytes: u64,
+    pub(crate) calls: &'static Calls,
+}

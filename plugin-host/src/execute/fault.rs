@@ -1,0 +1,156 @@
+//! What is said of a kernel that failed.
+
+use super::fibers::{self, State, Wait};
+use super::guard::{Failure, Signal, Stop};
+use crate::memory::Allocations;
+use longshore_plugin_api::{Error, ErrorCode};
+use std::ffi::CStr;
+use std::fmt::Write;
+
+/// A kernel's failure, and where it was.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) cause: Cause,
+    /// The group's number; for kernels of LLVM's host form, 0.
+    pub(crate) group: u64,
+    /// The item, if that is known.
+    pub(crate) item: Option<[u32; 3]>,
+}
+
+/// Why a kernel failed.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Stop(Stop),
+    /// Items wait for each other at different places: two of them.
+    Stuck([([u32; 3], State); 2]),
+    /// Groups wait for others that have returned.
+    GridStuck,
+    NoStack(std::io::Error),
+}
+
+// SAFETY: the pointers are to constants of the image, which is loaded until the fault was described.
+unsafe impl Send for Fault {}
+
+impl Fault {
+    /// The error that a queue answers. `groups` is `None` for LLVM's host form.
+    pub(crate) fn describe(
+        &self,
+        kernel: &str,
+        groups: Option<[u32; 3]>,
+        allocations: &Allocations,
+    ) -> Error {
+        let mut message = format!("kernel '{kernel}'");
+        if let Some([width, height, _]) = groups {
+            let (width, height) = (u64::from(width), u64::from(height));
+            let (x, rest) = (self.group % width, self.group / width);
+            let _ = write!(message, ", group ({x}, {}, {})", rest % height, rest / height);
+            match self.item {
+                Some([x, y, z]) => {
+                    let _ = write!(message, ", item ({x}, {y}, {z})");
+                }
+                None => message.push_str(", an item that could not be determined"),
+            }
+        }
+        message.push_str(": ");
+        let code = match &self.cause {
+            Cause::NoStack(_) => ErrorCode::OutOfResources,
+            _ => ErrorCode::BackendFailure,
+        };
+        match &self.cause {
+            Cause::Stop(Stop::Signal(signal)) => {
+                signal.describe(&mut message, allocations);
+                let (name, _) = signal.name();
+                return Error::new(code, message).with_vendor(name, signal.number.into());
+            }
+            Cause::Stop(Stop::Failed(failure)) => failure.describe(&mut message),
+            Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),
+            Cause::Stuck(items) => stuck(&mut message, items),
+            Cause::GridStuck => message.push_str(
+                "it waits at a barrier of the whole grid, but other groups have returned",
+            ),
+            Cause::NoStack(error) => {
+                let bytes = fibers::STACK_BYTES;
+                let _ = write!(message, "no stack of {bytes} bytes for it: {error}");
+            }
+        }
+        Error::new(code, message)
+    }
+}
+
+impl Signal {
+    fn describe(&self, message: &mut String, allocations: &Allocations) {
+        let (_, what) = self.name();
+        message.push_str(what);
+        if !matches!(self.number, libc::SIGSEGV | libc::SIGBUS) {
+            let _ = match self.number {
+                libc::SIGABRT => Ok(()),
+                _ => write!(message, " in the code at {:#x}", self.address),
+            };
+            return;
+        }
+        if self.code == SI_KERNEL {
+            message.push_str(" at an address that no pointer can have");
+            return;
+        }
+        let access = match self.is_write {
+            Some(true) => "writing",
+            Some(false) => "reading",
+            None => "accessing",
+        };
+        let _ = write!(message, " {access} {:#x}", self.address);
+        match self.address {
+            0..4096 => message.push_str(", next to the null pointer"),
+            address => {
+                if let Some(place) = allocations.place_of(address) {
+                    let _ = write!(message, ", {place}");
+                }
+            }
+        }
+    }
+
+    /// The signal's name, and what it means.
+    fn name(&self) -> (&'static str, &'static str) {
+        match (self.number, self.code) {
+            (libc::SIGSEGV, _) => ("SIGSEGV", "segmentation fault"),
+            (libc::SIGBUS, _) => ("SIGBUS", "bus error"),
+            (libc::SIGILL, _) => ("SIGILL", "illegal instruction"),
+            (libc::SIGFPE, FPE_INTDIV) => ("SIGFPE", "integer division by zero"),
+            (libc::SIGFPE, _) => ("SIGFPE", "arithmetic trap"),
+            (libc::SIGTRAP, _) => ("SIGTRAP", "trap"),
+            _ => ("SIGABRT", "abort() was called"),
+        }
+    }
+}
+
+/// `si_code` of a fault whose address the processor does not tell.
+const SI_KERNEL: i32 = 128;
+/// `si_code` of a division by zero.
+const FPE_INTDIV: i32 = 1;
+
+impl Failure {
+    fn describe(&self, message: &mut String) {
+        // SAFETY: device code passes C strings that are constants of its image.
+        let text = |text: *const libc::c_char| unsafe {
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+        };
+        message.push_str(&text(self.what).unwrap_or("trap".into()));
+        if let Some(file) = text(self.file) {
+            let _ = write!(message, " ({file}:{})", self.line);
+        }
+    }
+}
+
+fn stuck(message: &mut String, items: &[([u32; 3], State); 2]) {
+    message.push_str("items of the group wait for each other at different places: ");
+    let phrases = items.map(|([x, y, z], state)| {
+        let place = match state {
+            State::Ready => "runs",
+            State::Done => "has returned",
+            State::Waiting(Wait::Barrier) => "waits at a barrier",
+            State::Waiting(Wait::Gather) => "waits at a sub-group operation",
+            State::Waiting(Wait::Grid) => "waits at a barrier of the whole grid",
+        };
+        format!("({x}, {y}, {z}) {place}")
+    });
+    message.push_str(&phrases.join(", "));
+}

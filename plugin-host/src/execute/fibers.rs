@@ -1,0 +1,314 @@
+//! Groups whose items wait for each other: each item runs on a stack of its own, all on one thread.
+
+use super::abi::{Calls, GroupEntry, Work};
+use super::fault::{Cause, Fault};
+use super::guard::{Guard, Stop};
+use super::runtime;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::RefCell;
+use std::ffi::c_void;
+
+/// Items of a sub-group.
+pub(crate) const SUBGROUP_ITEMS: usize = 32;
+/// Most items of a group whose items have stacks.
+pub(crate) const MOST_ITEMS: u32 = 4096;
+/// Of each item's stack.
+pub(crate) const STACK_BYTES: usize = 256 << 10;
+
+/// What an item waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For all items of its group.
+    Barrier,
+    /// For all items of its sub-group, with a value.
+    Gather,
+    /// For all items of the launch.
+    Grid,
+}
+
+/// How far a group came.
+pub(crate) enum Progress {
+    /// All items have returned.
+    Done,
+    /// All wait for the other groups.
+    AtGridBarrier,
+}
+
+/// A group that is being run.
+pub(crate) struct Group {
+    call: Call,
+    number: u64,
+    /// Never grows: kernels hold addresses of its elements.
+    items: Vec<Item>,
+    states: Vec<State>,
+    fibers: Vec<Option<Fiber>>,
+    subgroups: Vec<Subgroup>,
+    /// All items are one that loops over them.
+    is_whole: bool,
+}
+
+/// What is called.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) entry: GroupEntry,
+    pub(crate) arguments: *const *const c_void,
+}
+
+type Fiber = Coroutine<(), Wait, Result<(), Stop>, DefaultStack>;
+
+/// An item on a stack of its own. Kernels know it by the address of `work`.
+#[repr(C)]
+struct Item {
+    work: Work,
+    yielder: *const Yielder<(), Wait>,
+    is_whole: bool,
+    /// What it gave to its sub-group, and what it got.
+    value: u64,
+    gathered: *const u64,
+    present: u64,
+}
+
+/// Where an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    Waiting(Wait),
+    Done,
+}
+
+/// Values of a sub-group's items, in turns: who is slow may still read the last ones.
+#[derive(Clone)]
+struct Subgroup {
+    values: [[u64; SUBGROUP_ITEMS]; 2],
+    turn: usize,
+}
+
+thread_local!(static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) });
+
+static CALLS: Calls =
+    Calls { barrier, grid_barrier, gather, write: runtime::write, fail: runtime::fail };
+
+impl Group {
+    /// Group `number` of the launch that `work` is for. If it `is_whole`, its items are a loop inside the kernel.
+    pub(crate) fn new(work: &Work, number: u64, is_whole: bool, call: Call) -> Group {
+        let [width, height, depth] = if is_whole { [1; 3] } else { work.items };
+        let mut items = Vec::new();
+        for z in 0..depth {
+            for y in 0..height {
+                items.extend((0..width).map(|x| Item::new(work, number, is_whole, [x, y, z])));
+            }
+        }
+        let count = items.len();
+        let subgroup = Subgroup { values: [[0; SUBGROUP_ITEMS]; 2], turn: 0 };
+        Group {
+            call,
+            number,
+            items,
+            states: vec![State::Ready; count],
+            fibers: std::iter::repeat_with(|| None).take(count).collect(),
+            subgroups: vec![subgroup; count.div_ceil(SUBGROUP_ITEMS)],
+            is_whole,
+        }
+    }
+
+    /// Runs it until all items have returned, or all wait for other groups; those go on when it is called
+    /// again.
+    ///
+    /// # Errors
+    /// The fault of an item; the group cannot go on then.
+    ///
+    /// # Safety
+    /// The kernel may be run with these arguments.
+    pub(crate) unsafe fn advance(&mut self) -> Result<Progress, Fault> {
+        self.release(Wait::Grid);
+        loop {
+            for index in 0..self.items.len() {
+                if self.states[index] == State::Ready {
+                    // SAFETY: as the caller vouches.
+                    unsafe { self.resume(index) }?;
+                }
+            }
+            if self.states.iter().all(|state| *state == State::Done) {
+                return Ok(Progress::Done);
+            }
+            if self.all_wait_for(Wait::Grid) {
+                return Ok(Progress::AtGridBarrier);
+            }
+            if self.all_wait_for(Wait::Barrier) {
+                self.release(Wait::Barrier);
+            } else if !self.exchange() {
+                return Err(self.stuck());
+            }
+        }
+    }
+
+    /// Runs an item until it waits or returns.
+    ///
+    /// # Safety
+    /// As for [`Group::advance`].
+    unsafe fn resume(&mut self, index: usize) -> Result<(), Fault> {
+        let mut fiber = match self.fibers[index].take() {
+            Some(fiber) => fiber,
+            None => self.start(index)?,
+        };
+        match fiber.resume(()) {
+            CoroutineResult::Yield(wait) => {
+                self.states[index] = State::Waiting(wait);
+                self.fibers[index] = Some(fiber);
+                Ok(())
+            }
+            CoroutineResult::Return(result) => {
+                self.states[index] = State::Done;
+                give_back(fiber.into_stack());
+                result.map_err(|stop| self.fault(Cause::Stop(stop), Some(index)))
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize) -> Result<Fiber, Fault> {
+        let stack =
+            STACKS.with_borrow_mut(Vec::pop).map_or_else(|| DefaultStack::new(STACK_BYTES), Ok);
+        let stack = stack.map_err(|error| self.fault(Cause::NoStack(error), Some(index)))?;
+        let (item, call) = (&raw mut self.items[index], self.call);
+        Ok(Coroutine::with_stack(stack, move |yielder, ()| {
+            // SAFETY: the item stays in place while the group lives, and so does the fiber; who advances the group
+            // vouches for the kernel.
+            unsafe {
+                (*item).yielder = yielder;
+                Guard::of_thread().call(call.entry, call.arguments, item.cast())
+            }
+        }))
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn all_wait_for(&self, wait: Wait) -> bool {
+        self.states.iter().all(|state| *state == State::Waiting(wait))
+    }
+
+    fn release(&mut self, wait: Wait) {
+        for state in self.states.iter_mut().filter(|state| **state == State::Waiting(wait)) {
+            *state = State::Ready;
+        }
+    }
+
+    /// Gives the items of sub-groups that are complete each other's values. Those that have returned do not
+    /// count. False if there is none.
+    fn exchange(&mut self) -> bool {
+        let mut any = false;
+        for (number, subgroup) in self.subgroups.iter_mut().enumerate() {
+            let begin = number * SUBGROUP_ITEMS;
+            let end = (begin + SUBGROUP_ITEMS).min(self.items.len());
+            let states = &mut self.states[begin..end];
+            let waits = |state: &State| *state == State::Waiting(Wait::Gather);
+            if !states.iter().any(waits) || !states.iter().all(|s| waits(s) || *s == State::Done) {
+                continue;
+            }
+            subgroup.turn ^= 1;
+            let values = &mut subgroup.values[subgroup.turn];
+            let items = &mut self.items[begin..end];
+            let mut present = 0;
+            for (lane, (state, item)) in states.iter().zip(&*items).enumerate() {
+                if waits(state) {
+                    values[lane] = item.value;
+                    present |= 1 << lane;
+                }
+            }
+            for (state, item) in states.iter_mut().zip(items).filter(|(state, _)| waits(state)) {
+                (item.gathered, item.present, *state) = (values.as_ptr(), present, State::Ready);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// The items wait for what cannot come.
+    fn stuck(&self) -> Fault {
+        let at = |index: usize| (self.items[index].work.first, self.states[index]);
+        let other = self.states.iter().position(|state| *state != self.states[0]).unwrap_or(0);
+        self.fault(Cause::Stuck([at(0), at(other)]), Some(other))
+    }
+
+    fn fault(&self, cause: Cause, index: Option<usize>) -> Fault {
+        let item = index.filter(|_| !self.is_whole).map(|index| self.items[index].work.first);
+        Fault { cause, group: self.number, item }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for mut fiber in self.fibers.drain(..).flatten() {
+            // SAFETY: what is left on the stack are frames of device code and of `wait`, which have nothing to
+            // drop.
+            unsafe { fiber.force_reset() };
+            give_back(fiber.into_stack());
+        }
+    }
+}
+
+impl Item {
+    fn new(work: &Work, number: u64, is_whole: bool, item: [u32; 3]) -> Item {
+        let mut work = Work { begin: number, end: number + 1, calls: &CALLS, ..*work };
+        if !is_whole {
+            (work.traced, work.first, work.last) = (1, item, item.map(|at| at + 1));
+        }
+        let (yielder, gathered) = (std::ptr::null(), std::ptr::null());
+        Item { work, yielder, is_whole, value: 0, gathered, present: 0 }
+    }
+}
+
+/// Stacks that a thread keeps.
+const KEPT_STACKS: usize = 1024;
+
+fn give_back(stack: DefaultStack) {
+    STACKS.with_borrow_mut(|stacks| {
+        if stacks.len() < KEPT_STACKS {
+            stacks.push(stack);
+        }
+    });
+}
+
+unsafe extern "C" fn barrier(work: *mut Work) {
+    let item = work.cast::<Item>();
+    // SAFETY: kernels pass the work that they were called with.
+    unsafe {
+        match (*item).is_whole {
+            true => (runtime::CALLS.barrier)(work),
+            false => wait(item, Wait::Barrier),
+        }
+    }
+}
+
+unsafe extern "C" fn grid_barrier(work: *mut Work) {
+    // SAFETY: as above.
+    unsafe { wait(work.cast(), Wait::Grid) }
+}
+
+unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *const u64 {
+    let item = work.cast::<Item>();
+    // SAFETY: as above; `present` is a local of the kernel.
+    unsafe {
+        if (*item).is_whole {
+            return (runtime::CALLS.gather)(work, value, present);
+        }
+        (*item).value = value;
+        wait(item, Wait::Gather);
+        present.write((*item).present);
+        (*item).gathered
+    }
+}
+
+/// Leaves the item until what it waits for has come.
+///
+/// # Safety
+/// `item` is the one that this fiber runs.
+unsafe fn wait(item: *mut Item, wait: Wait) {
+    let guard = Guard::of_thread();
+    let landing = guard.suspend();
+    // SAFETY: the fiber's own yielder, which lives as long as it runs.
+    unsafe { (*(*item).yielder).suspend(wait) };
+    guard.resume(landing);
+}

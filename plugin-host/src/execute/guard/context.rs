@@ -1,0 +1,191 @@
+//! What the guard asks of the system: the thread's state at a signal, signal stacks, timers.
+
+use super::Signal;
+use super::enter::Landing;
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use std::cell::Cell;
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+/// A number that no other living thread has; not 0. Needs no thread-local storage, which could be
+/// allocated on first use.
+#[inline]
+pub(super) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: reads the thread's control block's own address, where the C library keeps it.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
+/// Lets the thread go on at a landing when the handler returns.
+///
+/// # Safety
+/// `context` is what the handler was called with; the landing is one that the thread can go on at.
+pub(super) unsafe fn redirect(context: *mut c_void, landing: *const Landing) {
+    let context = context.cast::<ucontext_t>();
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let Landing { stack, resume } = landing.read();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let registers = &raw mut (*context).uc_mcontext.gregs;
+            (*registers)[libc::REG_RSP as usize] = stack as i64;
+            (*registers)[libc::REG_RIP as usize] = resume as i64;
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            (*context).uc_mcontext.sp = stack as u64;
+            (*context).uc_mcontext.pc = resume as u64;
+        }
+    }
+}
+
+/// What the kernel says of a signal.
+pub(super) fn read(
+    number: c_int,
+    code: c_int,
+    info: *const siginfo_t,
+    context: *const c_void,
+) -> Signal {
+    // SAFETY: both are what the kernel passed to the handler; the signals have an address.
+    let address = unsafe { (*info).si_addr() } as u64;
+    let is_write = match number {
+        libc::SIGSEGV | libc::SIGBUS => written(context.cast()),
+        _ => None,
+    };
+    Signal { number, code, address, is_write }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn written(context: *const ucontext_t) -> Option<bool> {
+    /// Of the error code of a page fault: the access was a write.
+    const WRITE: i64 = 2;
+    const PAGE_FAULT: i64 = 14;
+    // SAFETY: what the kernel passed to the handler.
+    let registers = unsafe { (*context).uc_mcontext.gregs };
+    let is_page_fault = registers[libc::REG_TRAPNO as usize] == PAGE_FAULT;
+    is_page_fault.then_some(registers[libc::REG_ERR as usize] & WRITE != 0)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn written(_context: *const ucontext_t) -> Option<bool> {
+    None
+}
+
+/// Gives the thread a stack for handlers if it has none, so that an overflow of its own can be handled.
+/// It is freed when the thread ends.
+pub(super) fn ensure_alternate_stack(bytes: usize) {
+    thread_local!(static STACK: Cell<Option<AlternateStack>> = const { Cell::new(None) });
+    // SAFETY: asks what there is.
+    let has_one = unsafe {
+        let mut current: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(null(), &raw mut current) != 0 || current.ss_flags & libc::SS_DISABLE == 0
+    };
+    if !has_one {
+        let _ = STACK.try_with(|stack| stack.set(AlternateStack::install(bytes)));
+    }
+}
+
+struct AlternateStack {
+    base: *mut c_void,
+    bytes: usize,
+}
+
+impl AlternateStack {
+    fn install(bytes: usize) -> Option<AlternateStack> {
+        // SAFETY: a new mapping, which becomes this thread's stack for handlers.
+        unsafe {
+            let (protection, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let base = libc::mmap(null_mut(), bytes, protection, flags, -1, 0);
+            if base == libc::MAP_FAILED {
+                return None;
+            }
+            let stack = libc::stack_t { ss_sp: base, ss_flags: 0, ss_size: bytes };
+            libc::sigaltstack(&raw const stack, null_mut());
+            Some(AlternateStack { base, bytes })
+        }
+    }
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        // SAFETY: the thread no longer uses the stack once it is disabled; nobody else does.
+        unsafe {
+            let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            libc::sigaltstack(&raw const none, null_mut());
+            libc::munmap(self.base, self.bytes);
+        }
+    }
+}
+
+/// Lets signals through again that a handler was left with.
+pub(super) fn unblock(signals: &[c_int]) {
+    // SAFETY: changes the thread's own mask.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, null_mut());
+    }
+}
+
+/// Marks the signals of [`Timer`].
+static TIMER_MARK: u8 = 0;
+
+/// Whether a signal is that of a [`Timer`].
+pub(super) fn is_timer(info: *const siginfo_t) -> bool {
+    // SAFETY: what the kernel passed to the handler; signals of timers have a value.
+    unsafe {
+        (*info).si_code == libc::SI_TIMER
+            && (*info).si_value().sival_ptr.cast_const() == (&raw const TIMER_MARK).cast()
+    }
+}
+
+/// Sends this thread a signal when time is up, once, unless it is dropped before.
+pub(super) struct Timer {
+    timer: libc::timer_t,
+}
+
+impl Timer {
+    /// `None` if the system has no timer left.
+    pub(super) fn start(limit: Duration) -> Option<Timer> {
+        // SAFETY: the structures are filled as the calls want them; the thread is this one.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGSEGV;
+            event.sigev_value =
+                libc::sigval { sival_ptr: (&raw const TIMER_MARK).cast_mut().cast() };
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer: libc::timer_t = std::mem::zeroed();
+            if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) != 0 {
+                return None;
+            }
+            let started = Timer { timer };
+            let value = libc::timespec {
+                tv_sec: limit.as_secs() as libc::time_t,
+                tv_nsec: limit.subsec_nanos().into(),
+            };
+            let once = libc::itimerspec {
+                it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+                it_value: value,
+            };
+            (libc::timer_settime(timer, 0, &raw const once, null_mut()) == 0).then_some(started)
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: made by `start`, and deleted once.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}

@@ -1,0 +1,153 @@
+//! Entering device code, and leaving it from anywhere inside.
+
+use crate::execute::abi::{GroupEntry, Work};
+use std::arch::naked_asm;
+use std::ffi::c_void;
+
+/// Where [`enter`] goes on if device code does not return: a stack pointer and an address.
+#[repr(C)]
+pub(crate) struct Landing {
+    pub(super) stack: usize,
+    pub(super) resume: usize,
+}
+
+impl Landing {
+    #[inline]
+    pub(super) fn new() -> Landing {
+        Landing { stack: 0, resume: 0 }
+    }
+}
+
+/// Calls `entry(arguments, work)`; 0 if it returned. If somebody goes on at the landing, 1: all registers
+/// that a callee preserves, and the modes of floating point, are then as they were.
+///
+/// To unwinders it is the bottom of the stack, so that an exception which device code lets escape is an
+/// uncaught one.
+///
+/// # Safety
+/// `entry` may be called with these values; `landing` is valid until the call is over.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn enter(
+    landing: *mut Landing,
+    entry: GroupEntry,
+    arguments: *const *const c_void,
+    work: *mut Work,
+) -> usize {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "lea rax, [rip + 2f]",
+        "mov [rdi + 8], rax",
+        "mov rax, rsi",
+        "mov rdi, rdx",
+        "mov rsi, rcx",
+        "call rax",
+        "xor eax, eax",
+        "jmp 3f",
+        "2:",
+        "cld",
+        "ldmxcsr [rsp]",
+        "fninit",
+        "fldcw [rsp + 4]",
+        "mov eax, 1",
+        "3:",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// Goes on at a landing.
+///
+/// # Safety
+/// The landing is that of an [`enter`] which the thread is in.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
+    naked_asm!("mov rsp, [rdi]", "jmp [rdi + 8]")
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn enter(
+    landing: *mut Landing,
+    entry: GroupEntry,
+    arguments: *const *const c_void,
+    work: *mut Work,
+) -> usize {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "sub sp, sp, #176",
+        "stp x19, x20, [sp]",
+        "stp x21, x22, [sp, #16]",
+        "stp x23, x24, [sp, #32]",
+        "stp x25, x26, [sp, #48]",
+        "stp x27, x28, [sp, #64]",
+        "stp x29, x30, [sp, #80]",
+        "stp d8, d9, [sp, #96]",
+        "stp d10, d11, [sp, #112]",
+        "stp d12, d13, [sp, #128]",
+        "stp d14, d15, [sp, #144]",
+        "mrs x9, fpcr",
+        "str x9, [sp, #160]",
+        "mov x9, sp",
+        "adr x10, 2f",
+        "stp x9, x10, [x0]",
+        "mov x9, x1",
+        "mov x0, x2",
+        "mov x1, x3",
+        "blr x9",
+        "mov x0, #0",
+        "b 3f",
+        "2:",
+        "ldr x9, [sp, #160]",
+        "msr fpcr, x9",
+        "mov x0, #1",
+        "3:",
+        "ldp x19, x20, [sp]",
+        "ldp x21, x22, [sp, #16]",
+        "ldp x23, x24, [sp, #32]",
+        "ldp x25, x26, [sp, #48]",
+        "ldp x27, x28, [sp, #64]",
+        "ldp x29, x30, [sp, #80]",
+        "ldp d8, d9, [sp, #96]",
+        "ldp d10, d11, [sp, #112]",
+        "ldp d12, d13, [sp, #128]",
+        "ldp d14, d15, [sp, #144]",
+        "add sp, sp, #176",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
+    naked_asm!("ldp x9, x10, [x0]", "mov sp, x9", "br x10")
+}

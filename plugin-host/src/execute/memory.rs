@@ -1,0 +1,78 @@
+//! Shared memory: what the items of a group have in common.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Shared memory that a group may have: as much that kernels declare, and as much dynamic.
+pub(crate) const SHARED_BYTES: u64 = 64 << 10;
+const HALF: usize = SHARED_BYTES as usize;
+/// Behind the dynamic part, so that running over its end is a fault.
+const FENCE_BYTES: usize = 64 << 10;
+/// Alignment of the dynamic part.
+const ALIGNMENT: usize = 64;
+
+thread_local!(static FREE: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) });
+
+/// The shared memory of one group, which its thread keeps for the next ones. Its contents are what the last group
+/// left.
+pub(super) struct SharedMemory {
+    block: Option<Block>,
+}
+
+impl SharedMemory {
+    #[inline]
+    pub(super) fn take() -> SharedMemory {
+        let free = FREE.with_borrow_mut(Vec::pop);
+        SharedMemory { block: free.or_else(Block::map) }
+    }
+
+    /// What kernels declare; [`SHARED_BYTES`]. Null if there is no memory.
+    pub(super) fn fixed(&self) -> *mut c_void {
+        self.block.as_ref().map_or(null_mut(), |block| block.base)
+    }
+
+    /// The dynamic part, which ends where the fence is.
+    pub(super) fn dynamic(&self, bytes: u64) -> *mut c_void {
+        let Some(block) = self.block.as_ref().filter(|_| bytes > 0) else { return null_mut() };
+        let bytes = (bytes as usize).min(HALF).next_multiple_of(ALIGNMENT);
+        block.base.wrapping_byte_add(2 * HALF - bytes)
+    }
+}
+
+impl Drop for SharedMemory {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            FREE.with_borrow_mut(|free| free.push(block));
+        }
+    }
+}
+
+struct Block {
+    base: *mut c_void,
+}
+
+impl Block {
+    #[cold]
+    fn map() -> Option<Block> {
+        // SAFETY: a new mapping; the fence behind its end is made unusable.
+        unsafe {
+            let (protection, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let base = libc::mmap(null_mut(), 2 * HALF + FENCE_BYTES, protection, flags, -1, 0);
+            if base == libc::MAP_FAILED {
+                return None;
+            }
+            libc::mprotect(base.byte_add(2 * HALF), FENCE_BYTES, libc::PROT_NONE);
+            Some(Block { base })
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and used by nobody any more.
+        unsafe { libc::munmap(self.base, 2 * HALF + FENCE_BYTES) };
+    }
+}

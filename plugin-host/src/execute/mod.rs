@@ -1,0 +1,335 @@
+//! Running kernels.
+//!
+//! A [`Launch`] is what is queued: the kernel and the shape. [`Engine::run`] runs it, on the thread that runs the
+//! queue and, where it is worth it, on the helpers of the [`Pool`]. How the items of a group are run is the
+//! kernel's [`Mode`]:
+//!
+//! - *host form*: LLVM's; one call for the whole launch;
+//! - *loop* and *regions*: the kernel loops over groups and items itself, one call for many groups;
+//! - *fibers*: each item has a stack of its own (`fibers.rs`), since items wait for each other.
+//!
+//! Device code is only ever called through [`guard`], so its faults come back as values. What `Work` is to kernels
+//! is agreed with `include/longshore_device.h`.
+
+mod abi;
+mod cooperative;
+mod fault;
+mod fibers;
+mod guard;
+mod memory;
+mod pool;
+mod runtime;
+
+pub(crate) use abi::GroupEntry;
+pub(crate) use fibers::MOST_ITEMS as MOST_FIBERS;
+pub(crate) use memory::SHARED_BYTES;
+pub(crate) use pool::{Job, Pool};
+
+use crate::memory::Allocations;
+use crate::module::{HostKernel, KernelEntry};
+use abi::Work;
+use fault::{Cause, Fault};
+use fibers::{Call, Group};
+use guard::{Guard, Stop};
+use longshore_plugin_api::{Error, LaunchShape};
+use memory::SharedMemory;
+use pool::Task;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a kernel is to those who run it.
+#[derive(Debug)]
+pub(crate) enum Code {
+    /// LLVM's host form.
+    Host(KernelEntry),
+    /// Made with `longshore_device.h`.
+    Groups(GroupCode),
+}
+
+/// A work-group kernel.
+#[derive(Debug)]
+pub(crate) struct GroupCode {
+    pub(crate) entry: GroupEntry,
+    pub(crate) mode: Mode,
+    /// Whether groups wait for each other.
+    pub(crate) has_grid_barrier: bool,
+    /// Nanoseconds that a group takes, as measured; 0 if it was not yet.
+    cost: AtomicU64,
+}
+
+/// How the items of a group are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A loop over the items calls what one item does.
+    Loop,
+    /// The group runs loops over its items, one after the other.
+    Regions,
+    /// Each item has a stack of its own.
+    Fibers,
+}
+
+impl GroupCode {
+    pub(crate) fn new(entry: GroupEntry, mode: Mode, has_grid_barrier: bool) -> GroupCode {
+        GroupCode { entry, mode, has_grid_barrier, cost: AtomicU64::new(0) }
+    }
+}
+
+/// A kernel and the shape of its launch, which fit each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Launch {
+    /// Alive until the launch is done: the host unloads no module whose kernels are queued.
+    kernel: NonNull<HostKernel>,
+    shape: LaunchShape,
+}
+
+// SAFETY: a kernel can be used from any thread.
+unsafe impl Send for Launch {}
+
+impl Launch {
+    /// The kernel must stay alive until the launch is done.
+    #[inline]
+    pub(crate) fn new(kernel: &HostKernel, shape: &LaunchShape) -> Launch {
+        Launch { kernel: NonNull::from(kernel), shape: *shape }
+    }
+}
+
+/// What the queues of a device share.
+pub(crate) struct Engine {
+    pool: Arc<Pool>,
+    allocations: Arc<Allocations>,
+}
+
+impl Engine {
+    pub(crate) fn new(pool: Arc<Pool>, allocations: Arc<Allocations>) -> Engine {
+        Engine { pool, allocations }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Arc<Engine> {
+        let pool = Pool::new(Some("2"), None, 2).expect("2 is a number of threads");
+        Arc::new(Engine::new(pool, Arc::default()))
+    }
+
+    /// What a queue needs for its launches.
+    pub(crate) fn new_job(&self) -> Arc<Job> {
+        Job::new(&self.pool)
+    }
+
+    /// The most groups of this many items that can wait for each other.
+    pub(crate) fn most_cooperative_groups(code: &GroupCode, items: [u32; 3]) -> u32 {
+        cooperative::most_groups(code, items)
+    }
+
+    /// Runs a launch to its end. Blocks.
+    ///
+    /// # Errors
+    /// `BackendFailure` if the kernel fails: a fault, a failed assertion, items that wait at different places.
+    /// `OutOfResources` if there is no memory for stacks. Some groups may then not have been run, and some in
+    /// part.
+    ///
+    /// # Safety
+    /// The kernel may be run with these arguments.
+    #[inline]
+    pub(crate) unsafe fn run(
+        &self,
+        job: &Arc<Job>,
+        launch: &Launch,
+        arguments: *const *const c_void,
+    ) -> Result<(), Error> {
+        // SAFETY: who queues a launch keeps its kernel.
+        let kernel = unsafe { launch.kernel.as_ref() };
+        let code = match kernel.code() {
+            // SAFETY: a kernel of this form takes the first argument only; the caller vouches for the rest.
+            Code::Host(entry) => unsafe {
+                let entry = std::mem::transmute::<KernelEntry, GroupEntry>(*entry);
+                let result = Guard::of_thread().call(entry, arguments, std::ptr::null_mut());
+                return result.map_err(|stop| self.describe_host(kernel, stop));
+            },
+            Code::Groups(code) => code,
+        };
+        let call = Call { entry: code.entry, arguments };
+        let run = Run { code, call, shape: &launch.shape, fault: Mutex::new(None) };
+        let finished = if code.has_grid_barrier {
+            cooperative::run(&self.pool, job, &run)
+        } else {
+            self.run_groups(job, &run)
+        };
+        if finished { Ok(()) } else { Err(self.describe(kernel, run)) }
+    }
+
+    /// Runs all groups, alone if that is faster than getting help.
+    #[inline]
+    fn run_groups(&self, job: &Arc<Job>, run: &Run<'_>) -> bool {
+        let total = run.total();
+        if total == 1 || self.pool.threads() == 1 {
+            return run.run(0, total);
+        }
+        let known = run.code.cost.load(Ordering::Relaxed);
+        let done = if known == 0 { 1 } else { 0 };
+        if done == 1 && !run.timed(0, 1, 1, |run| run.run(0, 1)) {
+            return false;
+        }
+        let rest = total - done;
+        let cost = run.code.cost.load(Ordering::Relaxed).max(1);
+        if u128::from(cost) * u128::from(rest) < WORTHWHILE.as_nanos() * COST_PER_NS {
+            return run.timed(done, total, 1, |run| run.run(done, total));
+        }
+        let threads = self.pool.threads() as u64;
+        let by_time = CHUNK.as_nanos() as u64 * COST_PER_NS as u64 / cost;
+        let chunk = by_time.clamp(1, (rest / (threads * LEAST_CHUNKS)).max(1));
+        let rest_of = Rest { run, done };
+        run.timed(done, total, threads, |_| {
+            self.pool.run(job, &rest_of, rest, chunk);
+            !run.has_failed()
+        })
+    }
+
+    #[cold]
+    fn describe_host(&self, kernel: &HostKernel, stop: Stop) -> Error {
+        let fault = Fault { cause: Cause::Stop(stop), group: 0, item: None };
+        fault.describe(kernel.name(), None, &self.allocations)
+    }
+
+    #[cold]
+    fn describe(&self, kernel: &HostKernel, run: Run<'_>) -> Error {
+        let fault = run.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let fault = fault.expect("a run that did not finish has a fault");
+        fault.describe(kernel.name(), Some(run.shape.groups), &self.allocations)
+    }
+}
+
+/// From this estimated time on a launch gets help: waking a thread takes some microseconds.
+const WORTHWHILE: Duration = Duration::from_micros(10);
+/// What a thread does before it looks for more, at least.
+const CHUNK: Duration = Duration::from_micros(5);
+/// Of each thread, so that the last one is not waited for long.
+const LEAST_CHUNKS: u64 = 16;
+/// Costs are kept in picoseconds: small groups take less than a nanosecond.
+const COST_PER_NS: u128 = 1000;
+/// How long finding the item at fault may take.
+const TRACE_LIMIT: Duration = Duration::from_millis(500);
+
+/// One launch of a work-group kernel, while it runs.
+struct Run<'a> {
+    code: &'a GroupCode,
+    call: Call,
+    shape: &'a LaunchShape,
+    /// The first one that was found.
+    fault: Mutex<Option<Fault>>,
+}
+
+// SAFETY: who runs a launch vouches for running the kernel with these arguments, on any thread.
+unsafe impl Sync for Run<'_> {}
+
+/// All groups of a run but the first ones.
+struct Rest<'a> {
+    run: &'a Run<'a>,
+    done: u64,
+}
+
+impl Task for Rest<'_> {
+    fn run(&self, begin: u64, end: u64) -> bool {
+        self.run.run(self.done + begin, self.done + end)
+    }
+}
+
+impl Run<'_> {
+    #[inline]
+    fn total(&self) -> u64 {
+        self.shape.groups.iter().map(|count| u64::from(*count)).product()
+    }
+
+    /// Runs groups on this thread. `false` if one failed; the fault is kept then.
+    #[inline]
+    fn run(&self, begin: u64, end: u64) -> bool {
+        let shared = SharedMemory::take();
+        let mut work = self.work(&shared);
+        let result = match self.code.mode {
+            Mode::Fibers => self.run_fibers(&work, begin, end),
+            Mode::Loop | Mode::Regions => {
+                (work.begin, work.end) = (begin, end);
+                // SAFETY: who made the run vouches for the kernel.
+                let result = unsafe {
+                    let call = self.call;
+                    Guard::of_thread().call(call.entry, call.arguments, &raw mut work)
+                };
+                result.map_err(|stop| self.trace(stop, work))
+            }
+        };
+        result.map_err(|fault| self.keep(fault)).is_ok()
+    }
+
+    fn run_fibers(&self, work: &Work, begin: u64, end: u64) -> Result<(), Fault> {
+        for number in begin..end {
+            let mut group = Group::new(work, number, false, self.call);
+            // SAFETY: who made the run vouches for the kernel.
+            unsafe { group.advance() }?;
+        }
+        Ok(())
+    }
+
+    /// What kernels are called with, for this launch and no group yet.
+    #[inline]
+    fn work(&self, shared: &SharedMemory) -> Work {
+        let shape = self.shape;
+        Work {
+            begin: 0,
+            end: 0,
+            groups: shape.groups,
+            items: shape.items,
+            first: [0; 3],
+            last: shape.items,
+            item: [0; 3],
+            traced: 0,
+            group: 0,
+            fixed: shared.fixed(),
+            dynamic: shared.dynamic(shape.dynamic_shared_bytes),
+            fixed_bytes: SHARED_BYTES,
+            dynamic_bytes: shape.dynamic_shared_bytes,
+            calls: &runtime::CALLS,
+        }
+    }
+
+    /// Finds out which item failed: the group is run once more, by code that says where it is. If that does not
+    /// fail, or takes too long, the item stays unknown.
+    #[cold]
+    fn trace(&self, stop: Stop, work: Work) -> Fault {
+        let group = work.group;
+        let mut again = Work { begin: group, end: group + 1, traced: 1, ..work };
+        // SAFETY: as for the first time.
+        let result = unsafe {
+            let call = self.call;
+            Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
+        };
+        let is_found = matches!(result, Err(Stop::Signal(_) | Stop::Failed(_)));
+        Fault { cause: Cause::Stop(stop), group, item: is_found.then_some(again.item) }
+    }
+
+    #[cold]
+    fn keep(&self, fault: Fault) {
+        let mut kept = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert(fault);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Runs `body`, which does groups `begin..end` on so many threads, and notes what a group costs.
+    #[inline]
+    fn timed(&self, begin: u64, end: u64, threads: u64, body: impl FnOnce(&Self) -> bool) -> bool {
+        let start = Instant::now();
+        let finished = body(self);
+        let spent = start.elapsed().as_nanos() * COST_PER_NS * u128::from(threads.min(end - begin));
+        let measured = u64::try_from(spent / u128::from(end - begin)).unwrap_or(u64::MAX).max(1);
+        let cost = match self.code.cost.load(Ordering::Relaxed) {
+            0 => measured,
+            known => known / 4 * 3 + measured / 4,
+        };
+        self.code.cost.store(cost.max(1), Ordering::Relaxed);
+        finished
+    }
+}

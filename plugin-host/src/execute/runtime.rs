@@ -1,0 +1,50 @@
+//! What kernels ask of the runtime, but for waiting.
+
+use super::abi::{Calls, Work};
+use super::guard::{Failure, Guard};
+use std::ffi::{c_char, c_void};
+
+/// For kernels whose items are a loop: they cannot wait for each other.
+pub(crate) static CALLS: Calls = Calls { barrier, grid_barrier, gather, write, fail };
+
+unsafe extern "C" fn barrier(_work: *mut Work) {
+    refuse(c"a barrier in a loop over the items: the image lost its notes, or the barrier is in LONGSHORE_ITEMS")
+}
+
+unsafe extern "C" fn grid_barrier(_work: *mut Work) {
+    refuse(c"a barrier of the whole grid in a launch that is not cooperative")
+}
+
+unsafe extern "C" fn gather(_work: *mut Work, _value: u64, _present: *mut u64) -> *const u64 {
+    refuse(c"a sub-group operation in a loop over the items: the image lost its notes")
+}
+
+/// Prints text of a kernel where the C library prints.
+pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, bytes: u64) {
+    let guard = Guard::of_thread();
+    let landing = guard.suspend();
+    // SAFETY: the kernel vouches for the text; the stream is the C library's.
+    unsafe { libc::fwrite(text.cast::<c_void>(), 1, bytes as usize, stdout) };
+    guard.resume(landing);
+}
+
+/// Ends the launch for what device code says.
+pub(super) unsafe extern "C" fn fail(
+    _work: *mut Work,
+    what: *const c_char,
+    file: *const c_char,
+    line: u32,
+) {
+    // SAFETY: a kernel calls this, inside `Guard::call`.
+    unsafe { Guard::of_thread().fail(Failure { what, file, line }) }
+}
+
+fn refuse(what: &'static std::ffi::CStr) -> ! {
+    let failure = Failure { what: what.as_ptr(), file: std::ptr::null(), line: 0 };
+    // SAFETY: a kernel calls this, inside `Guard::call`.
+    unsafe { Guard::of_thread().fail(failure) }
+}
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+}
