@@ -112,6 +112,7 @@ fn captured_values_are_aligned_to_16() {
         }
     }
     let (queue, counter) = (new_queue(), AtomicU64::new(0));
+    let kernel = HostKernel::host_form("check", check);
     let release = block(&queue);
     for _ in 0..100 {
         let (byte, odd, counter) = (1u8, [7u8; 17], std::ptr::from_ref(&counter));
@@ -124,7 +125,7 @@ fn captured_values_are_aligned_to_16() {
         // SAFETY: four arguments that live during the call; `counter` until the queue is done.
         let arguments =
             unsafe { Arguments::from_raw(pointers.as_ptr(), [1, 17, 0, 8].as_ptr(), 4) };
-        queue.launch_entry(check, false, arguments).unwrap();
+        queue.launch(&kernel, &shape(), arguments).unwrap();
     }
     drop(release);
     queue.synchronize().unwrap();
@@ -358,7 +359,7 @@ fn an_event_that_was_never_recorded_is_complete() {
 
 #[test]
 fn shapes_that_cannot_be_are_refused() {
-    let code = |shape: LaunchShape| check_shape("k", &shape).unwrap_err();
+    let code = |shape: LaunchShape| check_shape(&NOTHING, &shape).unwrap_err();
     let error = code(LaunchShape { groups: [1, 0, 1], ..shape() });
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
     assert!(error.message().contains("0 groups in y"), "{error}");
@@ -369,8 +370,8 @@ fn shapes_that_cannot_be_are_refused() {
     let error = code(LaunchShape { groups: [2, 1, 1], cooperative: true, ..shape() });
     assert_eq!(error.code(), ErrorCode::Unsupported);
     let allowed = LaunchShape { cooperative: true, dynamic_shared_bytes: SHARED_BYTES, ..shape() };
-    assert_eq!(check_shape("k", &allowed), Ok(()));
-    assert!(is_plain(&shape()) && !is_plain(&allowed));
+    assert_eq!(check_shape(&NOTHING, &allowed), Ok(()));
+    assert!(is_plain(&NOTHING, &shape()) && !is_plain(&NOTHING, &allowed));
 }
 
 #[test]
