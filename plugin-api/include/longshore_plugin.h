@@ -38,7 +38,7 @@ extern "C" {
 #define LONGSHORE_INTERFACE_MAJOR 1
 
 // Minor version of the interface: tells which tables a side may know. It never decides.
-#define LONGSHORE_INTERFACE_MINOR 0
+#define LONGSHORE_INTERFACE_MINOR 1
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
@@ -635,6 +635,19 @@ typedef struct longshore_occupancy_table {
                                                              uint64_t dynamic_shared_bytes,
                                                              uint32_t *groups);
 } longshore_occupancy_table;
+
+// "longshore.selection", version 1: which image of a container suits a device.
+typedef struct longshore_selection_table {
+    // Sets `rank` to 0 if the device cannot run the image, else to how well it suits: the host
+    // loads the image with the highest rank, among equals the first. `triple` and `arch` are what
+    // the container says of the image, empty where it says nothing. Never an error on account of a
+    // bad image.
+    struct longshore_error_object *(*rank)(struct longshore_device *device,
+                                           struct longshore_bytes image,
+                                           struct longshore_text triple,
+                                           struct longshore_text arch,
+                                           uint32_t *rank);
+} longshore_selection_table;
 
 // "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 // memory. Called after the destructors and before `unload`.

@@ -185,6 +185,27 @@ pub trait Device<B: Backend>: Send + Sync + 'static {
     ) -> Result<u32> {
         Err(unsupported("occupancy questions"))
     }
+
+    /// How well an image of a container suits this device: 0 if it cannot run it, else the more the
+    /// better; the host loads the image with the highest rank. A backend that leaves this out is
+    /// asked [`Device::accepts`]. LLVM: `isELFCompatible`.
+    ///
+    /// # Errors
+    /// None on account of a bad image: that is rank 0.
+    fn rank(&self, _entry: &ImageEntry<'_>) -> Result<u32> {
+        Err(unsupported("ranking of images"))
+    }
+}
+
+/// An image of a container, and what the container says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageEntry<'a> {
+    /// The image.
+    pub bytes: &'a [u8],
+    /// Its target triple, empty if the container has none.
+    pub triple: &'a str,
+    /// Its architecture, empty if the container has none: "gfx90a:xnack+", "sm_90", "x86-64-v3".
+    pub arch: &'a str,
 }
 
 /// Answer of [`Device::accepts`].

@@ -115,6 +115,7 @@ pub fn describe_layouts() -> String {
         PrefetchTable,
         OccupancyTable,
         InstrumentationTable,
+        SelectionTable,
     );
     text
 }

@@ -38,7 +38,8 @@ mod request;
 mod services;
 
 pub use backend::{
-    Acceptance, Backend, Connected, Device, Event, ImageBytes, Module, Platform, Plugin, Queue,
+    Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
+    Plugin, Queue,
 };
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};

@@ -3,8 +3,10 @@
 use crate::cpu::Cpu;
 use crate::execute::{Code, Engine, Pool};
 use crate::memory::{Allocations, PinnedRanges};
-use crate::{AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module};
-use longshore_plugin_api::{Acceptance, Device, ImageBytes, MemoryKind, Result, Span};
+use crate::{
+    AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module, suitability,
+};
+use longshore_plugin_api::{Acceptance, Device, ImageBytes, ImageEntry, MemoryKind, Result, Span};
 use std::sync::Arc;
 
 /// The CPU, opened as a device. Several devices are the same CPU, each with its own allocations.
@@ -94,5 +96,12 @@ impl Device<HostBackend> for HostDevice {
             Code::Host(_) => 1,
             Code::Groups(code) => Engine::most_cooperative_groups(code, items),
         })
+    }
+
+    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+        match module::accepts(entry.bytes) {
+            Acceptance::Accepted => Ok(suitability::rank(entry)),
+            Acceptance::Refused(_) => Ok(0),
+        }
     }
 }

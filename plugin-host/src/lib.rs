@@ -37,6 +37,7 @@ mod outline_atomics;
 mod physical;
 mod platform;
 mod queue;
+mod suitability;
 
 pub use device::HostDevice;
 pub use device_library::AllowedNames;

@@ -48,7 +48,7 @@ fn a_plugin_of_another_interface_is_refused_with_both_versions() {
     let reason = refused_beside_the_host(&world, "future", |outcome| {
         matches!(outcome, Outcome::WrongInterface { .. })
     });
-    assert!(reason.contains("2.0") && reason.contains("1.0"), "{reason}");
+    assert!(reason.contains("2.1") && reason.contains("1.1"), "{reason}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ const PACKAGES: [Package; 14] = [
     Package {
         name: "clang-19",
         probe: ("clang-19", VERSION),
-        skipped: "the header with clang; images and coverage that clang makes",
+        skipped: "the header with clang; images, containers and coverage that clang makes",
     },
     Package { name: "lld-19", probe: ("ld.lld-19", VERSION), skipped: "images that lld links" },
     Package {

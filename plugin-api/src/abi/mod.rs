@@ -17,7 +17,7 @@ pub use entry::{
 };
 pub use tables::{
     DeviceTable, EventTable, InstrumentationTable, ModuleTable, OccupancyTable, PeerTable,
-    PinningTable, PlatformTable, PrefetchTable, QueueTable,
+    PinningTable, PlatformTable, PrefetchTable, QueueTable, SelectionTable,
 };
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,

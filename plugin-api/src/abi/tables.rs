@@ -241,6 +241,23 @@ pub struct OccupancyTable {
     ) -> *mut ErrorObject,
 }
 
+/// "longshore.selection", version 1: which image of a container suits a device.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct SelectionTable {
+    /// Sets `rank` to 0 if the device cannot run the image, else to how well it suits: the host
+    /// loads the image with the highest rank, among equals the first. `triple` and `arch` are what
+    /// the container says of the image, empty where it says nothing. Never an error on account of
+    /// a bad image.
+    pub rank: unsafe extern "C" fn(
+        device: *mut DeviceHandle,
+        image: Bytes,
+        triple: Text,
+        arch: Text,
+        rank: *mut u32,
+    ) -> *mut ErrorObject,
+}
+
 /// "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 /// memory. Called after the destructors and before `unload`.
 #[repr(C)]

@@ -2,8 +2,8 @@
 
 use super::{give, guard, known, lent, module::ModuleObject, take_back};
 use crate::abi::{self, DeviceHandle, ErrorObject, KernelHandle};
-use crate::backend::{Acceptance, Device, ImageBytes, Plugin};
-use crate::raw::{read_bytes, write_sink};
+use crate::backend::{Acceptance, Device, ImageBytes, ImageEntry, Plugin};
+use crate::raw::{read_bytes, read_text, write_sink};
 use crate::request::{MemoryKind, Span};
 
 pub(super) const fn table<P: Plugin>() -> &'static abi::DeviceTable {
@@ -31,6 +31,10 @@ pub(super) const fn occupancy_table<P: Plugin>() -> &'static abi::OccupancyTable
         optimal_group_items: optimal_group_items::<P>,
         max_cooperative_groups: max_cooperative_groups::<P>,
     }
+}
+
+pub(super) const fn selection_table<P: Plugin>() -> &'static abi::SelectionTable {
+    &abi::SelectionTable { rank: rank::<P> }
 }
 
 /// The device behind a handle.
@@ -191,6 +195,22 @@ unsafe extern "C" fn max_cooperative_groups<P: Plugin>(
         let kernel = lent::<P::Kernel, _>(kernel);
         let device = of::<P>(device);
         groups.write(device.max_cooperative_groups(kernel, *items, dynamic_shared_bytes)?);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn rank<P: Plugin>(
+    device: *mut DeviceHandle,
+    image: abi::Bytes,
+    triple: abi::Text,
+    arch: abi::Text,
+    rank: *mut u32,
+) -> *mut ErrorObject {
+    // SAFETY: an open device, a readable image, readable strings, a place to write to.
+    guard::<P>("device.rank", || unsafe {
+        let (triple, arch) = (read_text(triple), read_text(arch));
+        let entry = ImageEntry { bytes: read_bytes(image), triple: &triple, arch: &arch };
+        rank.write(of::<P>(device).rank(&entry)?);
         Ok(())
     })
 }

@@ -87,6 +87,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
         ("longshore.peer", 1) => reference(device::peer_table::<P>()),
         ("longshore.prefetch", 1) => reference(queue::prefetch_table::<P>()),
         ("longshore.occupancy", 1) => reference(device::occupancy_table::<P>()),
+        ("longshore.selection", 1) => reference(device::selection_table::<P>()),
         ("longshore.instrumentation", 1) => reference(module::instrumentation_table::<P>()),
         _ => NONE,
     }

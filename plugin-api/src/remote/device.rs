@@ -4,9 +4,9 @@ use super::tables::Tables;
 use super::{Remote, RemoteEvent, RemoteKernel, RemoteModule, RemoteQueue};
 use super::{handed_out, lacks_table};
 use crate::abi::DeviceHandle;
-use crate::backend::{Acceptance, Device, ImageBytes};
+use crate::backend::{Acceptance, Device, ImageBytes, ImageEntry};
 use crate::error::Result;
-use crate::raw::{bytes, collect, from_raw};
+use crate::raw::{bytes, collect, from_raw, text};
 use crate::request::{MemoryKind, Span};
 
 /// An open device of a plugin. Dropping it closes it.
@@ -150,6 +150,16 @@ impl Device<Remote> for RemoteDevice {
         // SAFETY: a live device, a kernel of a loaded module, places to read and to write.
         unsafe { from_raw(ask(self.handle, kernel.handle(), &items, shared, &mut groups))? };
         Ok(groups)
+    }
+
+    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+        let table = self.tables.selection.ok_or_else(|| lacks_table("selection"))?;
+        let (triple, arch, mut rank) = (text(entry.triple), text(entry.arch), 0);
+        // SAFETY: a live device, a readable image, readable strings, a place to write to.
+        unsafe {
+            from_raw((table.rank)(self.handle, bytes(entry.bytes), triple, arch, &mut rank))?;
+        }
+        Ok(rank)
     }
 }
 

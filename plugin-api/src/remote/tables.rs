@@ -18,6 +18,7 @@ pub(super) struct Tables {
     pub(super) peer: Option<&'static abi::PeerTable>,
     pub(super) prefetch: Option<&'static abi::PrefetchTable>,
     pub(super) occupancy: Option<&'static abi::OccupancyTable>,
+    pub(super) selection: Option<&'static abi::SelectionTable>,
     pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
 }
 
@@ -95,6 +96,7 @@ impl Tables {
                 peer: optional(entry, "longshore.peer")?,
                 prefetch: optional(entry, "longshore.prefetch")?,
                 occupancy: optional(entry, "longshore.occupancy")?,
+                selection: optional(entry, "longshore.selection")?,
                 instrumentation: optional(entry, "longshore.instrumentation")?,
             })
         }

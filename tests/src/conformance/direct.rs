@@ -184,6 +184,25 @@ impl Device<'_> {
         unsafe { taken((self.plugin.device.free)(self.held.handle, kind, address)) }
     }
 
+    /// The rank of an image of a container; `None` if the plugin does not rank.
+    pub(super) fn rank(&self, image: &[u8], triple: &str, arch: &str) -> Result<Option<u32>> {
+        let table = self.plugin.table("longshore.selection", 1).table;
+        if table.is_null() {
+            return Ok(None);
+        }
+        let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
+        let mut rank = u32::MAX;
+        // SAFETY: the type of this table, an open device, and values of this call.
+        let raised = unsafe {
+            let ask = (*table.cast::<abi::SelectionTable>()).rank;
+            taken(ask(self.held.handle, bytes, text(triple), text(arch), &mut rank))
+        };
+        match raised {
+            Err(error) if error.code() == ErrorCode::Unsupported => Ok(None),
+            raised => raised.map(|()| Some(rank)),
+        }
+    }
+
     pub(super) fn queue(&self) -> Result<Queue<'_>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.

@@ -19,6 +19,7 @@ behaviour_list! { "interface":
     "unknown queries are refused" ["P-20"] unknown_queries_are_refused;
     "devices that are not there are refused" ["P-20"] absent_devices_are_refused;
     "an error lives until it is released, by another thread" ["P-28", "P-29"] errors_live;
+    "what is no image of the device has rank 0" ["P-61"] what_cannot_run_has_no_rank;
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
@@ -133,6 +134,23 @@ fn unknown_kinds_are_refused(cx: &Context) -> Check {
     for kind in [0x7fff_fffe, u32::MAX] {
         let allocated = device.allocate(kind, 64);
         refused(allocated, ErrorCode::InvalidEnumeration, &format!("memory of kind {kind:#x}"))?;
+    }
+    Ok(())
+}
+
+fn what_cannot_run_has_no_rank(cx: &Context) -> Check {
+    let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let Some(own) = device.rank(&image, "", "")? else {
+        return Err(Stop::Skipped("the plugin does not rank images".to_owned()));
+    };
+    ensure!(own > 0, "an image of which nothing is said has rank 0");
+    for junk in [&b""[..], b"\x7fELF", &[0xff; 100]] {
+        ensure_eq!(device.rank(junk, "", "")?, Some(0), "rank of {} bytes", junk.len());
+    }
+    for (triple, arch) in [("no-such-machine", ""), ("", "no such processor")] {
+        ensure_eq!(device.rank(&image, triple, arch)?, Some(0), "'{triple}' '{arch}'");
     }
     Ok(())
 }

@@ -1,0 +1,247 @@
+//! How well an image of a container suits this CPU, by what the container says of it.
+//!
+//! Higher micro-architecture levels are better, as long as the CPU has them. An image for a named CPU
+//! comes after one for the same level, because it may be tuned for another make, and needs everything
+//! that compilers use on that CPU. What is built for the level that all have, or says nothing of its
+//! level, comes next; `native`, which was built for a machine that nobody names, comes last. A name
+//! that is not known is refused: an instruction that the CPU lacks ends the program.
+
+use longshore_plugin_api::ImageEntry;
+
+/// The rank of the container's triple and architecture, 0 if this CPU cannot run such code. The
+/// image itself is not looked at.
+pub(crate) fn rank(entry: &ImageEntry<'_>) -> u32 {
+    if !is_own_machine(entry.triple) {
+        return 0;
+    }
+    rank_of(entry.arch, &cpu_has)
+}
+
+/// Whether a triple is one for the machine that this plugin was built for; an empty one says nothing.
+fn is_own_machine(triple: &str) -> bool {
+    let machine = triple.split('-').next().unwrap_or_default();
+    let machine = match machine {
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    };
+    machine.is_empty() || machine == std::env::consts::ARCH
+}
+
+const NATIVE: u32 = 1;
+const UNSAID: u32 = 2;
+/// Levels count from 1, and named CPUs take the odd numbers.
+const NAMED: u32 = 1;
+const EXACT: u32 = 2;
+
+fn rank_of(arch: &str, has: &dyn Fn(&str) -> bool) -> u32 {
+    match arch {
+        "" | "generic" => return UNSAID,
+        "native" => return NATIVE,
+        _ => {}
+    }
+    let level_of = |name: &str| LEVELS.iter().position(|level| level.name == name);
+    if let Some(level) = level_of(arch) {
+        return if has_level(level, has) { 2 * (level as u32 + 1) + EXACT } else { 0 };
+    }
+    let named = NAMED_CPUS.iter().find(|(names, ..)| names.contains(&arch));
+    let Some((_, level, further)) = named else { return 0 };
+    let level = level_of(level).expect("the table names levels");
+    let can_run = has_level(level, has) && further.iter().all(|feature| has(feature));
+    if can_run { 2 * (level as u32 + 1) + NAMED } else { 0 }
+}
+
+/// A level includes those before it.
+fn has_level(level: usize, has: &dyn Fn(&str) -> bool) -> bool {
+    LEVELS[..=level].iter().flat_map(|level| level.adds).all(|feature| has(feature))
+}
+
+/// A micro-architecture level.
+struct Level {
+    /// As clang's `-march` has it.
+    name: &'static str,
+    /// The features that it has beyond the level before it.
+    adds: &'static [&'static str],
+}
+
+const fn level(name: &'static str, adds: &'static [&'static str]) -> Level {
+    Level { name, adds }
+}
+
+/// Names of CPUs, their level, and what compilers use on them beyond it.
+type NamedCpus = &'static [(&'static [&'static str], &'static str, &'static [&'static str])];
+
+/// The levels of the x86-64 psABI.
+#[cfg(target_arch = "x86_64")]
+const LEVELS: &[Level] = &[
+    level("x86-64", &[]),
+    level("x86-64-v2", &["cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"]),
+    level("x86-64-v3", &["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"]),
+    level("x86-64-v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
+];
+
+#[cfg(target_arch = "x86_64")]
+const NAMED_CPUS: NamedCpus = {
+    const SPR: &[&str] = &[
+        "avx512bf16",
+        "avx512fp16",
+        "avx512vbmi2",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "avxvnni",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+        "sha",
+    ];
+    const ICE: &[&str] = &[
+        "avx512vbmi",
+        "avx512vbmi2",
+        "avx512vnni",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "avx512ifma",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+        "sha",
+        "adx",
+        "aes",
+    ];
+    const ZEN4: &[&str] = &[
+        "avx512bf16",
+        "avx512vbmi2",
+        "avx512vnni",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "gfni",
+        "sse4a",
+        "vaes",
+        "vpclmulqdq",
+        "sha",
+    ];
+    &[
+        (&["k8", "opteron", "athlon64", "nocona"], "x86-64", &["sse3"]),
+        (&["core2", "penryn"], "x86-64", &["sse3", "ssse3", "cmpxchg16b"]),
+        (&["nehalem", "silvermont"], "x86-64-v2", &[]),
+        (&["westmere"], "x86-64-v2", &["pclmulqdq"]),
+        (&["sandybridge"], "x86-64-v2", &["avx", "pclmulqdq", "xsave"]),
+        (&["ivybridge"], "x86-64-v2", &["avx", "f16c", "pclmulqdq", "rdrand", "xsave"]),
+        (&["haswell"], "x86-64-v3", &["pclmulqdq", "rdrand"]),
+        (&["broadwell", "skylake"], "x86-64-v3", &["adx", "aes", "pclmulqdq", "rdseed"]),
+        (&["skylake-avx512", "skx"], "x86-64-v4", &["adx", "aes", "pclmulqdq", "rdseed"]),
+        (&["cascadelake"], "x86-64-v4", &["adx", "aes", "avx512vnni"]),
+        (&["icelake-client", "icelake-server"], "x86-64-v4", ICE),
+        (&["znver4"], "x86-64-v4", ZEN4),
+        (&["sapphirerapids", "emeraldrapids"], "x86-64-v4", SPR),
+        (&["znver1", "znver2"], "x86-64-v3", &["adx", "aes", "sse4a", "sha"]),
+        (&["znver3"], "x86-64-v3", &["adx", "aes", "sse4a", "sha", "vaes", "vpclmulqdq"]),
+        (&["alderlake"], "x86-64-v3", &["adx", "avxvnni", "gfni", "sha", "vaes", "vpclmulqdq"]),
+    ]
+};
+
+#[cfg(target_arch = "x86_64")]
+fn cpu_has(feature: &str) -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    macro_rules! ask { ($($name:tt)*) => {
+        match feature { $($name => has!($name),)* _ => false }
+    }; }
+    ask!("sse3" "ssse3" "sse4.1" "sse4.2" "sse4a" "popcnt" "cmpxchg16b" "avx" "avx2" "bmi1" "bmi2"
+        "f16c" "fma" "lzcnt" "movbe" "xsave" "adx" "aes" "pclmulqdq" "rdrand" "rdseed" "sha" "gfni"
+        "vaes" "vpclmulqdq" "avxvnni" "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"
+        "avx512vbmi" "avx512vbmi2" "avx512vnni" "avx512bitalg" "avx512vpopcntdq" "avx512ifma"
+        "avx512bf16" "avx512fp16")
+}
+
+/// The architectures of Arm, with what each made mandatory and user programs use.
+#[cfg(target_arch = "aarch64")]
+const LEVELS: &[Level] = &[
+    level("armv8-a", &[]),
+    level("armv8.1-a", &["crc", "lse", "rdm"]),
+    level("armv8.2-a", &["dpb"]),
+    level("armv8.3-a", &["fcma", "jsconv", "paca", "rcpc"]),
+    level("armv8.4-a", &["dotprod", "flagm", "lse2", "rcpc2"]),
+    level("armv9-a", &["fhm", "fp16", "sve", "sve2"]),
+];
+
+#[cfg(target_arch = "aarch64")]
+const NAMED_CPUS: NamedCpus = &[
+    (&["cortex-a53", "cortex-a57", "cortex-a72"], "armv8-a", &["crc"]),
+    (&["cortex-a55", "cortex-a75", "cortex-a76"], "armv8.2-a", &["dotprod", "fp16", "rcpc"]),
+    (&["neoverse-n1"], "armv8.2-a", &["dotprod", "fp16", "rcpc"]),
+    (&["neoverse-v1"], "armv8.4-a", &["bf16", "fhm", "fp16", "i8mm", "sve"]),
+    (&["neoverse-n2", "neoverse-v2"], "armv9-a", &["bf16", "i8mm", "sve2-bitperm"]),
+];
+
+#[cfg(target_arch = "aarch64")]
+fn cpu_has(feature: &str) -> bool {
+    use std::arch::is_aarch64_feature_detected as has;
+    macro_rules! ask { ($($name:tt)*) => {
+        match feature { $($name => has!($name),)* _ => false }
+    }; }
+    ask!("crc" "lse" "rdm" "dpb" "fcma" "jsconv" "paca" "rcpc" "dotprod" "flagm" "lse2" "rcpc2" "fhm"
+        "fp16" "sve" "sve2" "bf16" "i8mm" "sve2-bitperm")
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const LEVELS: &[Level] = &[];
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const NAMED_CPUS: NamedCpus = &[];
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn cpu_has(_feature: &str) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_needs_all_levels_before_it() {
+        let all = |_: &str| true;
+        let lowest = LEVELS[0].name;
+        let highest = LEVELS[LEVELS.len() - 1].name;
+        assert!(rank_of(highest, &all) > rank_of(lowest, &all));
+        let lacking = LEVELS[1].adds[0];
+        let has = |feature: &str| feature != lacking;
+        assert_eq!(rank_of(highest, &has), 0);
+        assert!(rank_of(lowest, &has) > 0);
+    }
+
+    #[test]
+    fn what_says_more_of_its_level_is_preferred_and_unknown_names_are_refused() {
+        let all = |_: &str| true;
+        let exact = rank_of(LEVELS[0].name, &all);
+        let (names, level, _) = NAMED_CPUS[0];
+        assert_eq!(level, LEVELS[0].name);
+        let order = ["native", "generic", names[0], LEVELS[0].name, LEVELS[1].name];
+        let ranks = order.map(|arch| rank_of(arch, &all));
+        assert!(ranks.is_sorted() && ranks[0] > 0, "{ranks:?}");
+        assert!(exact > ranks[2], "{ranks:?}");
+        assert_eq!(rank_of("", &all), rank_of("generic", &all));
+        assert_eq!(rank_of("hal9000", &all), 0);
+    }
+
+    #[test]
+    fn a_named_cpu_needs_what_it_has_beyond_its_level() {
+        for (names, level, further) in NAMED_CPUS {
+            assert!(LEVELS.iter().any(|known| known.name == *level), "{level}");
+            for lacking in *further {
+                let has = |feature: &str| feature != *lacking;
+                assert_eq!(rank_of(names[0], &has), 0, "{names:?} without {lacking}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_triples_of_this_machine_are_taken() {
+        let entry = |triple| ImageEntry { bytes: &[], triple, arch: "" };
+        let own = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        assert!(rank(&entry(&own)) > 0 && rank(&entry("")) > 0);
+        for other in ["nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa", "riscv64-linux-gnu", "x"] {
+            assert_eq!(rank(&entry(other)), 0, "{other}");
+        }
+    }
+}
