@@ -51,7 +51,9 @@ pub use discovery::{Candidate, Outcome, Probe, probe_main};
 pub use environment::Environment;
 pub use event::Event;
 pub use host::{DeviceEntry, Host, HostBuilder};
-pub use image::{Format, Image};
+pub use image::{
+    ContainerEntry, Format, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
+};
 pub use launch::{Argument, ArgumentList, Grid, RawArguments};
 pub use memory::{Allocation, AllocationInfo, AllocationOwner, Buffer, DevicePointer, Element};
 pub use program::{Global, Kernel, Program, UnloadReport};

@@ -37,6 +37,8 @@ pub enum Format {
     OffloadBinary,
     /// clang's offload bundle.
     OffloadBundle,
+    /// clang's offload bundle, compressed.
+    CompressedOffloadBundle,
     /// LLVM bitcode.
     Bitcode,
     /// None of these; a plugin may know it all the same.
@@ -59,6 +61,7 @@ impl Format {
             [0x03, 0x02, 0x23, 0x07, ..] | [0x07, 0x23, 0x02, 0x03, ..] => Format::Spirv,
             [0x10, 0xff, 0x10, 0xad, ..] => Format::OffloadBinary,
             [b'B', b'C', 0xc0, 0xde, ..] => Format::Bitcode,
+            [b'C', b'C', b'O', b'B', ..] => Format::CompressedOffloadBundle,
             _ if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") => Format::OffloadBundle,
             _ if is_ptx(bytes) => Format::Ptx,
             _ => Format::Unknown,
@@ -79,6 +82,7 @@ impl Format {
             Format::Spirv => "spirv",
             Format::OffloadBinary => "offload-binary",
             Format::OffloadBundle => "offload-bundle",
+            Format::CompressedOffloadBundle => "offload-bundle-compressed",
             Format::Bitcode => "bitcode",
             Format::Unknown => "unknown",
         }

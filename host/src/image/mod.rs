@@ -1,19 +1,26 @@
 //! Device images: the bytes, in managed storage, and what they are.
 
+mod container;
 mod format;
 
+pub use container::{ContainerEntry, ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 pub use format::Format;
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use memmap2::Mmap;
+use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The bytes of a device image in storage of its own. A borrowed slice is copied; an owned or
-/// mapped buffer is taken over without a copy. LLVM: `MemoryBuffer` of a `DeviceImageTy`.
+/// mapped buffer is taken over without a copy. An image out of a container shares the container's
+/// storage. Cloning is cheap. LLVM: `MemoryBuffer` of a `DeviceImageTy`.
 #[derive(Clone)]
 pub struct Image {
     storage: Storage,
+    /// The part of the storage that the image is.
+    range: Range<usize>,
 }
 
 #[derive(Clone)]
@@ -41,16 +48,42 @@ impl Image {
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        match &self.storage {
-            Storage::Buffer(bytes) => bytes,
+        let all = match &self.storage {
+            Storage::Buffer(bytes) => &bytes[..],
             Storage::Mapped(map) => map,
-        }
+        };
+        &all[self.range.clone()]
     }
 
     /// What the bytes are, by their first words. Never fails: what is not known is
     /// [`Format::Unknown`].
     pub fn format(&self) -> Format {
         Format::recognize(self.bytes())
+    }
+
+    /// A part of the image, in the same storage; `None` if the image does not have it.
+    fn part(&self, range: Range<usize>) -> Option<Image> {
+        let is_within = range.start <= range.end && range.end <= self.range.len();
+        let start = self.range.start;
+        is_within.then(|| Image {
+            storage: self.storage.clone(),
+            range: start + range.start..start + range.end,
+        })
+    }
+
+    /// The image at an address that the structures in it can be read at: itself, or a copy.
+    pub(crate) fn aligned(self) -> Image {
+        const ALIGNMENT: usize = 8;
+        match self.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT) {
+            true => self,
+            false => Image::from(self.bytes()),
+        }
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({}, {} bytes)", self.format(), self.range.len())
     }
 }
 
@@ -74,13 +107,15 @@ impl From<&Vec<u8>> for Image {
 
 impl From<Vec<u8>> for Image {
     fn from(bytes: Vec<u8>) -> Image {
-        Image { storage: Storage::Buffer(Arc::new(bytes)) }
+        let range = 0..bytes.len();
+        Image { storage: Storage::Buffer(Arc::new(bytes)), range }
     }
 }
 
 /// Whoever made the map promised that nobody changes the file while it lives.
 impl From<Mmap> for Image {
     fn from(map: Mmap) -> Image {
-        Image { storage: Storage::Mapped(Arc::new(map)) }
+        let range = 0..map.len();
+        Image { storage: Storage::Mapped(Arc::new(map)), range }
     }
 }

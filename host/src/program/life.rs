@@ -1,14 +1,13 @@
 //! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
 
-use super::unloaded;
+use super::{suitable, unloaded};
 use crate::device::{Device, DeviceInner};
 use crate::gated::Gated;
 use crate::image::Image;
 use crate::profile;
 use longshore_plugin_api::remote::RemoteModule;
 use longshore_plugin_api::{
-    Acceptance, Device as _, Error, ErrorCode, ImageBytes, Module as _, PoolTracker,
-    ProfileSection, Result,
+    Device as _, Error, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
 };
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -37,16 +36,17 @@ pub struct UnloadReport {
 }
 
 impl ProgramCore {
-    /// Recognises, owns, loads, constructs; then the program is visible to its device.
+    /// Recognises, opening containers, owns, loads, constructs; then the program is visible to its device.
     ///
     /// # Errors
-    /// `InvalidBinary` if the device does not take the image; those of the plugin. Nothing is left
+    /// `InvalidBinary` if the device takes neither the image nor one that it holds; those of
+    /// [`Image::entries`] and of the plugin. Nothing is left
     /// behind then.
     pub(crate) fn load(device: &Device, image: Image) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let inner = device.inner();
         let remote = inner.remote.enter(0).ok_or_else(|| device.closed())?;
-        recognize(device, &image, &remote.accepts(image.bytes())?)?;
+        let image = suitable::of(device, &remote, image)?;
         // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
         // bytes lie on the heap or in a map, where moving `image` leaves them.
         let module = remote.load(unsafe { ImageBytes::new(image.bytes()) })?;
@@ -133,22 +133,6 @@ impl Errors {
         }
         None
     }
-}
-
-fn recognize(device: &Device, image: &Image, answer: &Acceptance) -> Result<()> {
-    let Acceptance::Refused(why) = answer else {
-        return Ok(());
-    };
-    let bytes = image.bytes().len();
-    let message = match bytes {
-        0 => format!("device {} cannot load an empty image", device.name()),
-        _ => format!(
-            "device {} does not take this image ({bytes} bytes, format {}): {why}",
-            device.name(),
-            image.format()
-        ),
-    };
-    Err(Error::new(ErrorCode::InvalidBinary, message))
 }
 
 fn note(step: &str, result: Result<()>) {

@@ -1,0 +1,85 @@
+//! Decompression, bounded by what the container claims and by what an opening may make.
+
+use super::fields::Fields;
+use super::{Opening, invalid, unknown_version, unsupported};
+use flate2::read::ZlibDecoder;
+use longshore_plugin_api::Result;
+use ruzstd::decoding::StreamingDecoder;
+use std::io::Read;
+
+/// How bytes are compressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Zlib,
+    Zstd,
+}
+
+/// The method of bytes that do not say it elsewhere.
+pub(super) fn method_of(compressed: &[u8]) -> Method {
+    match compressed {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Method::Zstd,
+        _ => Method::Zlib,
+    }
+}
+
+/// Appends `bytes` decompressed bytes to `into`.
+///
+/// # Errors
+/// `InvalidBinary` if there are more or fewer, or the data is damaged; `Unsupported` beyond the
+/// limit of an opening.
+pub(super) fn inflate(
+    opening: &mut Opening,
+    method: Method,
+    compressed: &[u8],
+    bytes: u64,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    opening.make(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    let damaged = |error: &dyn std::fmt::Display| invalid(format!("its compressed data: {error}"));
+    let before = into.len();
+    // One byte more than promised is enough to notice that there is more.
+    let read = match method {
+        Method::Zlib => ZlibDecoder::new(compressed).take(bytes + 1).read_to_end(into),
+        Method::Zstd => StreamingDecoder::new_with_max_window_size(compressed, bytes.max(1 << 20))
+            .map_err(|error| damaged(&error))?
+            .take(bytes + 1)
+            .read_to_end(into),
+    };
+    read.map_err(|error| damaged(&error))?;
+    let found = into.len() - before;
+    if found as u64 != bytes {
+        return Err(invalid(format!("it claims {bytes} bytes when decompressed, and has {found}")));
+    }
+    Ok(())
+}
+
+/// The bundle in the compressed one that `bytes` start with, and where that ends.
+///
+/// The header is "CCOB", version and method (16 bits each), sizes and a 64-bit checksum, which is
+/// left unread: version 1 has the decompressed size alone (32 bits), version 2 before it that of the
+/// file, version 3 both in 64 bits.
+pub(super) fn inflate_bundle(opening: &mut Opening, bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
+    let fields = Fields(bytes);
+    let short = || invalid(format!("its header is cut off after {} bytes", bytes.len()));
+    let (version, method) = (fields.u16(4).ok_or_else(short)?, fields.u16(6).ok_or_else(short)?);
+    let method = match method {
+        0 => Method::Zlib,
+        1 => Method::Zstd,
+        _ => return Err(unsupported(format!("compression method {method} of offload bundles"))),
+    };
+    let small = |at| fields.u32(at).map(u64::from);
+    let (size, inflated, header_bytes) = match version {
+        1 => (Some(bytes.len() as u64), small(8), 20),
+        2 => (small(8), small(12), 24),
+        3 => (fields.u64(8), fields.u64(16), 32),
+        _ => return Err(unknown_version("compressed offload bundles", version.into(), 3)),
+    };
+    let (size, inflated) = (size.ok_or_else(short)?, inflated.ok_or_else(short)?);
+    let end = usize::try_from(size).ok().filter(|end| *end <= bytes.len());
+    let whole = end.and_then(|end| bytes.get(header_bytes..end)).ok_or_else(|| {
+        invalid(format!("it claims a size of {size} bytes, of {} there", bytes.len()))
+    })?;
+    let mut bundle = Vec::new();
+    inflate(opening, method, whole, inflated, &mut bundle)?;
+    Ok((bundle, end.unwrap_or(bytes.len())))
+}

@@ -1,0 +1,72 @@
+//! Writing an OffloadBinary, version 1.
+
+use super::offload_binary::ALIGNMENT;
+use super::{ImageKind, OffloadKind};
+
+/// An image that is to lie in an OffloadBinary. LLVM: `OffloadBinary::OffloadingImage`.
+#[derive(Clone, Copy, Debug)]
+pub struct OffloadImage<'a> {
+    /// What the bytes are.
+    pub image_kind: ImageKind,
+    /// Which runtime it is for.
+    pub offload_kind: OffloadKind,
+    /// The target triple: "nvptx64-nvidia-cuda".
+    pub triple: &'a str,
+    /// The architecture: "sm_90".
+    pub arch: &'a str,
+    /// The image.
+    pub bytes: &'a [u8],
+}
+
+/// Writes OffloadBinaries of version 1, one for each image, one after the other: what
+/// `clang-offload-packager` writes and the section `.llvm.offloading` holds. Sizes and images are
+/// multiples of 8 bytes, filled up with zeros. LLVM: `OffloadBinary::write`.
+pub fn write_offload_binary(images: &[OffloadImage<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for image in images {
+        write_one(image, &mut bytes);
+    }
+    bytes
+}
+
+const HEADER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 40;
+const STRING_BYTES: usize = 16;
+
+fn write_one(image: &OffloadImage<'_>, into: &mut Vec<u8>) {
+    let strings = [("arch", image.arch), ("triple", image.triple)];
+    let strings_at = HEADER_BYTES + ENTRY_BYTES;
+    let text_at = strings_at + strings.len() * STRING_BYTES;
+    let (table, text) = string_table(&strings, text_at);
+    let image_at = (text_at + text.len()).next_multiple_of(ALIGNMENT);
+    let total = (image_at + image.bytes.len()).next_multiple_of(ALIGNMENT);
+
+    let start = into.len();
+    into.extend([0x10, 0xff, 0x10, 0xad]);
+    into.extend(1u32.to_le_bytes());
+    put(into, [total, HEADER_BYTES, ENTRY_BYTES]);
+    into.extend(image.image_kind.number().to_le_bytes());
+    into.extend(image.offload_kind.number().to_le_bytes());
+    into.extend(0u32.to_le_bytes());
+    put(into, [strings_at, strings.len(), image_at, image.bytes.len()]);
+    put(into, table);
+    into.extend(text);
+    into.resize(start + image_at, 0);
+    into.extend(image.bytes);
+    into.resize(start + total, 0);
+}
+
+/// Offsets of names and values, and the text that they point into.
+fn string_table(strings: &[(&str, &str)], text_at: usize) -> (Vec<usize>, Vec<u8>) {
+    let (mut offsets, mut text) = (Vec::new(), Vec::new());
+    for string in strings.iter().flat_map(|(name, value)| [name, value]) {
+        offsets.push(text_at + text.len());
+        text.extend(string.bytes().take_while(|byte| *byte != 0));
+        text.push(0);
+    }
+    (offsets, text)
+}
+
+fn put(into: &mut Vec<u8>, numbers: impl IntoIterator<Item = usize>) {
+    into.extend(numbers.into_iter().flat_map(|number| (number as u64).to_le_bytes()));
+}

@@ -1,0 +1,123 @@
+//! Which image a device gets: what it was given, or the best one that a container holds.
+
+use crate::device::Device;
+use crate::image::{ContainerEntry, Image, OffloadKind};
+use longshore_plugin_api::remote::RemoteDevice;
+use longshore_plugin_api::{
+    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageEntry, Result,
+};
+
+/// The image itself if the device takes it, else the entry that suits best; among equals the first.
+/// Its bytes lie where the structures in it can be read. LLVM: `isELFCompatible` for each image of
+/// the linker's wrapper.
+///
+/// # Errors
+/// `InvalidBinary` if there is none, with why for each entry; those of [`Image::entries`] and of the
+/// plugin.
+pub(super) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result<Image> {
+    let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
+    let entries = image.entries().map_err(|error| {
+        error.context(format_args!("opening the image for device {}", device.name()))
+    })?;
+    match entries {
+        None => Err(refused(device, &image, &why)),
+        Some(entries) => best(device, remote, entries),
+    }
+}
+
+fn best(device: &Device, remote: &RemoteDevice, entries: Vec<ContainerEntry>) -> Result<Image> {
+    let architecture = device.info(DeviceInfo::Architecture).ok();
+    let architecture = architecture.as_ref().and_then(|info| info.as_text()).unwrap_or_default();
+    let mut best: Option<(u32, Image)> = None;
+    let mut refusals = Vec::new();
+    for entry in entries {
+        let name = describe(&entry);
+        let entry = ContainerEntry { image: entry.image.aligned(), ..entry };
+        match suitability(remote, &entry, architecture)? {
+            Suitability::Refused(why) => refusals.push(format!("{name}: {why}")),
+            Suitability::Rank(rank) if best.as_ref().is_none_or(|(best, _)| rank > *best) => {
+                log::debug!("{name}: rank {rank} on {}", device.name());
+                best = Some((rank, entry.image));
+            }
+            Suitability::Rank(_) => {}
+        }
+    }
+    best.map(|(_, image)| image).ok_or_else(|| none_of(device, architecture, &refusals))
+}
+
+enum Suitability {
+    /// Higher is better.
+    Rank(u32),
+    Refused(String),
+}
+
+/// Asks the plugin for the entry's rank. One that does not rank is asked whether it takes the image,
+/// and the device's own architecture is better than others.
+fn suitability(
+    remote: &RemoteDevice,
+    entry: &ContainerEntry,
+    architecture: &str,
+) -> Result<Suitability> {
+    if entry.offload_kind == OffloadKind::Host {
+        return Ok(Suitability::Refused("it is the code of a program, not of a device".to_owned()));
+    }
+    let bytes = entry.image.bytes();
+    let asked = ImageEntry { bytes, triple: &entry.triple, arch: &entry.arch };
+    let rank = match remote.rank(&asked) {
+        Ok(rank) => Some(rank),
+        Err(error) if error.code() == ErrorCode::Unsupported => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(rank @ 1..) = rank {
+        return Ok(Suitability::Rank(rank));
+    }
+    Ok(match (remote.accepts(bytes)?, rank) {
+        (Acceptance::Refused(why), _) => Suitability::Refused(why),
+        (Acceptance::Accepted, Some(_)) => {
+            Suitability::Refused("it is for another architecture".to_owned())
+        }
+        (Acceptance::Accepted, None) => {
+            let is_own = !entry.arch.is_empty() && entry.arch == architecture;
+            Suitability::Rank(if is_own { 2 } else { 1 })
+        }
+    })
+}
+
+/// "openmp, x86_64-unknown-linux-gnu, x86-64-v3, 15224 bytes, elf-so".
+fn describe(entry: &ContainerEntry) -> String {
+    let kind = entry.offload_kind.to_string();
+    let said = [kind.as_str(), &entry.triple, &entry.arch];
+    let said: Vec<_> = said.into_iter().filter(|part| !part.is_empty()).collect();
+    let bytes = entry.image.bytes().len();
+    format!("{}, {bytes} bytes, {}", said.join(", "), entry.image.format())
+}
+
+fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
+    const SHOWN: usize = 32;
+    let count = refusals.len();
+    let mut message = format!(
+        "device {} ({architecture}) takes none of the {count} images that this container holds",
+        device.name()
+    );
+    for refusal in refusals.iter().take(SHOWN) {
+        message.push_str("\n  ");
+        message.push_str(refusal);
+    }
+    if count > SHOWN {
+        message.push_str(&format!("\n  and {} more", count - SHOWN));
+    }
+    Error::new(ErrorCode::InvalidBinary, message)
+}
+
+fn refused(device: &Device, image: &Image, why: &str) -> Error {
+    let bytes = image.bytes().len();
+    let message = match bytes {
+        0 => format!("device {} cannot load an empty image", device.name()),
+        _ => format!(
+            "device {} does not take this image ({bytes} bytes, format {}): {why}",
+            device.name(),
+            image.format()
+        ),
+    };
+    Error::new(ErrorCode::InvalidBinary, message)
+}

@@ -1,0 +1,178 @@
+//! Containers as images, from the program's side: which entry a device gets, with a plugin that ranks
+//! and with one that does not.
+
+use longshore::{
+    Device, ErrorCode, Grid, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
+};
+use longshore_tests::world::{World, copy_into, host_plugin};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn host_device(world: &World) -> Device {
+    copy_into(world, &host_plugin());
+    world.host().build().unwrap().default_device().unwrap()
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Links a shared object (or with other flags another file) whose kernel `answer` writes `number`.
+fn answering(folder: &Path, number: u32, flags: &[&str]) -> PathBuf {
+    let source = folder.join(format!("answer{number}.c"));
+    let text = format!(
+        "__attribute__((visibility(\"default\"))) void answer(void **args) {{\n\
+             **(unsigned **)args[0] = {number};\n}}\nint main(void) {{ return 0; }}\n"
+    );
+    std::fs::write(&source, text).unwrap();
+    let file = source.with_extension("image");
+    run(Command::new("gcc").arg("-o").arg(&file).arg(&source).args(flags));
+    file
+}
+
+fn shared(folder: &Path, number: u32) -> Vec<u8> {
+    std::fs::read(answering(folder, number, &["-shared", "-fPIC"])).unwrap()
+}
+
+fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
+    let program = device.load(image)?;
+    let queue = device.queue()?;
+    let out = device.buffer_of(&queue, &[0u32])?;
+    // SAFETY: `answer` takes a pointer to one number.
+    unsafe { queue.launch(&program.kernel("answer")?, Grid::default(), (&out,))? };
+    Ok(out.to_vec(&queue)?[0])
+}
+
+fn own_triple() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+fn packed(entries: &[(&str, &str, &[u8])]) -> Vec<u8> {
+    let image = |&(triple, arch, bytes): &(_, _, _)| OffloadImage {
+        image_kind: ImageKind::Object,
+        offload_kind: OffloadKind::OpenMp,
+        triple,
+        arch,
+        bytes,
+    };
+    write_offload_binary(&entries.iter().map(image).collect::<Vec<_>>())
+}
+
+/// A level that every CPU of this machine has, a high one, and whether this CPU has that.
+#[cfg(target_arch = "x86_64")]
+fn levels() -> (&'static str, &'static str, bool) {
+    ("x86-64", "x86-64-v4", std::arch::is_x86_feature_detected!("avx512vl"))
+}
+
+#[cfg(target_arch = "aarch64")]
+fn levels() -> (&'static str, &'static str, bool) {
+    ("armv8-a", "armv9-a", std::arch::is_aarch64_feature_detected!("sve2"))
+}
+
+#[test]
+fn the_cpu_gets_the_highest_level_that_it_has() {
+    let world = World::new();
+    let device = host_device(&world);
+    let images = [1, 2, 3, 4].map(|number| shared(world.path(), number));
+    let (low, high, has_high) = levels();
+    let triple = own_triple();
+    let container = packed(&[
+        ("nvptx64-nvidia-cuda", "sm_90", &images[0]),
+        (&triple, "", &images[1]),
+        (&triple, high, &images[2]),
+        (&triple, low, &images[3]),
+    ]);
+    assert_eq!(answer(&device, container).unwrap(), if has_high { 3 } else { 4 });
+    let equal = packed(&[(&triple, low, &images[1]), (&triple, low, &images[0])]);
+    assert_eq!(answer(&device, equal).unwrap(), 2, "the first of equals");
+}
+
+#[test]
+fn if_nothing_fits_the_error_names_every_entry_and_why() {
+    let world = World::new();
+    let device = host_device(&world);
+    let image = shared(world.path(), 1);
+    let container = packed(&[
+        ("nvptx64-nvidia-cuda", "sm_90", b"//\n.version 8.0\n"),
+        (&own_triple(), "hal9000", &image),
+    ]);
+    let error = device.load(container).err().unwrap();
+    assert_eq!(error.code(), ErrorCode::InvalidBinary);
+    let lines: Vec<_> = error.message().lines().collect();
+    assert!(lines[0].contains("2 images"), "{error}");
+    assert!(lines[1].contains("openmp, nvptx64-nvidia-cuda, sm_90") && lines[1].contains("ptx"));
+    assert!(lines[2].contains("hal9000, ") && lines[2].contains("another architecture"), "{error}");
+}
+
+#[test]
+fn a_damaged_container_is_an_invalid_binary() {
+    let world = World::new();
+    let device = host_device(&world);
+    let container = packed(&[(&own_triple(), "", &shared(world.path(), 1))]);
+    let error = device.load(&container[..container.len() - 64]).err().unwrap();
+    assert_eq!(error.code(), ErrorCode::InvalidBinary);
+    assert!(error.message().contains("OffloadBinary at offset 0"), "{error}");
+}
+
+/// Adds `content` to an ELF file as its section `.llvm.offloading`.
+fn embed(file: &Path, content: &[u8]) -> Vec<u8> {
+    let (section, fat) = (file.with_extension("section"), file.with_extension("fat"));
+    std::fs::write(&section, content).unwrap();
+    let add = format!(".llvm.offloading={}", section.display());
+    run(Command::new("objcopy").arg("--add-section").arg(add).arg(file).arg(&fat));
+    std::fs::read(fat).unwrap()
+}
+
+#[test]
+fn a_fat_executable_gives_an_entry_and_a_fat_shared_object_itself() {
+    let world = World::new();
+    let device = host_device(&world);
+    let container = packed(&[(&own_triple(), "", &shared(world.path(), 1))]);
+    let executable = answering(world.path(), 2, &["-no-pie"]);
+    assert_eq!(answer(&device, embed(&executable, &container)).unwrap(), 1);
+    let library = answering(world.path(), 3, &["-shared", "-fPIC"]);
+    assert_eq!(answer(&device, embed(&library, &container)).unwrap(), 3);
+    let plain = std::fs::read(&executable).unwrap();
+    assert_eq!(device.load(plain).err().unwrap().code(), ErrorCode::InvalidBinary);
+}
+
+#[test]
+fn an_entry_at_an_odd_offset_is_loaded() {
+    let world = World::new();
+    let device = host_device(&world);
+    let id = format!("openmp-{}-", own_triple());
+    let image = shared(world.path(), 7);
+    let start = 32 + 24 + id.len() + (id.len() % 2 == 0) as usize;
+    let mut bundle = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    for number in [1, start, image.len(), id.len()] {
+        bundle.extend((number as u64).to_le_bytes());
+    }
+    bundle.extend(id.bytes());
+    bundle.resize(start, 0);
+    bundle.extend(image);
+    assert_eq!(answer(&device, bundle).unwrap(), 7);
+}
+
+/// An image for the sample plugin, in which `which` is the name of a kernel.
+fn ops(which: &str) -> Vec<u8> {
+    let text = format!("longshore-ops 1\nkernel {which} = nop\n");
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{text}checksum {hash:016x}\n").into_bytes()
+}
+
+#[test]
+fn a_plugin_that_does_not_rank_gets_the_entry_of_its_own_architecture_else_the_first() {
+    let world = World::new();
+    world.add_sample("sample", &[]);
+    let device = world.host().build().unwrap().default_device().unwrap();
+    let images = ["first", "second", "third"].map(ops);
+    let loads = |entries: &[(&str, &str, &[u8])], kernel: &str| {
+        let program = device.load(packed(entries)).unwrap();
+        assert!(program.kernel(kernel).is_ok(), "{:?}", program.symbols());
+    };
+    loads(&[("", "a", &images[0]), ("", "ops", &images[1]), ("", "ops", &images[2])], "second");
+    loads(&[("", "x", b"junk"), ("", "a", &images[0]), ("", "b", &images[1])], "first");
+}
