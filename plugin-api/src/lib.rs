@@ -31,6 +31,7 @@ mod description;
 mod error;
 mod export;
 mod info;
+mod kernel_description;
 mod layout;
 mod raw;
 pub mod remote;
@@ -44,6 +45,10 @@ pub use backend::{
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};
 pub use info::{DeviceInfo, DeviceType, FpCapability, InfoType, InfoValue, PlatformInfo};
+pub use kernel_description::{
+    ArgumentDescription, ArgumentKind, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
+    KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
+};
 pub use layout::describe_layouts;
 pub use request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, MemoryKind,

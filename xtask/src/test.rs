@@ -15,7 +15,7 @@ struct Package {
 
 const VERSION: &[&str] = &["--version"];
 
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 15] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -26,7 +26,12 @@ const PACKAGES: [Package; 14] = [
     Package {
         name: "clang-19",
         probe: ("clang-19", VERSION),
-        skipped: "the header with clang; images, containers and coverage that clang makes",
+        skipped: "the header with clang; images and coverage that clang makes",
+    },
+    Package {
+        name: "clang-tools-19",
+        probe: ("clang-offload-bundler-19", VERSION),
+        skipped: "containers of images beside LLVM's tools",
     },
     Package { name: "lld-19", probe: ("ld.lld-19", VERSION), skipped: "images that lld links" },
     Package {

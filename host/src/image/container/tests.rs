@@ -230,7 +230,7 @@ fn tools() -> Vec<[String; 3]> {
     };
     let there: Vec<_> = all.into_iter().filter(|tools| tools.iter().all(is_installed)).collect();
     if there.is_empty() {
-        println!("clang-19 is not installed; nothing was tried");
+        println!("clang-19 and clang-tools-19 are not installed; nothing was tried");
     }
     there
 }

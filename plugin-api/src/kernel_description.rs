@@ -1,0 +1,315 @@
+//! What Longshore's device header leaves in an image about its kernels, alike on all targets.
+//!
+//! For each kernel there is a constant global `__longshore_kernel_<name>`, whose bytes are
+//! little-endian 32-bit words:
+//!
+//! | words | |
+//! | --- | --- |
+//! | 1 | version of the description, 1 |
+//! | 1 | form: 0 items, 1 regions |
+//! | 3 | required group size in x, y, z, 0 where it is open |
+//! | 1 | number of arguments |
+//! | 1 | bytes of the text at the end, with its NUL |
+//! | 1 | flags, 0 |
+//! | 2 each | an argument: its bytes and its kind (1 signed integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure) |
+//! | | the text: the parameters as they were written, "(uint64_t n, float *x)" |
+//!
+//! What the kernel's code uses is known only where it stands. It leaves *notes*: constants
+//! `longshore_note` of two words, kind and value, local to the function that has them. The function
+//! of a kernel's code is `__longshore_body_<name>`; notes of other functions are the image's.
+
+use crate::error::{Error, ErrorCode, Result};
+
+/// Before a kernel's name in the name of its description.
+pub const KERNEL_DESCRIPTION_PREFIX: &str = "__longshore_kernel_";
+/// Before a kernel's name in the name of the function with its code.
+pub const KERNEL_BODY_PREFIX: &str = "__longshore_body_";
+/// The name of every note, inside its function.
+pub const KERNEL_NOTE: &str = "longshore_note";
+
+/// A kernel as its description says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelDescription {
+    /// How it was written.
+    pub form: KernelForm,
+    /// Group size that it requires in each dimension, 0 where it is open.
+    pub required_group: [u32; 3],
+    /// Its arguments, in order.
+    pub arguments: Vec<ArgumentDescription>,
+    /// Its parameters as they were written: "(uint64_t n, float *x)".
+    pub declaration: String,
+}
+
+/// How a kernel was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelForm {
+    /// As the code of one work-item.
+    Items,
+    /// As the code of a group, in which regions of work-items stand between barriers.
+    Regions,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArgumentDescription {
+    /// Its size.
+    pub bytes: u32,
+    /// What it is.
+    pub kind: ArgumentKind,
+}
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentKind {
+    /// A signed integer.
+    Signed,
+    /// An unsigned integer.
+    Unsigned,
+    /// A floating-point number.
+    Float,
+    /// A pointer.
+    Pointer,
+    /// A structure, by value.
+    Structure,
+}
+
+impl KernelDescription {
+    /// Reads the bytes of a `__longshore_kernel_<name>`. Total. What follows the text is ignored.
+    ///
+    /// # Errors
+    /// `Unsupported` for a later version or flags that this one does not have, `InvalidBinary` for
+    /// bytes that are too short or hold what no description has.
+    pub fn parse(bytes: &[u8]) -> Result<KernelDescription> {
+        const ARGUMENTS_AT: usize = 8;
+        let word = |index| word(bytes, index);
+        let version = word(0)?;
+        if version != 1 {
+            let message = format!("a kernel description has version {version}, this is 1");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let form = match word(1)? {
+            0 => KernelForm::Items,
+            1 => KernelForm::Regions,
+            form => {
+                return Err(invalid(format!("form {form} is neither items (0) nor regions (1)")));
+            }
+        };
+        let required_group = [word(2)?, word(3)?, word(4)?];
+        let (count, text_bytes, flags) = (word(5)? as usize, word(6)? as usize, word(7)?);
+        if flags != 0 {
+            let message = format!("a kernel description has the unknown flags {flags:#x}");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let text_at = count.checked_mul(2).and_then(|words| words.checked_add(ARGUMENTS_AT));
+        let text_at = text_at.and_then(|words| words.checked_mul(4)).unwrap_or(usize::MAX);
+        let text =
+            bytes.get(text_at..).and_then(|rest| rest.get(..text_bytes)).ok_or_else(|| {
+                let there = bytes.len();
+                invalid(format!(
+                    "{count} arguments and {text_bytes} bytes of text are beyond its {there} bytes"
+                ))
+            })?;
+        let argument = |index| argument(bytes, ARGUMENTS_AT + 2 * index);
+        Ok(KernelDescription {
+            form,
+            required_group,
+            arguments: (0..count).map(argument).collect::<Result<_>>()?,
+            declaration: declaration(text)?,
+        })
+    }
+
+    /// The arguments' sizes in bytes.
+    pub fn argument_sizes(&self) -> Vec<u32> {
+        self.arguments.iter().map(|argument| argument.bytes).collect()
+    }
+}
+
+fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
+    let kind = match word(bytes, at + 1)? {
+        1 => ArgumentKind::Signed,
+        2 => ArgumentKind::Unsigned,
+        3 => ArgumentKind::Float,
+        4 => ArgumentKind::Pointer,
+        5 => ArgumentKind::Structure,
+        kind => return Err(invalid(format!("an argument has kind {kind}, expected 1 to 5"))),
+    };
+    Ok(ArgumentDescription { bytes: word(bytes, at)?, kind })
+}
+
+fn declaration(text: &[u8]) -> Result<String> {
+    match text {
+        [] => Ok(String::new()),
+        [text @ .., 0] => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => Err(invalid("its text does not end with NUL".to_owned())),
+    }
+}
+
+fn word(bytes: &[u8], index: usize) -> Result<u32> {
+    let at = index.saturating_mul(4);
+    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    found
+        .map(|word| u32::from_le_bytes(*word))
+        .ok_or_else(|| invalid(format!("word {index} is beyond its {} bytes", bytes.len())))
+}
+
+fn invalid(what: String) -> Error {
+    Error::new(ErrorCode::InvalidBinary, format!("a kernel description is malformed: {what}"))
+}
+
+/// What a function uses, as one of its notes says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelNote {
+    /// A barrier of the group.
+    Barrier,
+    /// An operation of the sub-group.
+    SubGroup,
+    /// A barrier of the whole grid.
+    GridBarrier,
+    /// Shared memory that it declares, in bytes. Several add up.
+    StaticShared(u32),
+    /// Shared memory whose size the launch gives.
+    DynamicShared,
+}
+
+impl KernelNote {
+    /// Reads the bytes of a `longshore_note`; `None` for a kind that is not known, and for bytes that
+    /// are too short. Total.
+    pub fn parse(bytes: &[u8]) -> Option<KernelNote> {
+        Some(match word(bytes, 0).ok()? {
+            1 => KernelNote::Barrier,
+            2 => KernelNote::SubGroup,
+            3 => KernelNote::GridBarrier,
+            4 => KernelNote::StaticShared(word(bytes, 1).ok()?),
+            5 => KernelNote::DynamicShared,
+            _ => return None,
+        })
+    }
+}
+
+/// Whose a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteOwner<'a> {
+    /// The kernel of this name, in whose code it stands.
+    Kernel(&'a str),
+    /// The image: it stands in another function.
+    Image,
+}
+
+/// Whose note a symbol is, `None` if it is no note. Knows the names that compilers make of a
+/// function's local constant: in C `__longshore_body_<name>.longshore_note` and a number that tells
+/// several apart, with `_$_` for the point in PTX; in C++ the mangled name, in which the length of
+/// the function's name stands before it.
+pub fn note_owner(symbol: &str) -> Option<NoteOwner<'_>> {
+    let (function, _) = symbol.split_once(KERNEL_NOTE)?;
+    let Some((before, name)) = function.split_once(KERNEL_BODY_PREFIX) else {
+        return Some(NoteOwner::Image);
+    };
+    let name = match before.is_empty() {
+        true => name.strip_suffix("_$_").or(name.strip_suffix(['.', '$'])),
+        false => mangled_name(before, name),
+    };
+    Some(name.filter(|name| !name.is_empty()).map_or(NoteOwner::Image, NoteOwner::Kernel))
+}
+
+/// The part of a mangled name that the length before it covers, without the prefix.
+fn mangled_name<'a>(before: &str, rest: &'a str) -> Option<&'a str> {
+    let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let length: usize = before[before.len() - digits..].parse().ok()?;
+    rest.get(..length.checked_sub(KERNEL_BODY_PREFIX.len())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32], text: &str) -> Vec<u8> {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(text.bytes());
+        bytes
+    }
+
+    fn saxpy() -> Vec<u8> {
+        let arguments = [8, 2, 4, 3, 8, 4, 12, 5, 1, 1];
+        let head = [1, 1, 64, 0, 0, 5, 30, 0];
+        words(&[&head[..], &arguments].concat(), "(uint64_t n, float a, char c)\0")
+    }
+
+    #[test]
+    fn a_description_says_form_group_arguments_and_text() {
+        let described = KernelDescription::parse(&saxpy()).unwrap();
+        assert_eq!(described.form, KernelForm::Regions);
+        assert_eq!(described.required_group, [64, 0, 0]);
+        assert_eq!(described.argument_sizes(), [8, 4, 8, 12, 1]);
+        let kinds: Vec<_> = described.arguments.iter().map(|argument| argument.kind).collect();
+        use ArgumentKind::*;
+        assert_eq!(kinds, [Unsigned, Float, Pointer, Structure, Signed]);
+        assert_eq!(described.declaration, "(uint64_t n, float a, char c)");
+        let empty = KernelDescription::parse(&words(&[1, 0, 0, 0, 0, 0, 0, 0], "")).unwrap();
+        assert_eq!((empty.form, empty.declaration.as_str()), (KernelForm::Items, ""));
+    }
+
+    #[test]
+    fn every_truncation_is_refused_and_every_flipped_bit_harmless() {
+        let whole = saxpy();
+        for end in 0..whole.len() {
+            let error = KernelDescription::parse(&whole[..end]).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidBinary, "{end}: {error}");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let _ = KernelDescription::parse(&damaged);
+        }
+    }
+
+    #[test]
+    fn what_no_description_has_is_refused() {
+        use ErrorCode::*;
+        for (words_of, text, code) in [
+            (&[2, 0, 0, 0, 0, 0, 0, 0][..], "", Unsupported),
+            (&[1, 2, 0, 0, 0, 0, 0, 0], "", InvalidBinary),
+            (&[1, 0, 0, 0, 0, 0, 0, 1], "", Unsupported),
+            (&[1, 0, 0, 0, 0, u32::MAX, 0, 0], "", InvalidBinary),
+            (&[1, 0, 0, 0, 0, 0, u32::MAX, 0], "", InvalidBinary),
+            (&[1, 0, 0, 0, 0, 1, 0, 0, 4, 6], "", InvalidBinary),
+            (&[1, 0, 0, 0, 0, 0, 2, 0], "()", InvalidBinary),
+        ] {
+            let error = KernelDescription::parse(&words(words_of, text)).unwrap_err();
+            assert_eq!(error.code(), code, "{words_of:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn notes_have_a_kind_and_a_value() {
+        assert_eq!(KernelNote::parse(&words(&[1, 0], "")), Some(KernelNote::Barrier));
+        assert_eq!(KernelNote::parse(&words(&[4, 256], "")), Some(KernelNote::StaticShared(256)));
+        assert_eq!(KernelNote::parse(&words(&[5, 0], "")), Some(KernelNote::DynamicShared));
+        assert_eq!(KernelNote::parse(&words(&[6, 0], "")), None);
+        assert_eq!(KernelNote::parse(&[1, 0]), None);
+    }
+
+    #[test]
+    fn the_owner_of_a_note_is_in_its_symbol() {
+        use NoteOwner::*;
+        for (symbol, owner) in [
+            ("__longshore_body_saxpy.longshore_note", Some(Kernel("saxpy"))),
+            ("__longshore_body_saxpy.longshore_note.12", Some(Kernel("saxpy"))),
+            ("__longshore_body_saxpy_$_longshore_note1", Some(Kernel("saxpy"))),
+            ("__longshore_body_saxpy$longshore_note", Some(Kernel("saxpy"))),
+            ("_ZZL22__longshore_body_saxpymPfE14longshore_note_0", Some(Kernel("saxpy"))),
+            ("_ZZ18__longshore_body_xE14longshore_note", Some(Kernel("x"))),
+            ("_ZZN2ns18__longshore_body_xEvE14longshore_noteE_0", Some(Kernel("x"))),
+            ("helper.longshore_note", Some(Image)),
+            ("longshore_note.3", Some(Image)),
+            ("_ZZL6helpervE14longshore_note", Some(Image)),
+            ("_ZZL99__longshore_body_xE14longshore_note", Some(Image)),
+            ("_ZZL3__longshore_body_xE14longshore_note", Some(Image)),
+            ("__longshore_body_.longshore_note", Some(Image)),
+            ("__longshore_body_saxpy", None),
+            ("", None),
+        ] {
+            assert_eq!(note_owner(symbol), owner, "{symbol}");
+        }
+    }
+}
