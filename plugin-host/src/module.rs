@@ -26,11 +26,11 @@ mod refusal;
 use crate::elf;
 use crate::execute::{Code, GroupCode, GroupEntry, MOST_FIBERS, Mode, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
-use kernels::{DESCRIPTION_OF, Description, ImageNotes};
+use kernels::ImageNotes;
 use linked::Linked;
 use longshore_plugin_api::{
-    Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, Module, PoolTracker,
-    ProfileSection, Result, SymbolKind,
+    Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX,
+    KernelAttributes, Module, PoolTracker, ProfileSection, Result, SymbolKind,
 };
 use opened::Opened;
 use std::ffi::c_void;
@@ -187,14 +187,14 @@ impl Module<HostBackend> for HostModule {
         let Symbol { address, bytes: code_bytes, .. } = self.symbol_of(SymbolKind::Kernel, name)?;
         let mut attributes =
             KernelAttributes { address, code_bytes, ..KernelAttributes::default() };
-        let code = match Description::of(&*self.image, name) {
+        let code = match kernels::description(&*self.image, name)? {
             Some(description) => {
                 let notes = self.notes.of(name);
-                let mode = description.mode(notes);
+                let mode = kernels::mode(description.form, notes);
                 attributes.required_group = description.required_group;
                 attributes.static_shared_bytes = notes.shared_bytes;
                 attributes.max_group_items = most_items(mode);
-                attributes.argument_sizes = Some(description.argument_sizes);
+                attributes.argument_sizes = Some(description.argument_sizes());
                 check_shared(name, notes.shared_bytes)?;
                 // SAFETY: the address is that of a function: the checked image has it in executable
                 // memory, or its resolver chose it. That it is of this form is the image's promise.
@@ -217,8 +217,9 @@ impl Module<HostBackend> for HostModule {
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let mut symbols = self.image.symbols();
-        let is_description =
-            |name: &str| name.starts_with(ARGUMENTS_OF) || name.starts_with(DESCRIPTION_OF);
+        let is_description = |name: &str| {
+            name.starts_with(ARGUMENTS_OF) || name.starts_with(KERNEL_DESCRIPTION_PREFIX)
+        };
         symbols.retain(|(name, _)| !is_description(name));
         Ok(symbols)
     }

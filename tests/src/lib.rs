@@ -30,6 +30,7 @@
 //! every device of this machine. Start reading at `conformance/mod.rs`.
 
 mod conformance;
+pub mod device_code;
 mod fixtures;
 pub mod programs;
 mod services;

@@ -203,7 +203,7 @@ impl Engine {
 
 /// From this estimated time on a launch gets help: waking a thread takes some microseconds.
 const WORTHWHILE: Duration = Duration::from_micros(10);
-/// What a thread does before it looks for more, at least.
+/// What threads take and steal from each other, at least.
 const CHUNK: Duration = Duration::from_micros(5);
 /// Of each thread, so that the last one is not waited for long.
 const LEAST_CHUNKS: u64 = 16;

@@ -13,12 +13,14 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock, Weak};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::event::spin_until;
 
 /// How long a helper looks for more before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(50);
+/// How long a thread works before it looks whether others want something of its range.
+const STRIDE: Duration = Duration::from_micros(20);
 /// Kernels may use as much stack as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;
 /// Most threads that the setting `THREADS` may ask for.
@@ -245,18 +247,26 @@ impl Job {
         }
     }
 
-    /// Runs chunks until none is left, or somebody failed.
+    /// Runs chunks until none is left, or somebody failed: as many at a time as take about [`STRIDE`].
     fn take_part(&self, part: usize) {
         let plan = self.plan();
         // SAFETY: `Pool::run` keeps the task until the job is closed and empty.
         let task = unsafe { &*plan.task };
+        let mut count = 1;
         while !self.failed.load(Ordering::Relaxed)
-            && let Some(chunk) = self.take(part).or_else(|| self.steal(part))
+            && let Some((first, taken)) = self.take(part, count).or_else(|| self.steal(part))
         {
-            let begin = u64::from(chunk) * plan.chunk;
-            let end = begin.saturating_add(plan.chunk).min(plan.total);
+            let begin = u64::from(first) * plan.chunk;
+            let end = begin.saturating_add(u64::from(taken) * plan.chunk).min(plan.total);
+            let start = Instant::now();
             if !task.run(begin, end) {
                 self.failed.store(true, Ordering::Relaxed);
+            }
+            let spent = start.elapsed();
+            if spent < STRIDE / 2 {
+                count = count.saturating_mul(2);
+            } else if spent > STRIDE * 2 {
+                count = (count / 2).max(1);
             }
         }
     }
@@ -266,18 +276,20 @@ impl Job {
         unsafe { (*self.plan.get()).as_ref() }.expect("an open job has a plan")
     }
 
-    /// The first chunk of the own range.
-    fn take(&self, part: usize) -> Option<u32> {
+    /// Up to `count` chunks of the own range, of which others may still want some: the first, and how many.
+    fn take(&self, part: usize, count: u32) -> Option<(u32, u32)> {
         let range = &self.ranges[part].0;
+        let share = |begin: u32, end: u32| count.min((end - begin).div_ceil(4));
         let taken = range.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |packed| {
             let (begin, end) = unpack(packed);
-            (begin < end).then(|| pack(begin + 1, end))
+            (begin < end).then(|| pack(begin + share(begin, end), end))
         });
-        taken.ok().map(|packed| unpack(packed).0)
+        let (begin, end) = unpack(taken.ok()?);
+        Some((begin, share(begin, end)))
     }
 
     /// Takes the later half of another's range; its first chunk is for now, the rest becomes the own range.
-    fn steal(&self, part: usize) -> Option<u32> {
+    fn steal(&self, part: usize) -> Option<(u32, u32)> {
         let count = self.ranges.len();
         for victim in (1..count).map(|distance| &self.ranges[(part + distance) % count].0) {
             let stolen = victim.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |packed| {
@@ -289,7 +301,7 @@ impl Job {
                 let middle = begin + (end - begin) / 2;
                 // Nobody else changes an empty range.
                 self.ranges[part].0.store(pack(middle + 1, end), Ordering::Release);
-                return Some(middle);
+                return Some((middle, 1));
             }
         }
         None

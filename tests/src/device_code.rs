@@ -1,0 +1,59 @@
+//! Device code that a test compiles itself, with the clangs that there are.
+
+use crate::world::{World, copy_into, host_plugin, root};
+use longshore::{Device, Environment, Image};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The clangs of this machine, oldest first, of those that Longshore's header is made for.
+pub fn clangs() -> Vec<&'static str> {
+    let all = ["clang-14", "clang-16", "clang-19", "clang-22"];
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let (there, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(is_there);
+    for name in missing {
+        println!("{name} is not installed; nothing was tried with it");
+    }
+    there
+}
+
+/// A folder with the CPU's plugin, sources and objects.
+pub struct Workshop {
+    world: World,
+}
+
+impl Workshop {
+    /// An empty one.
+    #[expect(clippy::new_without_default, reason = "it makes files")]
+    pub fn new() -> Workshop {
+        let world = World::new();
+        copy_into(&world, &host_plugin());
+        Workshop { world }
+    }
+
+    /// The CPU, with settings of its own.
+    pub fn device(&self, environment: Environment) -> Device {
+        let host = self.world.host().environment(environment).build();
+        host.and_then(|host| host.default_device()).expect("the CPU is a device")
+    }
+
+    /// Compiles C to a relocatable object beside its source.
+    pub fn object(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let file = self.world.path().join(format!("{name}.c"));
+        std::fs::write(&file, source).expect("the folder can be written to");
+        let object = self.world.path().join(format!("{name}-{clang}{}.o", flags.concat()));
+        let mut command = Command::new(clang);
+        command
+            .args(["-c", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(root().join("include"));
+        let output = command.args(flags).arg("-o").arg(&object).arg(&file).output();
+        let output = output.unwrap_or_else(|error| panic!("{clang}: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{clang} {flags:?} {name}: {said}");
+        object
+    }
+
+    /// The same, as an image.
+    pub fn image(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> Image {
+        Image::read(self.object(clang, name, source, flags)).expect("the object was just written")
+    }
+}

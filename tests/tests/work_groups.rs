@@ -1,0 +1,299 @@
+//! How the CPU runs work-group kernels: loops, regions, fibers and grids whose groups wait for each other.
+
+use longshore::{Device, Environment, ErrorCode, Grid, Program};
+use longshore_tests::device_code::{Workshop, clangs};
+
+const SOURCE: &str = r#"
+#include "longshore_device.h"
+
+/* Every item counts itself, at the place that its ids say. */
+LONGSHORE_KERNEL(ids, (uint32_t *counts, uint64_t width, uint64_t height)) {
+  uint64_t at = (longshore_global_id(2) * height + longshore_global_id(1)) * width + longshore_global_id(0);
+  __atomic_fetch_add(&counts[at], 1 + longshore_item_index() + 1000 * (uint32_t)longshore_group_index(),
+                     __ATOMIC_RELAXED);
+}
+
+/* How many groups there were. */
+LONGSHORE_KERNEL(count_groups, (uint64_t *count)) {
+  (void)longshore_self;
+  __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+/* Sums of all items before and with each, over a group, in log steps: barriers in a loop. */
+LONGSHORE_KERNEL(scan, (const uint32_t *in, uint32_t *out)) {
+  LONGSHORE_SHARED(uint32_t, sums, [256]);
+  uint32_t i = longshore_item_id(0), n = longshore_group_items(0);
+  sums[i] = in[longshore_global_id(0)];
+  longshore_barrier();
+  for (uint32_t step = 1; step < n; step *= 2) {
+    uint32_t before = i >= step ? sums[i - step] : 0;
+    longshore_barrier();
+    sums[i] += before;
+    longshore_barrier();
+  }
+  if (n > 1) longshore_barrier();
+  out[longshore_global_id(0)] = sums[i];
+}
+
+/* The same in regions. */
+LONGSHORE_GROUP_KERNEL(scan_regions, (const uint32_t *in, uint32_t *out)) {
+  LONGSHORE_SHARED(uint32_t, sums, [256]);
+  LONGSHORE_PRIVATE(uint32_t, before);
+  uint32_t n = longshore_group_items(0);
+  LONGSHORE_ITEMS { sums[longshore_item_id(0)] = in[longshore_global_id(0)]; }
+  for (uint32_t step = 1; step < n; step *= 2) {
+    LONGSHORE_ITEMS {
+      uint32_t i = longshore_item_id(0);
+      longshore_private(before) = i >= step ? sums[i - step] : 0;
+    }
+    LONGSHORE_ITEMS { sums[longshore_item_id(0)] += longshore_private(before); }
+  }
+  LONGSHORE_ITEMS {
+    if (longshore_item_id(0) == 7) continue;
+    out[longshore_global_id(0)] = sums[longshore_item_id(0)];
+  }
+}
+
+/* A barrier in a function that kernels call. */
+LONGSHORE_FUNCTION void meet(LONGSHORE_SELF) { longshore_barrier(); }
+LONGSHORE_KERNEL(helped, (uint32_t *out)) {
+  LONGSHORE_SHARED(uint32_t, box, [64]);
+  uint32_t i = longshore_item_id(0), n = longshore_group_items(0);
+  box[i] = i;
+  meet(longshore_self);
+  out[longshore_global_id(0)] = box[n - 1 - i];
+}
+"#;
+
+const GRID: &str = r#"
+#include "longshore_device.h"
+#define grid_barrier() \
+  do { LONGSHORE_NOTE_(LONGSHORE_NOTE_GRID_BARRIER_, 0) longshore_of_(longshore_self)->work->calls->grid_barrier(longshore_of_(longshore_self)->work); } while (0)
+
+/* In each round, every item reads what another group wrote in the round before. */
+LONGSHORE_KERNEL(rotate, (uint32_t *values, uint32_t rounds)) {
+  uint64_t n = longshore_global_items(0), i = longshore_global_id(0);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    uint32_t next = values[(i + longshore_group_items(0)) % n];
+    grid_barrier();
+    values[i] = next + 1;
+    grid_barrier();
+  }
+}
+LONGSHORE_GROUP_KERNEL(rotate_regions, (uint32_t *values, uint32_t rounds)) {
+  LONGSHORE_PRIVATE(uint32_t, next);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    LONGSHORE_ITEMS {
+      uint64_t n = longshore_global_items(0), i = longshore_global_id(0);
+      longshore_private(next) = values[(i + longshore_group_items(0)) % n];
+    }
+    grid_barrier();
+    LONGSHORE_ITEMS { values[longshore_global_id(0)] = longshore_private(next) + 1; }
+    grid_barrier();
+  }
+}
+/* Only some groups come to the barrier. */
+LONGSHORE_KERNEL(uneven, (uint32_t *values)) {
+  values[longshore_global_id(0)] = 1;
+  if (longshore_group_id(0) % 2 == 0) grid_barrier();
+}
+"#;
+
+fn threads(count: usize) -> Environment {
+    Environment::empty().with("LONGSHORE_HOST_THREADS", count.to_string())
+}
+
+/// Runs `test` with each compiler, both at -O0 and -O3, and with one thread, two and five.
+fn everywhere(source: &str, test: impl Fn(&Device, &Program)) {
+    let workshop = Workshop::new();
+    for clang in clangs() {
+        for flags in ["-O0", "-O3"] {
+            let image = workshop.image(clang, "source", source, &[flags]);
+            for count in [1, 2, 5] {
+                println!("{clang} {flags}, {count} threads");
+                let device = workshop.device(threads(count));
+                let program = device.load(image.clone()).unwrap();
+                test(&device, &program);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_item_of_a_grid_runs_once_and_knows_its_place() {
+    everywhere(SOURCE, |device, program| {
+        let kernel = program.kernel("ids").unwrap();
+        let queue = device.queue().unwrap();
+        for (groups, items) in [
+            ([1, 1, 1], [1, 1, 1]),
+            ([3, 1, 1], [7, 1, 1]),
+            ([5, 3, 2], [4, 3, 2]),
+            ([999, 2, 1], [33, 1, 1]),
+        ] {
+            let [width, height, depth] = [0, 1, 2].map(|d| u64::from(groups[d] * items[d]));
+            let counts =
+                device.buffer_of(&queue, &vec![0u32; (width * height * depth) as usize]).unwrap();
+            let grid = Grid::new(groups, items);
+            // SAFETY: as many counters as there are items.
+            unsafe { queue.launch_and_wait(&kernel, grid, (&counts, width, height)).unwrap() };
+            let counts = counts.to_vec(&queue).unwrap();
+            for (at, count) in (0u64..).zip(counts) {
+                let place = [at % width, at / width % height, at / width / height];
+                let number = |sizes: [u32; 3], at: [u64; 3]| {
+                    (at[2] * u64::from(sizes[1]) + at[1]) * u64::from(sizes[0]) + at[0]
+                };
+                let group = number(groups, [0, 1, 2].map(|d| place[d] / u64::from(items[d])));
+                let item = number(items, [0, 1, 2].map(|d| place[d] % u64::from(items[d])));
+                assert_eq!(
+                    u64::from(count),
+                    1 + item + 1000 * group,
+                    "{groups:?} {items:?} at {place:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn items_meet_at_barriers_in_loops_conditionals_and_functions() {
+    everywhere(SOURCE, |device, program| {
+        let queue = device.queue().unwrap();
+        for items in [1u32, 2, 31, 64, 256] {
+            let count = (items * 3) as usize;
+            let input: Vec<u32> = (0..count as u32).map(|i| i * 7 % 13 + 1).collect();
+            let expected: Vec<u32> = input
+                .chunks(items as usize)
+                .flat_map(|group| {
+                    group.iter().scan(0, |sum, value| {
+                        *sum += value;
+                        Some(*sum)
+                    })
+                })
+                .collect();
+            let input = device.buffer_of(&queue, &input).unwrap();
+            for (name, skipped) in [("scan", None), ("scan_regions", Some(7))] {
+                let output = device.buffer_of(&queue, &vec![0u32; count]).unwrap();
+                let kernel = program.kernel(name).unwrap();
+                // SAFETY: both buffers have an element for each item.
+                unsafe {
+                    queue
+                        .launch_and_wait(&kernel, Grid::linear(3, items), (&input, &output))
+                        .unwrap()
+                };
+                let got = output.to_vec(&queue).unwrap();
+                for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                    let left_out = skipped == Some(at % items as usize);
+                    assert_eq!(
+                        *got,
+                        if left_out { 0 } else { *expected },
+                        "{name} {items} at {at}"
+                    );
+                }
+            }
+        }
+        let output = device.buffer_of(&queue, &[0u32; 64]).unwrap();
+        let helped = program.kernel("helped").unwrap();
+        // SAFETY: one element for each item.
+        unsafe { queue.launch_and_wait(&helped, Grid::linear(2, 32), (&output,)).unwrap() };
+        let output = output.to_vec(&queue).unwrap();
+        assert_eq!(output, (0..2).flat_map(|_| (0..32).rev()).collect::<Vec<u32>>());
+    });
+}
+
+#[test]
+fn groups_of_a_cooperative_launch_wait_for_each_other() {
+    everywhere(GRID, |device, program| {
+        let queue = device.queue().unwrap();
+        for name in ["rotate", "rotate_regions"] {
+            let kernel = program.kernel(name).unwrap();
+            let (groups, items, rounds) = (7u32, 5u32, 9u32);
+            let n = groups * items;
+            let values = device.buffer_of(&queue, &(0..n).collect::<Vec<u32>>()).unwrap();
+            let grid = Grid::linear(groups, items).cooperative();
+            // SAFETY: one element for each item.
+            unsafe { queue.launch_and_wait(&kernel, grid, (&values, rounds)).unwrap() };
+            let expected: Vec<u32> = (0..n).map(|i| (i + rounds * items) % n + rounds).collect();
+            assert_eq!(values.to_vec(&queue).unwrap(), expected, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_launch_that_cannot_be_cooperative_is_refused() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    let device = workshop.device(threads(2));
+    let program = device.load(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
+    let (queue, kernel) = (device.queue().unwrap(), program.kernel("rotate").unwrap());
+    let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
+    for (grid, words) in [
+        (Grid::linear(2, 32), "must be launched cooperatively"),
+        (Grid::linear(5000, 1).cooperative(), "expected at most 1024"),
+        (Grid::linear(17, 1024).cooperative(), "expected at most 16"),
+    ] {
+        // SAFETY: the launch is refused.
+        let error = unsafe { queue.launch_and_wait(&kernel, grid, (&values, 1u32)) }.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        assert!(error.message().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_grid_barrier_that_only_some_groups_reach_is_an_error() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    for count in [1, 2] {
+        let device = workshop.device(threads(count));
+        let program = device.load(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
+        let (queue, kernel) = (device.queue().unwrap(), program.kernel("uneven").unwrap());
+        let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
+        let grid = Grid::linear(8, 8).cooperative();
+        // SAFETY: one element for each item.
+        let error = unsafe { queue.launch_and_wait(&kernel, grid, (&values,)) }.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::BackendFailure);
+        assert!(error.message().contains("barrier of the whole grid"), "{error}");
+    }
+}
+
+#[test]
+fn a_grid_of_two_to_the_31_groups_runs_each_once() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    let device = workshop.device(Environment::empty());
+    let source = "#include \"longshore_device.h\"\n\
+        LONGSHORE_KERNEL(sparse, (uint64_t *count)) {\
+          if (longshore_group_id(0) % 65536 == 0) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED); }";
+    let program = device.load(workshop.image(clang, "sparse", source, &["-O2"])).unwrap();
+    let (queue, kernel) = (device.queue().unwrap(), program.kernel("sparse").unwrap());
+    let count = device.buffer_of(&queue, &[0u64]).unwrap();
+    // SAFETY: the kernel adds to one counter.
+    unsafe { queue.launch_and_wait(&kernel, Grid::linear(1 << 31, 1), (&count,)).unwrap() };
+    assert_eq!(count.to_vec(&queue).unwrap(), [1 << 15]);
+}
+
+#[test]
+fn launches_that_cannot_be_are_refused_before_anything_runs() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    let device = workshop.device(Environment::empty());
+    let program = device.load(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
+    let queue = device.queue().unwrap();
+    let count = device.buffer_of(&queue, &[0u64]).unwrap();
+    let kernel = program.kernel("count_groups").unwrap();
+    for (grid, code) in [
+        (Grid::linear(0, 1), ErrorCode::InvalidArgument),
+        (Grid::new([1, 1, 0], [1; 3]), ErrorCode::InvalidArgument),
+        (Grid::linear(1, 0), ErrorCode::InvalidArgument),
+        (Grid::new([u32::MAX; 3], [1; 3]), ErrorCode::InvalidSize),
+        (Grid::linear(1, 1).with_shared_bytes(1 << 30), ErrorCode::InvalidArgument),
+    ] {
+        // SAFETY: the launch is refused.
+        let error = unsafe { queue.launch_and_wait(&kernel, grid, (&count,)) }.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+    }
+    let scan = program.kernel("scan").unwrap();
+    // SAFETY: as above.
+    let error = unsafe { queue.launch_and_wait(&scan, Grid::linear(1, 5000), (&count, &count)) };
+    assert!(error.unwrap_err().message().contains("at most 4096 items"));
+    assert_eq!(count.to_vec(&queue).unwrap(), [0]);
+}
