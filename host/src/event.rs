@@ -2,9 +2,11 @@
 
 use crate::device::Device;
 use crate::gated::Gated;
+use crate::polling;
 use longshore_plugin_api::remote::RemoteEvent;
 use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A point in a queue's order, made by [`Queue::record`](crate::Queue::record). It may outlive
 /// its queue. Cloning is cheap. LLVM: `ol_event_handle_t`.
@@ -45,6 +47,21 @@ impl Event {
     /// As for [`Event::is_complete`].
     pub fn synchronize(&self) -> Result<()> {
         self.with(RemoteEvent::synchronize)
+    }
+
+    /// Blocks until it is reached, for as long as `limit` at most; false if the time is up, which
+    /// cancels nothing. Asks now and then, and runs no work of a queue on the calling thread.
+    ///
+    /// # Errors
+    /// As for [`Event::is_complete`].
+    pub fn synchronize_for(&self, limit: Duration) -> Result<bool> {
+        self.with(|event| {
+            let complete = polling::poll(limit, || event.is_complete())?;
+            if complete {
+                event.synchronize()?;
+            }
+            Ok(complete)
+        })
     }
 
     /// Nanoseconds from this event to `end`, negative if `end` was reached first. LLVM:

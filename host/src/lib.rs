@@ -39,6 +39,7 @@ mod host_function;
 mod image;
 mod launch;
 mod memory;
+mod polling;
 mod profile;
 mod program;
 mod queue;

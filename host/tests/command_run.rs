@@ -39,6 +39,13 @@ pub unsafe extern "C" fn saxpy(arguments: Arguments) {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn stuck(_: Arguments) {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn is_null(arguments: Arguments) {
     unsafe {
         let pointer = argument::<*const u8>(arguments, 0);
@@ -142,6 +149,21 @@ fn null_pointers_and_small_scalars_arrive() {
     let ran = world().run(&arguments);
     ran.assert_succeeds();
     assert!(ran.stdout.contains("argument 1: u8[1] = 17\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_kernel_that_is_stuck_is_given_up_when_the_time_is_up() {
+    let ran = world().run(&["-k", "stuck", "--timeout", "0.05", "-a", "out:f32[4]"]);
+    ran.assert_fails(1, &["error: stuck still runs after 50.0 ms\n", "hint: --timeout SECONDS"]);
+    assert_eq!(ran.stdout, "");
+}
+
+#[test]
+fn a_kernel_that_ends_in_time_is_reported_as_without_a_limit() {
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=one", "-n", "3", "--timeout", "600"];
+    let ran = world().run(&saxpy(&arguments));
+    ran.assert_succeeds();
+    assert!(ran.stdout.contains("= 1, 3.5, 6, 8.5\n"), "{}", ran.stdout);
 }
 
 #[test]

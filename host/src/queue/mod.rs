@@ -10,6 +10,7 @@ use crate::gated::Pass;
 use crate::host_function;
 use crate::launch::{ArgumentList, Grid};
 use crate::memory::{Allocation, DevicePointer};
+use crate::polling;
 use crate::program::{Kernel, unloaded};
 use core::Open;
 use longshore_plugin_api::{
@@ -17,6 +18,7 @@ use longshore_plugin_api::{
 };
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How much of a copy between two platforms lies in host memory at a time.
 const BOUNCED_BYTES: u64 = 16 << 20;
@@ -234,6 +236,26 @@ impl Queue {
     pub fn synchronize(&self) -> Result<()> {
         self.open()?.queue.synchronize()?;
         self.core.take_untold()
+    }
+
+    /// Blocks until the queue is idle, for as long as `limit` at most; false if the time is up,
+    /// which cancels nothing. For kernels that may be stuck: it asks now and then, sleeping up to
+    /// 1 ms in between, and other than [`Queue::synchronize`] it runs no pending work on the
+    /// calling thread. What other threads queue meanwhile is waited for as well; what they queue
+    /// at the moment at which the queue becomes idle, as [`Queue::synchronize`] would. In a host
+    /// function of this queue the time is up before the queue is idle.
+    ///
+    /// # Errors
+    /// As for [`Queue::synchronize`].
+    pub fn synchronize_for(&self, limit: Duration) -> Result<bool> {
+        let open = self.open()?;
+        let idle = polling::poll(limit, || open.queue.is_idle())?;
+        if idle {
+            // For the errors: there is nothing left to wait for.
+            open.queue.synchronize()?;
+            self.core.take_untold()?;
+        }
+        Ok(idle)
     }
 }
 

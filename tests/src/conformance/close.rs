@@ -5,6 +5,7 @@ use super::{Check, behaviour_list, ensure, ensure_eq};
 use longshore::{ErrorCode, Grid, MemoryKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 behaviour_list! { "close":
     "closing reports what was not freed, and where it was allocated" ["H-8"] leaks_are_reported;
@@ -58,7 +59,7 @@ fn closing_waits(cx: &Context) -> Check {
     drop(queue);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(30));
             gate.open();
         });
         device.close()
@@ -81,6 +82,7 @@ fn use_after_close_is_refused(cx: &Context) -> Check {
     refused(device.accepts(&image), gone, "asking whether an image is accepted")?;
     refused(device.trim(), gone, "trimming")?;
     refused(queue.synchronize(), gone, "synchronizing a queue")?;
+    refused(queue.synchronize_for(Duration::MAX), gone, "waiting for a queue with a limit")?;
     refused(queue.is_idle(), gone, "asking whether a queue is idle")?;
     refused(queue.record(), gone, "recording an event")?;
     refused(queue.host_function(|| ()), gone, "queueing a host function")?;
@@ -90,6 +92,7 @@ fn use_after_close_is_refused(cx: &Context) -> Check {
     refused(basic.program.kernel("nop"), gone, "finding a kernel")?;
     refused(counter.read::<u64>(&queue), gone, "reading a global")?;
     refused(event.synchronize(), gone, "waiting for an event")?;
+    refused(event.synchronize_for(Duration::MAX), gone, "waiting for an event with a limit")?;
     refused(event.is_complete(), gone, "asking for an event")?;
     refused(buffer.write(&queue, &[1; 16]), gone, "writing a buffer")?;
     refused(buffer.to_vec(&queue), gone, "reading a buffer")?;

@@ -11,6 +11,7 @@ behaviour_list! { "events":
         ["P-51"] completion_is_known;
     "an event of an idle queue completes" ["P-51"] an_idle_queue_reaches_events;
     "an event can be waited for many times, from many threads" ["P-23"] waiting_is_repeatable;
+    "a wait for an event with a limit ends when its time is up" ["P-51"] limited_waits_end;
     "a queue waits for an event of another queue" ["P-51"] queues_wait_for_events;
     "a queue that waits for its own event goes on" ["P-51"] own_events_do_not_block;
     "waiting for a complete event changes nothing" ["P-51"] complete_events_do_not_block;
@@ -60,6 +61,19 @@ fn waiting_is_repeatable(cx: &Context) -> Check {
     for result in results {
         result.map_err(|_| Stop::Failed("a thread panicked".to_owned()))??;
     }
+    Ok(())
+}
+
+fn limited_waits_end(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let gate = Gate::in_front_of(&queue)?;
+    let event = queue.record()?;
+    for limit in [Duration::ZERO, Duration::from_millis(5)] {
+        ensure!(!event.synchronize_for(limit)?, "a blocked event is complete after {limit:?}");
+    }
+    gate.open();
+    ensure!(event.synchronize_for(Duration::MAX)?, "the time without an end is up");
+    ensure!(event.synchronize_for(Duration::ZERO)?, "a complete event needs time");
     Ok(())
 }
 

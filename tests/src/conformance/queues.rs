@@ -15,6 +15,9 @@ behaviour_list! { "queues":
         ["P-24", "P-49"] copying_does_not_block;
     "a queue is idle when all is done, and not before" ["P-54"] idleness_is_known;
     "synchronizing waits for what was queued" ["P-54"] synchronizing_waits;
+    "a wait with a limit ends when its time is up, and cancels nothing"
+        ["P-54"] limited_waits_end;
+    "a wait with a limit runs nothing on the waiting thread" ["P-54"] limited_waits_run_nothing;
     "queues do not wait for each other" ["P-24"] queues_are_independent;
     "many queues work at once" ["P-23", "P-45"] many_queues_work;
     "what was queued runs after its queue was dropped" ["P-52"] dropped_queues_finish;
@@ -109,6 +112,36 @@ fn synchronizing_waits(cx: &Context) -> Check {
     queue.synchronize()?;
     ensure_eq!(done.load(Ordering::Relaxed), 5, "host functions that had run");
     queue.synchronize()?;
+    Ok(())
+}
+
+fn limited_waits_end(cx: &Context) -> Check {
+    let (basic, queue) = (cx.basic()?, cx.queue()?);
+    ensure!(queue.synchronize_for(Duration::ZERO)?, "an idle queue needs time to be idle");
+    let gate = Gate::in_front_of(&queue)?;
+    basic.bump(&queue)?;
+    for limit in [Duration::ZERO, Duration::from_millis(5)] {
+        ensure!(!queue.synchronize_for(limit)?, "a blocked queue is idle after {limit:?}");
+    }
+    gate.open();
+    ensure!(queue.synchronize_for(Duration::MAX)?, "the time without an end is up");
+    ensure_eq!(basic.global(&queue)?, 6, "counter");
+    Ok(())
+}
+
+fn limited_waits_run_nothing(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let ran_on = Arc::new(Mutex::new(None));
+    for _ in 0..50 {
+        let place = Arc::clone(&ran_on);
+        queue.host_function(move || {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
+        })?;
+        ensure!(queue.synchronize_for(Duration::MAX)?, "the time without an end is up");
+        let ran_on = *ran_on.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(ran_on.is_some(), "the queue was idle before its host function ran");
+        ensure!(ran_on != Some(thread::current().id()), "it ran on the waiting thread");
+    }
     Ok(())
 }
 
@@ -268,6 +301,9 @@ fn failures_are_told_once(cx: &Context) -> Check {
     // SAFETY: as above.
     let waited = unsafe { queue.launch_and_wait(&fail, Grid::default(), ()) };
     refused(waited, ErrorCode::BackendFailure, "a failing launch that waits")?;
+    failing()?;
+    let waited = queue.synchronize_for(Duration::MAX);
+    refused(waited, ErrorCode::BackendFailure, "waiting with a limit for a failing kernel")?;
     queue.synchronize()?;
     Ok(())
 }

@@ -39,6 +39,14 @@ impl Failure {
         let _ = write!(std::io::stderr(), "{self}");
         ExitCode::from(self.exit)
     }
+
+    /// Tells the user and ends the process at once, whatever its other threads do: nothing is
+    /// dropped, no exit handler runs.
+    pub(crate) fn end_process(&self) -> ! {
+        self.report();
+        // SAFETY: ends the process; nothing runs after it.
+        unsafe { libc::_exit(self.exit as i32) }
+    }
 }
 
 impl fmt::Display for Failure {

@@ -63,17 +63,25 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs the kernel and blocks until it is done.
+    pub(super) fn launch_and_wait(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        queue: &Queue,
+    ) -> Result<(), Failure> {
+        self.with_arguments(|arguments| {
+            // SAFETY: that the kernel takes these arguments and stays within them is what the user
+            // says by running the command; the buffers live until after the kernel is done.
+            unsafe { queue.launch_and_wait(kernel, grid, arguments) }
+        })
+    }
+
+    /// Queues the kernel. The queue must be idle before `self` is dropped.
     pub(super) fn launch(&self, kernel: &Kernel, grid: Grid, queue: &Queue) -> Result<(), Failure> {
-        let words: Vec<(u64, usize)> = self.arguments.iter().map(Argument::word).collect();
-        let pointers: Vec<*const c_void> =
-            words.iter().map(|(word, _)| (&raw const *word).cast()).collect();
-        let sizes: Vec<usize> = words.iter().map(|(_, bytes)| *bytes).collect();
-        // SAFETY: each pointer is to a word of 8 bytes that lives until the end of this function,
-        // of which no more than 8 bytes are named.
-        let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
-        // SAFETY: that the kernel takes these arguments and stays within them is what the user
-        // says by running the command; the buffers live until after the kernel is done.
-        unsafe { queue.launch_and_wait(kernel, grid, arguments) }.map_err(Failure::from)
+        self.with_arguments(|arguments| {
+            // SAFETY: as above; the caller waits for the queue.
+            unsafe { queue.launch(kernel, grid, arguments) }
+        })
     }
 
     /// What the `out:` buffers hold now. Blocks.
@@ -100,6 +108,20 @@ impl<'a> Prepared<'a> {
             let message = format!("writing argument {argument} to '{}': {error}", file.display());
             Failure::new(Exit::Runtime, message)
         })
+    }
+
+    fn with_arguments(
+        &self,
+        launch: impl FnOnce(RawArguments<'_>) -> longshore::Result<()>,
+    ) -> Result<(), Failure> {
+        let words: Vec<(u64, usize)> = self.arguments.iter().map(Argument::word).collect();
+        let pointers: Vec<*const c_void> =
+            words.iter().map(|(word, _)| (&raw const *word).cast()).collect();
+        let sizes: Vec<usize> = words.iter().map(|(_, bytes)| *bytes).collect();
+        // SAFETY: each pointer is to a word of 8 bytes that lives until the end of this function,
+        // of which no more than 8 bytes are named.
+        let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
+        Ok(launch(arguments)?)
     }
 
     fn buffers(&self) -> impl Iterator<Item = (usize, &DeviceBuffer<'a>)> {

@@ -9,9 +9,10 @@ mod symbols;
 
 use crate::failure::{Exit, Failure};
 use crate::options::CommonOptions;
+use crate::units;
 use argument::{ArgumentSpec, Save};
 use clap::Args;
-use longshore::{Device, ErrorCode, Image, Kernel, Program, Queue, SymbolKind};
+use longshore::{Device, ErrorCode, Grid, Image, Kernel, Program, Queue, SymbolKind};
 use memory::Prepared;
 use report::{Report, Times};
 use std::path::PathBuf;
@@ -72,6 +73,9 @@ pub(crate) struct Run {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Give up, with exit code 1, when a run of the kernel takes longer than SECONDS
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    timeout: Option<Duration>,
     /// Write argument INDEX, a buffer, to FILE after the run; arguments count from 0
     #[arg(long, short, value_name = "INDEX=FILE", value_parser = argument::parse_save)]
     save: Vec<Save>,
@@ -177,9 +181,50 @@ impl Run {
         for _ in 0..self.repeat {
             prepared.reset(queue)?;
             let start = Instant::now();
-            prepared.launch(kernel, grid, queue)?;
+            self.launch(kernel, grid, queue, prepared)?;
             times.push(start.elapsed());
         }
         Ok(times)
+    }
+    /// Runs the kernel once. Where the time is up the process ends: a kernel that still runs
+    /// cannot be stopped, and closing its device would wait for it.
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        queue: &Queue,
+        prepared: &Prepared<'_>,
+    ) -> Result<(), Failure> {
+        let Some(limit) = self.timeout else {
+            return prepared.launch_and_wait(kernel, grid, queue);
+        };
+        prepared.launch(kernel, grid, queue)?;
+        if !queue.synchronize_for(limit)? {
+            let limit = units::duration(limit);
+            let message = format!("{} still runs after {limit}", kernel.name());
+            Failure::new(Exit::Runtime, message)
+                .or_hint("--timeout SECONDS says how long a run may take")
+                .end_process();
+        }
+        Ok(())
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| format!("'{text}' is no number of seconds"))?;
+    let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
+    limit.ok_or_else(|| format!("{text} seconds; more than 0 and less than 1e19 are needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_a_positive_number_of_seconds() {
+        assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "0", "-1", "1e30", "nan", "inf", "2s"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }
