@@ -8,7 +8,7 @@
 //! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
 //! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
 //! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h` |
-//! | `LONGSHORE_TRACK` | not empty and not `0`: print the memory-pool trackers of devices |
+//! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
 //! [`BackendSelection`]: crate::BackendSelection
@@ -88,7 +88,8 @@ impl Environment {
         self.text("LONGSHORE_PROFILE_FILE")
     }
 
-    /// Whether `LONGSHORE_TRACK` asks for the memory-pool trackers to be printed.
+    /// Whether `LONGSHORE_TRACK` asks for memory to be tracked, and for leaks and the memory-pool
+    /// trackers of images to be printed.
     pub fn track(&self) -> bool {
         self.text("LONGSHORE_TRACK").is_some_and(|value| value != "0")
     }

@@ -46,6 +46,7 @@ mod queue;
 mod selection;
 mod services;
 mod sync;
+mod units;
 
 pub use device::{CloseReport, Device, Leak};
 pub use discovery::{Candidate, Outcome, Probe, probe_main};
@@ -56,7 +57,10 @@ pub use image::{
     ContainerEntry, Format, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
 };
 pub use launch::{Argument, ArgumentList, Grid, RawArguments};
-pub use memory::{Allocation, AllocationInfo, AllocationOwner, Buffer, DevicePointer, Element};
+pub use memory::{
+    Allocation, AllocationInfo, AllocationOwner, Buffer, CallSite, CallStack, DevicePointer,
+    Element, MemoryReport, MemoryUse, TimelinePoint,
+};
 pub use program::{Global, Kernel, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};

@@ -20,11 +20,12 @@ enum Target {
 
 /// The groups whose names start so, what they measure, and what is aimed at. The first match
 /// counts.
-const GROUPS: [(&str, &str, Target); 9] = [
+const GROUPS: [(&str, &str, Target); 10] = [
     ("boundary", "a call through the plugin's table", Target::MoreNs(0.8)),
     ("launch_and_wait", "an empty kernel on an idle queue, done", Target::MoreNs(150.0)),
     ("launch_queued", "an empty kernel, queued, 2 million/s", Target::MoreNs(500.0)),
     ("allocate_free", "allocate and free 1 MiB from the cache", Target::MoreNs(100.0)),
+    ("tracked", "the same with memory tracking", Target::MoreNs(10e3)),
     ("copy_64B", "copy 64 B from host to device, done", Target::MoreNs(60.0)),
     ("copy_64MiB", "copy 64 MiB from host to device, done", Target::Times(1.02)),
     ("discovery", "100 candidates that are not opened", Target::MoreNs(100.0 * 10e3)),

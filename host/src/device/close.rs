@@ -1,10 +1,11 @@
 //! What closing a device does, in which order, and what it finds.
 
 use super::DeviceInner;
-use crate::memory::Block;
+use crate::memory::{Block, CallStack, LeakTable};
 use crate::program::ProgramCore;
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result};
+use std::io::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub struct CloseReport {
 
 /// An allocation that nobody freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leak {
     /// First address.
     pub address: u64,
@@ -30,6 +32,8 @@ pub struct Leak {
     pub kind: MemoryKind,
     /// Where in the program it was made.
     pub location: &'static Location<'static>,
+    /// By which functions, if the host tracks memory.
+    pub stack: Option<CallStack>,
 }
 
 impl DeviceInner {
@@ -56,7 +60,8 @@ impl DeviceInner {
         }
         self.events.lock().close();
         let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().tracker };
-        report.leaks = self.memory.close(&remote).iter().map(|block| Leak::of(block)).collect();
+        let leaks = self.memory.close(&remote).into_iter();
+        report.leaks = leaks.map(|(block, stack)| Leak::of(&block, stack)).collect();
         // Who still holds the device closes it when done.
         note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
         self.host.open_devices.lock().remove(&self.id);
@@ -68,10 +73,21 @@ impl DeviceInner {
         self.programs.lock().pop()
     }
 
-    fn print(&self, report: &CloseReport) {
-        for leak in &report.leaks {
+    /// A user who tracks memory gets all that is known, others a warning for each.
+    fn tell_of_leaks(&self, leaks: &[Leak]) {
+        if self.host.track && !leaks.is_empty() {
+            let table = LeakTable { device: self.facts.to_string(), leaks }.to_string();
+            // Where nobody reads it there is nobody else to tell.
+            let _ = std::io::stderr().write_all(table.as_bytes());
+            return;
+        }
+        for leak in leaks {
             log::warn!("{}: leaked {leak}", self.facts);
         }
+    }
+
+    fn print(&self, report: &CloseReport) {
+        self.tell_of_leaks(&report.leaks);
         if let Some(tracker) = report.tracker.filter(|_| self.host.track) {
             eprintln!(
                 "{}: device memory pool: {} allocations, {} bytes in all, {} to {} bytes each",
@@ -86,20 +102,21 @@ impl DeviceInner {
 }
 
 impl Leak {
-    fn of(block: &Block) -> Leak {
+    fn of(block: &Block, stack: Option<CallStack>) -> Leak {
         let user = block.current_use();
         Leak {
             address: block.address,
             bytes: user.bytes,
             kind: block.kind,
             location: user.location,
+            stack,
         }
     }
 }
 
 impl std::fmt::Display for Leak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Leak { address, bytes, kind, location } = self;
+        let Leak { address, bytes, kind, location, stack: _ } = self;
         write!(f, "{bytes} bytes of {kind:?} memory at {address:#x}, allocated at {location}")
     }
 }

@@ -15,8 +15,8 @@ use crate::host::HostShared;
 use crate::host_function;
 use crate::image::Image;
 use crate::memory::{
-    Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, Element, Released,
-    Request, Use,
+    Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, DeviceTracker,
+    Element, MemoryReport, Released, Request, Use,
 };
 use crate::program::{Kernel, Program, ProgramCore};
 use crate::queue::{Queue, QueueCore};
@@ -135,6 +135,7 @@ impl Device {
             Some(block) => block,
             None => self.obtain(&request)?,
         };
+        self.inner.memory.track(&block);
         Ok(Allocation::new(block, self.clone()))
     }
 
@@ -160,7 +161,12 @@ impl Device {
 
     /// Bytes of freed memory that are kept for reuse.
     pub fn cached_bytes(&self) -> u64 {
-        self.inner.memory.cached_bytes()
+        self.inner.memory.cached().1
+    }
+
+    /// What is and was allocated on it, and what is kept for reuse. Works on a closed device, too.
+    pub fn memory_report(&self) -> MemoryReport {
+        self.inner.memory.report(&self.name())
     }
 
     /// Gives the memory that is kept for reuse back to the driver. May block.
@@ -273,7 +279,8 @@ impl Device {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let remote = plugin.platform().open(facts.index)?;
-        let memory = DeviceMemory::new(id, Arc::clone(&host.table), host.cache_limit);
+        let tracker = host.tracker.as_ref().map(|tracker| DeviceTracker::new(Arc::clone(tracker)));
+        let memory = DeviceMemory::new(id, Arc::clone(&host.table), host.cache_limit, tracker);
         let inner = Arc::new(DeviceInner {
             id,
             facts: facts.clone(),
@@ -383,6 +390,11 @@ impl Drop for Device {
 }
 
 impl DeviceInner {
+    /// How many blocks are kept for reuse, and their bytes.
+    pub(crate) fn cached(&self) -> (u64, u64) {
+        self.memory.cached()
+    }
+
     /// Waits until no queue uses a program any more, which nobody launches any more.
     ///
     /// # Errors

@@ -2,10 +2,12 @@
 
 use super::block::{BLOCK_ALIGNMENT, Block, CLASSES, Use, class_of};
 use super::table::AllocationTable;
+use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Keeps freed blocks by size class for reuse: bounded, and given back when the device is short.
 /// LLVM: `MemoryManagerTy`.
@@ -14,6 +16,8 @@ pub(crate) struct DeviceMemory {
     table: Arc<AllocationTable>,
     limit: u64,
     cache: Mutex<Cache>,
+    /// `None` if nobody asked for tracking.
+    tracker: Option<DeviceTracker>,
 }
 
 struct Cache {
@@ -69,10 +73,15 @@ impl Request {
 }
 
 impl DeviceMemory {
-    pub(crate) fn new(device: u64, table: Arc<AllocationTable>, limit: u64) -> DeviceMemory {
+    pub(crate) fn new(
+        device: u64,
+        table: Arc<AllocationTable>,
+        limit: u64,
+        tracker: Option<DeviceTracker>,
+    ) -> DeviceMemory {
         let bins = std::iter::repeat_with(Vec::new).take(CLASSES * 3).collect();
         let cache = Mutex::new(Cache { bins, bytes: 0, closed: false });
-        DeviceMemory { device, table, limit, cache }
+        DeviceMemory { device, table, limit, cache, tracker }
     }
 
     /// A block from the cache, taken into use.
@@ -116,11 +125,23 @@ impl DeviceMemory {
         Ok(block)
     }
 
+    /// Tracks that a block was taken into use by who called this.
+    #[inline]
+    pub(crate) fn track(&self, block: &Block) {
+        if let Some(tracker) = &self.tracker {
+            tracker.allocated(block);
+        }
+    }
+
     /// Ends the use of a block and puts it into the cache, if it fits.
     #[must_use = "what is not cached must be given back"]
     pub(crate) fn release(&self, block: Arc<Block>) -> Released {
         if !block.retire() {
             return Released::NotLive;
+        }
+        // Before anybody else can have the address.
+        if let Some(tracker) = &self.tracker {
+            tracker.freed(&block);
         }
         let mut cache = self.cache.lock();
         match block.class {
@@ -143,13 +164,30 @@ impl DeviceMemory {
         }
     }
 
-    /// Bytes that lie in the cache.
-    pub(crate) fn cached_bytes(&self) -> u64 {
-        self.cache.lock().bytes
+    /// What is and was allocated, with the device's name.
+    pub(crate) fn report(&self, name: &str) -> MemoryReport {
+        let report = match &self.tracker {
+            Some(tracker) => {
+                let (ledger, elapsed) = tracker.snapshot();
+                ledger.report(name, elapsed, true)
+            }
+            None => {
+                let live = self.table.live(Some(self.device));
+                Ledger::of_live(live).report(name, Duration::ZERO, false)
+            }
+        };
+        report.with_cached(self.cached())
     }
 
-    /// Ends the cache, gives everything back and answers what was still live.
-    pub(crate) fn close(&self, remote: &RemoteDevice) -> Vec<Arc<Block>> {
+    /// How many blocks lie in the cache, and their bytes.
+    pub(crate) fn cached(&self) -> (u64, u64) {
+        let cache = self.cache.lock();
+        (cache.bins.iter().map(|bin| bin.len() as u64).sum(), cache.bytes)
+    }
+
+    /// Ends the cache, gives everything back and answers what was still live, with where it was
+    /// allocated if that was tracked.
+    pub(crate) fn close(&self, remote: &RemoteDevice) -> Vec<(Arc<Block>, Option<CallStack>)> {
         let mut cache = self.cache.lock();
         cache.closed = true;
         drop(cache.drain());
@@ -158,7 +196,9 @@ impl DeviceMemory {
         for block in &blocks {
             free(block, remote);
         }
-        blocks.into_iter().filter(|block| block.retire()).collect()
+        let leaked = blocks.into_iter().filter(|block| block.retire());
+        let mut stacks = self.tracker.as_ref().map(DeviceTracker::close).unwrap_or_default();
+        leaked.map(|block| (Arc::clone(&block), stacks.remove(&block.address))).collect()
     }
 
     /// Gives a block that is not live back to the plugin.

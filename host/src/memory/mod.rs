@@ -1,15 +1,18 @@
-//! Device memory: who owns which addresses, the cache of freed blocks, and the handles.
+//! Device memory: who owns which addresses, the cache of freed blocks, the handles, and tracking.
 
 mod allocation;
 mod block;
 mod buffer;
 mod device_memory;
 mod table;
+mod tracking;
 
 pub use allocation::{Allocation, DevicePointer};
 pub use buffer::{Buffer, Element};
 pub use table::{AllocationInfo, AllocationOwner};
+pub use tracking::{CallSite, CallStack, MemoryReport, MemoryUse, TimelinePoint};
 
 pub(crate) use block::{Block, Use};
 pub(crate) use device_memory::{DeviceMemory, Released, Request};
 pub(crate) use table::AllocationTable;
+pub(crate) use tracking::{DeviceTracker, HostTracker, LeakTable, Ledger};

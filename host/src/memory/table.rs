@@ -1,6 +1,6 @@
 //! The table of every address that a host's devices have handed out.
 
-use super::block::Block;
+use super::block::{Block, Use};
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -90,6 +90,18 @@ impl AllocationTable {
         removed
     }
 
+    /// What is live on one device, or on all.
+    pub(crate) fn live(&self, device: Option<u64>) -> Vec<(MemoryKind, Use)> {
+        let ranges = self.ranges.read();
+        let live = ranges.values().filter_map(|range| match range {
+            Range::Block(block) if block.is_live() => Some(block),
+            _ => None,
+        });
+        live.filter(|block| device.is_none_or(|device| block.device == device))
+            .map(|block| (block.kind, block.current_use()))
+            .collect()
+    }
+
     /// The live allocation or global that an address lies in.
     pub(crate) fn find(&self, address: u64) -> Option<AllocationInfo> {
         let ranges = self.ranges.read();
@@ -165,7 +177,6 @@ impl Range {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::Use;
     use super::*;
 
     fn block(address: u64, bytes: u64) -> Arc<Block> {

@@ -23,7 +23,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::tracking(false)
+    }
+
+    fn tracking(track: bool) -> Bench {
         let host = Host::builder()
+            .track(track)
             .only_given_plugins()
             .plugin(host_plugin())
             .backends("host")
@@ -82,14 +87,19 @@ fn launches(criterion: &mut Criterion) {
 
 fn memory(criterion: &mut Criterion) {
     let bench = Bench::new();
-    let mut group = criterion.benchmark_group("allocate_free_1MiB");
+    allocations(criterion, &bench, "allocate_free_1MiB");
+    allocations(criterion, &Bench::tracking(true), "tracked_allocate_free_1MiB");
+    copies(criterion, &bench, "copy_64B", 64, 10_000);
+    copies(criterion, &bench, "copy_64MiB", 64 << 20, 1);
+}
+
+fn allocations(criterion: &mut Criterion, bench: &Bench, name: &str) {
+    let mut group = criterion.benchmark_group(name);
     group.bench_function("floor", |b| b.iter(|| black_box(Vec::<u8>::with_capacity(1 << 20))));
     group.bench_function("longshore", |b| {
         b.iter(|| bench.device.allocate(MemoryKind::Device, 1 << 20, 64).unwrap());
     });
     group.finish();
-    copies(criterion, &bench, "copy_64B", 64, 10_000);
-    copies(criterion, &bench, "copy_64MiB", 64 << 20, 1);
 }
 
 /// To the same place as the floor: the CPU's device memory is the process's own. Both benchmarks

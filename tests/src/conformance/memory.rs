@@ -19,6 +19,7 @@ behaviour_list! { "memory":
     "the host reads managed memory right after synchronizing" ["P-34"] managed_memory_is_readable;
     "an address is known by its allocation" ["P-33"] an_address_is_known;
     "only the first address of a live allocation can be freed" ["P-35"] freeing_is_checked;
+    "the memory report counts what is live" ["P-35"] live_memory_is_counted;
     "freed memory can be allocated again, many times" ["P-35"] memory_comes_back;
     "pinned memory can be unpinned once" ["P-55"] pinning_is_undone_once;
     "pinned memory is copied like any other" ["P-55"] pinned_memory_is_copied;
@@ -173,6 +174,23 @@ fn freeing_is_checked(cx: &Context) -> Check {
     // SAFETY: refused, as the address is not live.
     let filled = unsafe { queue.fill(pointer, &[1], 512) };
     refused(filled, wrong, "filling freed memory")
+}
+
+fn live_memory_is_counted(cx: &Context) -> Check {
+    let before = cx.device().memory_report().total;
+    let held = cx.device().allocate(MemoryKind::Device, 1000, 1)?;
+    let line = line!() + 1;
+    let freed = cx.device().allocate(MemoryKind::Device, 24, 1)?;
+    for report in [cx.device().memory_report(), cx.host().memory_report()] {
+        let device = report.kind(MemoryKind::Device);
+        ensure!(device.live_bytes >= 1024, "{} bytes are live", device.live_bytes);
+        let mut sites = report.sites.iter().map(|site| (site.location, site.memory.live_bytes));
+        let here = sites.find(|(site, _)| (site.file(), site.line()) == (file!(), line));
+        ensure_eq!(here.map(|(_, bytes)| bytes), Some(24), "bytes of this call site");
+    }
+    drop((held, freed));
+    ensure_eq!(cx.device().memory_report().total.live_bytes, before.live_bytes, "live afterwards");
+    Ok(())
 }
 
 fn memory_comes_back(cx: &Context) -> Check {

@@ -16,6 +16,7 @@ mod plugins;
 mod probe;
 mod run;
 mod table;
+#[path = "../../units.rs"]
 mod units;
 
 use clap::Parser;

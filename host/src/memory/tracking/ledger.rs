@@ -1,0 +1,158 @@
+//! Counts of allocations: in all, by kind, by call site, over time.
+
+use super::super::block::Use;
+use super::report::{CallSite, MemoryReport};
+use super::timeline::Timeline;
+use longshore_plugin_api::MemoryKind;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::time::Duration;
+
+/// How many kinds of memory there are; each is its own index.
+pub(super) const KINDS: usize = 3;
+
+/// How much memory is and was allocated. Bytes are as they were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryUse {
+    /// Allocations that were not freed.
+    pub live_count: u64,
+    /// Bytes of those.
+    pub live_bytes: u64,
+    /// The most bytes that were live at one time.
+    pub peak_bytes: u64,
+    /// Allocations that were made.
+    pub total_count: u64,
+    /// Bytes of those.
+    pub total_bytes: u64,
+    /// Allocations that were live when their device was closed, which freed them.
+    pub leaked_count: u64,
+    /// Bytes of those.
+    pub leaked_bytes: u64,
+}
+
+/// What becomes of an allocation.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    Allocated,
+    Freed,
+    Leaked,
+}
+
+/// What was counted so far.
+#[derive(Clone, Default)]
+pub(crate) struct Ledger {
+    total: MemoryUse,
+    kinds: [MemoryUse; KINDS],
+    sites: HashMap<&'static Location<'static>, MemoryUse>,
+    timeline: Timeline,
+}
+
+impl Ledger {
+    /// A ledger of allocations that are live, of whose past nothing is known.
+    pub(crate) fn of_live(live: impl IntoIterator<Item = (MemoryKind, Use)>) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (kind, user) in live {
+            ledger.count(Change::Allocated, kind, user);
+        }
+        ledger
+    }
+
+    /// Counts a change. `at` is no less than in any call before.
+    pub(super) fn apply(&mut self, at: Duration, change: Change, kind: MemoryKind, user: Use) {
+        self.count(change, kind, user);
+        self.timeline.push(at, self.kinds.map(|kind| kind.live_bytes));
+    }
+
+    /// The report on what `name` names, after `elapsed` of tracking. What the cache holds is left
+    /// out.
+    pub(crate) fn report(self, name: &str, elapsed: Duration, tracked: bool) -> MemoryReport {
+        let sites = self.sites.into_iter();
+        let mut sites: Vec<_> =
+            sites.map(|(location, memory)| CallSite { location, memory }).collect();
+        sites.sort_by_key(|CallSite { location, memory }| {
+            (Reverse(memory.peak_bytes), location.file(), location.line(), location.column())
+        });
+        MemoryReport {
+            name: name.to_owned(),
+            tracked,
+            elapsed,
+            total: self.total,
+            kinds: self.kinds,
+            cached_blocks: 0,
+            cached_bytes: 0,
+            sites,
+            timeline: self.timeline.into_points(),
+        }
+    }
+
+    fn count(&mut self, change: Change, kind: MemoryKind, user: Use) {
+        let site = self.sites.entry(user.location).or_default();
+        for counted in [&mut self.total, &mut self.kinds[kind as usize], site] {
+            counted.apply(change, user.bytes);
+        }
+    }
+}
+
+impl MemoryUse {
+    /// What a plugin allows to be allocated may add up to anything.
+    fn apply(&mut self, change: Change, bytes: u64) {
+        let add = |count: &mut u64, more| *count = count.saturating_add(more);
+        if let Change::Allocated = change {
+            add(&mut self.live_count, 1);
+            add(&mut self.live_bytes, bytes);
+            add(&mut self.total_count, 1);
+            add(&mut self.total_bytes, bytes);
+            self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+            return;
+        }
+        self.live_count = self.live_count.saturating_sub(1);
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+        if let Change::Leaked = change {
+            add(&mut self.leaked_count, 1);
+            add(&mut self.leaked_bytes, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_sites_have_peaks_of_their_own() {
+        let [first, second] = [(); 2].map(|()| Location::caller());
+        let other = Location::caller();
+        assert_eq!(first, second);
+        let mut ledger = Ledger::default();
+        let mut apply = |ms, change, kind, bytes, location| {
+            ledger.apply(Duration::from_millis(ms), change, kind, Use { bytes, location });
+        };
+        apply(1, Change::Allocated, MemoryKind::Device, 100, first);
+        apply(2, Change::Allocated, MemoryKind::Host, 30, other);
+        apply(3, Change::Freed, MemoryKind::Device, 100, first);
+        apply(4, Change::Allocated, MemoryKind::Device, 60, second);
+        let report = ledger.report("x", Duration::from_millis(5), true);
+        assert_eq!((report.total.peak_bytes, report.total.live_bytes), (130, 90));
+        let device = report.kind(MemoryKind::Device);
+        assert_eq!((device.peak_bytes, device.live_bytes, device.total_bytes), (100, 60, 160));
+        assert_eq!(report.kind(MemoryKind::Managed), MemoryUse::default());
+        let sites: Vec<_> =
+            report.sites.iter().map(|s| (s.location, s.memory.peak_bytes)).collect();
+        assert_eq!(sites, [(first, 100), (other, 30)]);
+        let total: Vec<_> = report.timeline.iter().map(|point| point.total_bytes()).collect();
+        assert_eq!(total, [100, 130, 30, 90]);
+    }
+
+    #[test]
+    fn sizes_that_no_device_has_do_not_overflow() {
+        let mut memory = MemoryUse::default();
+        for _ in 0..3 {
+            memory.apply(Change::Allocated, i64::MAX as u64);
+        }
+        assert_eq!(memory.total_bytes, u64::MAX);
+        (0..3).for_each(|_| memory.apply(Change::Leaked, i64::MAX as u64));
+        assert_eq!((memory.live_bytes, memory.live_count), (0, 0));
+    }
+}

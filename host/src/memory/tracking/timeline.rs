@@ -1,0 +1,109 @@
+//! Live bytes over time, in bounded memory.
+
+use super::ledger::KINDS;
+use longshore_plugin_api::MemoryKind;
+use std::time::Duration;
+
+/// More points than this are thinned out.
+const MOST_POINTS: usize = 4096;
+/// So many neighbours become at most five.
+const NEIGHBOURS: usize = 8;
+
+/// How many bytes were live from one time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelinePoint {
+    /// When it was, by a monotonic clock, since tracking began: when the host was made.
+    pub at: Duration,
+    pub(super) live_bytes: [u64; KINDS],
+}
+
+impl TimelinePoint {
+    /// Live bytes of one kind.
+    pub fn bytes(&self, kind: MemoryKind) -> u64 {
+        self.live_bytes[kind as usize]
+    }
+
+    /// Live bytes of all kinds.
+    pub fn total_bytes(&self) -> u64 {
+        self.live_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+}
+
+/// Points in the order of time. Once there are too many, what lies between the highs and lows of
+/// neighbours is forgotten; the peaks, of each kind and of all together, are kept exactly.
+#[derive(Clone, Default)]
+pub(super) struct Timeline {
+    points: Vec<TimelinePoint>,
+}
+
+impl Timeline {
+    pub(super) fn push(&mut self, at: Duration, live_bytes: [u64; KINDS]) {
+        if self.points.len() >= MOST_POINTS {
+            self.points = thinned(&self.points);
+        }
+        self.points.push(TimelinePoint { at, live_bytes });
+    }
+
+    pub(super) fn into_points(self) -> Vec<TimelinePoint> {
+        self.points
+    }
+}
+
+/// Of each few neighbours the highest of each kind, the highest and the lowest of all kinds.
+pub(super) fn thinned(points: &[TimelinePoint]) -> Vec<TimelinePoint> {
+    points.chunks(NEIGHBOURS).flat_map(extremes).collect()
+}
+
+fn extremes(points: &[TimelinePoint]) -> impl Iterator<Item = TimelinePoint> {
+    let indices = 0..points.len();
+    let highest_of = |kind: usize| indices.clone().max_by_key(|i| points[*i].live_bytes[kind]);
+    let highest = indices.clone().max_by_key(|i| points[*i].total_bytes());
+    let lowest = indices.clone().min_by_key(|i| points[*i].total_bytes());
+    let mut kept: Vec<usize> =
+        (0..KINDS).filter_map(highest_of).chain(highest).chain(lowest).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    kept.into_iter().map(|i| points[i])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wild but repeatable course.
+    fn course(len: u64) -> Vec<[u64; KINDS]> {
+        let noise = |i: u64, salt: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+        (0..len).map(|i| [noise(i, 1), noise(i, 2), noise(i, 3)]).collect()
+    }
+
+    fn peaks(of: impl Iterator<Item = [u64; KINDS]>) -> [u64; KINDS + 1] {
+        of.fold([0; KINDS + 1], |peaks, [a, b, c]| {
+            let [x, y, z, all] = peaks;
+            [x.max(a), y.max(b), z.max(c), all.max(a + b + c)]
+        })
+    }
+
+    #[test]
+    fn a_long_timeline_is_bounded_and_keeps_all_peaks() {
+        let course = course(100_000);
+        let mut timeline = Timeline::default();
+        for (i, live) in course.iter().enumerate() {
+            timeline.push(Duration::from_nanos(i as u64), *live);
+        }
+        let points = timeline.into_points();
+        assert!(points.len() <= MOST_POINTS, "{} points", points.len());
+        assert!(points.windows(2).all(|pair| pair[0].at < pair[1].at));
+        let kept = peaks(points.iter().map(|point| point.live_bytes));
+        assert_eq!(kept, peaks(course.iter().copied()));
+        assert_eq!(points.last().unwrap().live_bytes, *course.last().unwrap());
+    }
+
+    #[test]
+    fn a_short_timeline_is_kept_as_it_is() {
+        let mut timeline = Timeline::default();
+        let course = course(MOST_POINTS as u64);
+        course.iter().for_each(|live| timeline.push(Duration::ZERO, *live));
+        let points = timeline.into_points();
+        assert!(points.iter().map(|point| point.live_bytes).eq(course));
+    }
+}
