@@ -167,6 +167,57 @@ fn a_kernel_that_ends_in_time_is_reported_as_without_a_limit() {
 }
 
 #[test]
+fn what_memory_was_allocated_is_printed_after_the_run() {
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[1024]=one", "--memory-report"];
+    let ran = world().run(&saxpy(&arguments));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("memory of host:0 "), "{}", ran.stderr);
+    for text in ["device\n", "kept for reuse: ", "allocated at\n", "memory.rs:"] {
+        assert!(ran.stderr.contains(text), "no '{text}' in: {}", ran.stderr);
+    }
+    assert!(ran.stdout.starts_with("saxpy on host:0"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_memory_was_allocated_is_told_of_a_run_that_fails() {
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=@missing", "--memory-report"];
+    world().run(&saxpy(&arguments)).assert_fails(1, &["error: argument 3: ", "memory of host:0 "]);
+}
+
+#[test]
+fn json_holds_what_memory_was_allocated() {
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[1024]=one", "--json"];
+    let ran = world().run(&saxpy(&[&arguments[..], &["--memory-report"]].concat()));
+    ran.assert_succeeds();
+    let memory = &ran.json()["memory"];
+    let total = json!({"live_count": 0, "live_bytes": 0, "peak_bytes": 4112, "total_count": 2,
+        "total_bytes": 4112, "leaked_count": 0, "leaked_bytes": 0});
+    assert_eq!(memory["total"], total);
+    assert_eq!(memory["device"], total);
+    assert_eq!(memory["host"]["total_count"], 0);
+    assert_eq!(memory["cached_blocks"], 2);
+    assert_eq!(memory["sites"].as_array().unwrap().len(), 1);
+    let over_time = memory["timeline"].as_array().unwrap().iter();
+    let over_time: Vec<_> =
+        over_time.map(|point| point["device_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(over_time[..2], [16, 4112]);
+    assert_eq!(over_time[3..], [0]);
+    let without = world().run(&saxpy(&arguments));
+    assert!(without.json().get("memory").is_none());
+}
+
+#[test]
+fn a_picture_of_the_memory_is_written() {
+    let world = world();
+    let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=one", "--memory-timeline", "m.svg"];
+    world.run(&saxpy(&arguments)).assert_succeeds();
+    let picture = std::fs::read_to_string(world.path("m.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("Live memory of host:0"), "{picture}");
+    let nowhere = [&arguments[..5], &["/nonexistent/m.svg"]].concat();
+    world.run(&saxpy(&nowhere)).assert_fails(1, &["writing the timeline to '/nonexistent/m.svg'"]);
+}
+
+#[test]
 fn kernels_and_globals_are_listed() {
     let world = world();
     let listed = world.run(&["--list"]);

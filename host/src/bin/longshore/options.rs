@@ -16,6 +16,7 @@ Environment:
   LONGSHORE_PLUGIN_PATH   Folders or files, separated by ':', searched for plugins
   LONGSHORE_BACKEND       Backends to use, in order of preference; --backend replaces it
   LONGSHORE_DEVICES       Devices to use; --devices replaces it
+  LONGSHORE_TRACK         '1': track memory, print leaks and memory-pool totals
   LONGSHORE_LOG           What to log, such as 'debug' or 'longshore=trace'; else RUST_LOG
 
 Exit codes:
@@ -102,15 +103,13 @@ impl CommonOptions {
 
     /// The host with these options.
     pub(crate) fn host(&self) -> Result<Host, Failure> {
-        let host = self.builder().build().map_err(of_selection);
-        host.map_err(|failure| {
-            failure.or_hint("`longshore plugins` lists what was found and what became of it")
-        })
+        build(self.builder())
     }
 
-    /// The device that `--device` names, or the preferred one.
-    pub(crate) fn open(&self, device: Option<&str>) -> Result<Device, Failure> {
-        let host = self.host()?;
+    /// The device that `--device` names, or the preferred one; its memory tracked if wanted.
+    pub(crate) fn open(&self, device: Option<&str>, track: bool) -> Result<Device, Failure> {
+        let builder = self.builder();
+        let host = build(if track { builder.track(true) } else { builder })?;
         if host.devices().is_empty() {
             return Err(no_device(&host));
         }
@@ -122,6 +121,13 @@ impl CommonOptions {
             failure.or_hint("`longshore devices` lists the devices that there are")
         })
     }
+}
+
+fn build(builder: HostBuilder) -> Result<Host, Failure> {
+    let host = builder.build().map_err(of_selection);
+    host.map_err(|failure| {
+        failure.or_hint("`longshore plugins` lists what was found and what became of it")
+    })
 }
 
 /// The failure for an error in what the user selected.

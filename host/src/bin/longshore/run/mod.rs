@@ -6,6 +6,7 @@ mod grid;
 mod memory;
 mod report;
 mod symbols;
+mod tracking;
 
 use crate::failure::{Exit, Failure};
 use crate::options::CommonOptions;
@@ -17,6 +18,7 @@ use memory::Prepared;
 use report::{Report, Times};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tracking::Tracking;
 
 const ARGUMENT_HELP: &str = "\
 Arguments, in the kernel's order, one --arg each. TYPE is u8, i8, u16, i16, u32, i32, u64, i64, f32
@@ -85,8 +87,11 @@ pub(crate) struct Run {
     /// Print the results, all elements, as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    tracking: Tracking,
     /// List the image's kernels and globals; run nothing
-    #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full"])]
+    #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full", "timeout",
+          "memory_report", "memory_timeline"])]
     list: bool,
 }
 
@@ -94,12 +99,12 @@ impl Run {
     pub(crate) fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
         self.check_saves()?;
         let image = Image::read(&self.image)?;
-        let device = common.open(self.device.as_deref())?;
+        let device = common.open(self.device.as_deref(), self.tracking.is_wanted())?;
         let start = Instant::now();
         let program = device.load(image)?;
         let load = start.elapsed();
         match &self.kernel {
-            Some(name) => self.run(&device, &program, name, load)?,
+            Some(name) => self.run_and_tell(&device, &program, name, load)?,
             None => symbols::print(&program, self.json)?,
         }
         let unloaded = program.unload()?;
@@ -124,13 +129,33 @@ impl Run {
         Ok(())
     }
 
-    fn run(
+    /// Tells of the memory, even if the run fails.
+    fn run_and_tell(
         &self,
         device: &Device,
         program: &Program,
         name: &str,
         load: Duration,
     ) -> Result<(), Failure> {
+        let ran = self.run(device, program, name, load);
+        if self.json
+            && let Ok(mut report) = ran
+        {
+            report.memory = self.tracking.tell_in_json(device)?;
+            return report.print_json();
+        }
+        let told = self.tracking.tell(device);
+        ran?.print(self.full)?;
+        told
+    }
+
+    fn run<'a>(
+        &self,
+        device: &Device,
+        program: &Program,
+        name: &'a str,
+        load: Duration,
+    ) -> Result<Report<'a>, Failure> {
         let kernel = self.find(program, name)?;
         let queue = device.queue()?;
         let prepared = Prepared::new(&self.arguments, device, &queue)?;
@@ -138,15 +163,15 @@ impl Run {
         for Save { argument, file } in &self.save {
             prepared.save(*argument, &queue, file)?;
         }
-        Report {
+        Ok(Report {
             device: device.name(),
             kernel: name,
             groups: self.groups,
             items: self.items,
             times: Times::new(load, run),
             outputs: prepared.outputs(&queue)?,
-        }
-        .print(self.json, self.full)
+            memory: None,
+        })
     }
 
     fn find(&self, program: &Program, name: &str) -> Result<Kernel, Failure> {

@@ -19,6 +19,9 @@ pub(super) struct Report<'a> {
     #[serde(flatten)]
     pub(super) times: Times,
     pub(super) outputs: Vec<Output>,
+    /// What memory was allocated, if that is wanted in JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<serde_json::Value>,
 }
 
 /// What an `out:` buffer holds.
@@ -42,15 +45,16 @@ pub(super) struct Times {
 }
 
 impl Report<'_> {
-    pub(super) fn print(&self, json: bool, full: bool) -> Result<(), Failure> {
-        if json {
-            return output::print_json_line(self);
-        }
+    pub(super) fn print_json(&self) -> Result<(), Failure> {
+        output::print_json_line(self)
+    }
+
+    pub(super) fn print(&self, full: bool) -> Result<(), Failure> {
         output::print(&self.text(if full { usize::MAX } else { SHOWN_ELEMENTS }))
     }
 
     fn text(&self, shown: usize) -> String {
-        let Report { device, kernel, groups, items, times, outputs } = self;
+        let Report { device, kernel, groups, items, times, outputs, memory: _ } = self;
         let mut text = format!(
             "{kernel} on {device}, groups {}, items {}\n",
             dimensions(groups),
@@ -126,6 +130,7 @@ mod tests {
             items: [8, 2, 1],
             times: Times::new(Duration::from_millis(5), times.into()),
             outputs: vec![Output { argument: 2, element: "u32", values }],
+            memory: None,
         }
     }
 
