@@ -33,6 +33,7 @@ mod export;
 mod info;
 mod kernel_description;
 mod layout;
+pub mod profile;
 mod raw;
 pub mod remote;
 mod request;

@@ -80,6 +80,9 @@ trait Loaded: Send + Sync {
     /// Where its profile is.
     fn profile_parts(&self) -> Vec<profile::Part>;
 
+    /// The major version of the clang that made it, if it says so.
+    fn compiler(&self) -> Option<u32>;
+
     /// Gives its memory back.
     fn unload(self: Box<Self>) -> Result<()>;
 }
@@ -248,7 +251,7 @@ impl Module<HostBackend> for HostModule {
     }
 
     fn profile(&self) -> Result<Vec<ProfileSection>> {
-        profile::read(&self.image.profile_parts())
+        profile::read(&self.image.profile_parts(), self.image.compiler())
     }
 }
 

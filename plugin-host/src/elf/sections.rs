@@ -50,6 +50,14 @@ impl<'a> Sections<'a> {
         })
     }
 
+    /// The bytes that the file has of the section of this name.
+    pub fn content(&self, name: &str) -> Option<&'a [u8]> {
+        let is_named = |section: &Section| {
+            string_at(self.names, section.name as usize) == Some(name.as_bytes())
+        };
+        self.bytes.get(self.iter().find(is_named)?.file()?)
+    }
+
     /// A defined symbol of the full symbol table, which also has the hidden ones.
     pub fn symbol(&self, name: &str) -> Option<Symbol> {
         let table = self.iter().find(|section| section.kind == elf::SHT_SYMTAB.0)?;

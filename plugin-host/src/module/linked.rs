@@ -12,8 +12,9 @@
 
 use super::functions::{self, MainArguments};
 use super::{Loaded, Symbol, pointer, profile, refusal};
+use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
-use crate::{AllowedNames, elf};
+use crate::elf::{self, Sections};
 use bytes::Bytes;
 use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
 use longshore_jitlink::memory::Protection;
@@ -48,6 +49,8 @@ pub(super) struct Linked {
 struct Contents {
     exports: BTreeMap<String, Export>,
     profile: Vec<profile::Part>,
+    /// The major version of the clang that made the first object of a profile.
+    compiler: Option<u32>,
     code: Vec<Range<u64>>,
     functions: Vec<ListedFunction>,
     choices: Vec<Choice>,
@@ -154,6 +157,10 @@ impl Loaded for Linked {
         self.contents.profile.clone()
     }
 
+    fn compiler(&self) -> Option<u32> {
+        self.contents.compiler
+    }
+
     fn unload(self: Box<Self>) -> Result<()> {
         drop(self);
         Ok(())
@@ -208,6 +215,7 @@ impl Contents {
             } else if FUNCTION_LISTS.iter().any(|start| section.name.starts_with(start)) {
                 lists.push(block.id);
             } else if let Some(kind) = profile_kind(section.name) {
+                self.compiler = self.compiler.or_else(|| compiler_of(graph));
                 self.profile.push(profile::Part {
                     kind,
                     address: block.address,
@@ -350,6 +358,10 @@ fn check_symbol(
         return Err(format!("has a resolver, which an object for OS/ABI {abi:#x} cannot have"));
     }
     Ok(())
+}
+
+fn compiler_of(graph: &LinkGraph) -> Option<u32> {
+    profile::compiler(Sections::parse(graph.object_bytes())?.content(".comment")?)
 }
 
 fn profile_kind(section: &[u8]) -> Option<ProfileSectionKind> {

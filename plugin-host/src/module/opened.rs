@@ -177,6 +177,10 @@ impl Loaded for Opened {
         sections.chain(version).collect()
     }
 
+    fn compiler(&self) -> Option<u32> {
+        profile::compiler(Sections::parse(self.bytes.get())?.content(".comment")?)
+    }
+
     fn unload(self: Box<Self>) -> Result<()> {
         self.library.close()
     }

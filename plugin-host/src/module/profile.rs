@@ -1,8 +1,8 @@
 //! Profile counters: the sections that LLVM's instrumentation adds to an image.
 
 use super::pointer;
+use longshore_plugin_api::profile::{RawVersion, RecordLayout, infer_version};
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
-use std::ops::Range;
 
 /// The sections and their names.
 pub(super) const SECTIONS: [(ProfileSectionKind, &str); 4] = [
@@ -11,19 +11,18 @@ pub(super) const SECTIONS: [(ProfileSectionKind, &str); 4] = [
     (ProfileSectionKind::Names, "__llvm_prf_names"),
     (ProfileSectionKind::Bitmap, "__llvm_prf_bits"),
 ];
-/// The variable that holds the raw version.
+/// The variable that holds the raw version. Where the front end instruments there is none.
 pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
 pub(super) const RAW_VERSION_BYTES: u64 = 8;
-/// In the raw version: a counter is a byte, which says that its block was entered.
-const BYTE_COVERAGE: u64 = 1 << 60;
 
-/// A record of the data section says where its function's counters and bitmap are, as distances
-/// from the record. The numbers are those of raw version 10, the one that the host writes.
-const RECORD_BYTES: usize = 64;
-const DISTANCES: [(ProfileSectionKind, usize); 2] =
-    [(ProfileSectionKind::Counters, 16), (ProfileSectionKind::Bitmap, 24)];
-/// How many places a function has at which values are recorded, one number for each kind of them.
-const VALUE_SITES: Range<usize> = 52..58;
+/// The major version of the clang that an image's section `.comment` names first.
+pub(super) fn compiler(comment: &[u8]) -> Option<u32> {
+    const BEFORE: &[u8] = b"clang version ";
+    let at = comment.windows(BEFORE.len()).position(|window| window == BEFORE)?;
+    let version = &comment[at + BEFORE.len()..];
+    let digits = version.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    str::from_utf8(&version[..digits]).ok()?.parse().ok()
+}
 
 /// A piece of a section: a linked shared object has one of each kind, relocatable objects have
 /// many. It is mapped and readable.
@@ -35,65 +34,106 @@ pub(super) struct Part {
 }
 
 /// Copies the sections: the parts of each kind one behind the other, as a linker would have put
-/// them, from the address of the first part on. No kernel runs meanwhile: the host reads profiles
-/// after the last one.
+/// them, from the address of the first part on; and the raw version, which the records and the
+/// compiler's number tell where the image does not. No kernel runs meanwhile: the host reads profiles after the last one.
 ///
 /// # Errors
-/// `Unsupported` for counters that are single bytes.
-pub(super) fn read(parts: &[Part]) -> Result<Vec<ProfileSection>> {
+/// `Unsupported` for versions and variants that are laid out in another way, `InvalidBinary` for
+/// records that are not of the version or have no counters in the image.
+pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileSection>> {
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
     let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::of(kind, parts)).collect();
-    let mut sections: Vec<_> = joined.iter().map(Joined::copy).collect();
-    if let Some(data) = joined.iter().find(|joined| joined.kind == ProfileSectionKind::Data) {
-        let copied = sections.iter_mut().find(|section| section.kind == data.kind);
-        adjust_records(data, copied.expect("every joined section was copied"), &joined);
+    let of_kind = |kind| joined.iter().find(|joined| joined.kind == kind);
+    let Some(counters) = of_kind(ProfileSectionKind::Counters) else { return Ok(Vec::new()) };
+    let told = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
+    let told = told.map(|part| (part.address, RawVersion(part.word())));
+    if let Some((_, version)) = told {
+        version.layout()?;
     }
-    let version = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
-    let version = version.map(|part| ProfileSection {
-        kind: part.kind,
-        address: part.address,
-        contents: part.copy(),
-    });
-    version.as_ref().map_or(Ok(()), check_version)?;
-    sections.extend(version);
+    let data = of_kind(ProfileSectionKind::Data).ok_or_else(no_records)?;
+    let (address, version) = match told {
+        Some(told) => told,
+        None => (0, data.infer_version(counters, compiler).ok_or_else(no_version)?),
+    };
+    let layout = version.layout()?;
+    let mut sections: Vec<_> = joined.iter().map(Joined::copy).collect();
+    let copied = sections.iter_mut().find(|section| section.kind == data.kind);
+    let copied = copied.expect("every joined section was copied");
+    adjust_records(data, copied, &layout, counters, of_kind(ProfileSectionKind::Bitmap))?;
+    let (kind, contents) = (ProfileSectionKind::RawVersion, version.0.to_le_bytes().to_vec());
+    sections.push(ProfileSection { kind, address, contents });
     Ok(sections)
 }
 
-fn check_version(version: &ProfileSection) -> Result<()> {
-    let raw = version.contents.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    if raw & BYTE_COVERAGE == 0 {
-        return Ok(());
-    }
-    Err(Error::new(
+fn no_records() -> Error {
+    Error::new(
         ErrorCode::Unsupported,
-        "the image counts in single bytes; compile it without -pgo-function-entry-coverage and \
-         -pgo-block-coverage",
-    ))
+        "the image has profile counters and no records of them; compile it without \
+         -profile-correlate",
+    )
+}
+
+fn no_version() -> Error {
+    Error::new(
+        ErrorCode::InvalidBinary,
+        "the records of the image's profile are of none of the raw versions 8 to 10; are all of its \
+         objects made by one version of clang?",
+    )
 }
 
 /// Makes the distances in the records those between where things are now. No values are recorded,
 /// so that there are no places at which they would be: readers look for the values of each place.
-fn adjust_records(data: &Joined, copied: &mut ProfileSection, joined: &[Joined]) {
-    if data.parts.iter().any(|(part, _)| !part.bytes.is_multiple_of(RECORD_BYTES as u64)) {
-        return;
+fn adjust_records(
+    data: &Joined,
+    copied: &mut ProfileSection,
+    layout: &RecordLayout,
+    counters: &Joined,
+    bitmap: Option<&Joined>,
+) -> Result<()> {
+    let size = layout.bytes as u64;
+    let parts = || data.parts.iter().map(|(part, _)| part);
+    if let Some(odd) = parts().find(|part| !part.bytes.is_multiple_of(size)) {
+        return Err(malformed(format!("{} bytes of records, expected {size} for each", odd.bytes)));
     }
-    let originals = data
-        .parts
-        .iter()
-        .flat_map(|(part, _)| (part.address..part.address + part.bytes).step_by(RECORD_BYTES));
-    let records = copied.contents.chunks_exact_mut(RECORD_BYTES).zip(originals);
+    let originals =
+        parts().flat_map(|part| (part.address..part.address + part.bytes).step_by(layout.bytes));
+    let records = copied.contents.chunks_exact_mut(layout.bytes).zip(originals);
     for (index, (record, original)) in records.enumerate() {
-        record[VALUE_SITES].fill(0);
-        let now = copied.address + (index * RECORD_BYTES) as u64;
-        for (kind, at) in DISTANCES {
-            let Some(target) = joined.iter().find(|joined| joined.kind == kind) else { continue };
-            let field = record[at..].first_chunk_mut().expect("the field lies in the record");
-            let address = original.wrapping_add(u64::from_le_bytes(*field));
-            if let Some(moved) = target.moved(address) {
-                *field = moved.wrapping_sub(now).to_le_bytes();
-            }
+        record[layout.value_sites.clone()].fill(0);
+        let now = copied.address + (index * layout.bytes) as u64;
+        let count = layout.counters_of(record);
+        let first = layout.counters_at(record, original);
+        let are_there = first.is_some_and(|first| counters.holds(first, u64::from(count) * 8));
+        if !are_there || !move_distance(record, layout.counters, [original, now], counters) {
+            return Err(malformed(format!(
+                "a record, number {index}, whose {count} counters are not in the image"
+            )));
+        }
+        if let (Some(at), Some(bitmap)) = (layout.bitmap, bitmap) {
+            move_distance(record, at, [original, now], bitmap);
         }
     }
+    Ok(())
+}
+
+/// Changes a distance from where a record was to that from where it is now; false if it does not
+/// lead to the target.
+fn move_distance(record: &mut [u8], at: usize, [was, now]: [u64; 2], target: &Joined) -> bool {
+    let field = record[at..].first_chunk_mut().expect("the field lies in the record");
+    let Some(moved) = target.moved(was.wrapping_add(u64::from_le_bytes(*field))) else {
+        return false;
+    };
+    *field = moved.wrapping_sub(now).to_le_bytes();
+    true
+}
+
+fn malformed(what: String) -> Error {
+    Error::new(
+        ErrorCode::InvalidBinary,
+        format!(
+            "the image's profile has {what}; are all of its objects made by one version of clang?"
+        ),
+    )
 }
 
 /// The parts of one kind, in the order of their addresses, each with its offset in the whole.
@@ -129,6 +169,25 @@ impl Joined {
         (inside < part.bytes).then_some(self.start() + offset + inside)
     }
 
+    /// Whether one part has all of these bytes, which are some.
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        let Some(last) = bytes.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
+            return false;
+        };
+        let ends = self.moved(address).zip(self.moved(last));
+        ends.is_some_and(|(first, last)| last.wrapping_sub(first) == bytes - 1)
+    }
+
+    /// The version that the records themselves tell.
+    fn infer_version(&self, counters: &Joined, compiler: Option<u32>) -> Option<RawVersion> {
+        let copies: Vec<_> =
+            self.parts.iter().map(|(part, _)| (part.address, part.copy())).collect();
+        let records: Vec<_> = copies.iter().map(|(at, copy)| (*at, copy.as_slice())).collect();
+        let counters =
+            counters.parts.iter().map(|(part, _)| part.address..part.address + part.bytes);
+        infer_version(&records, &counters.collect::<Vec<_>>(), compiler)
+    }
+
     fn copy(&self) -> ProfileSection {
         let contents = self.parts.iter().flat_map(|(part, _)| part.copy()).collect();
         ProfileSection { kind: self.kind, address: self.start(), contents }
@@ -143,6 +202,11 @@ impl Part {
         unsafe { start.copy_to_nonoverlapping(contents.as_mut_ptr(), contents.len()) };
         contents
     }
+
+    /// The number in it; 0 if there is not room for one.
+    fn word(&self) -> u64 {
+        self.copy().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
 }
 
 #[cfg(test)]
@@ -150,31 +214,85 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_find_their_counters_when_parts_are_joined() {
-        let counters = [[1u64, 2], [3, 4]];
-        let mut records = [[0u64; 8]; 2];
-        // The first record has the counters that lie last.
-        for (record, of) in [(0, 1), (1, 0)] {
-            let distance =
-                (&raw const counters[of] as u64).wrapping_sub(&raw const records[record] as u64);
-            records[record][2] = distance;
+    fn the_compiler_is_who_the_comment_names() {
+        let linked = b"GCC: (Debian) 12.2.0\0Debian clang version 18.1.8 (1)\0";
+        assert_eq!(compiler(linked), Some(18));
+        for comment in [&b""[..], b"clang version ", b"clang version x", b"GCC: 12"] {
+            assert_eq!(compiler(comment), None);
         }
-        let part = |kind, address, bytes| Part { kind, address, bytes };
-        let data = records.each_ref().map(|record| {
-            part(ProfileSectionKind::Data, record.as_ptr().expose_provenance() as u64, 64)
-        });
-        let of_counters = counters.each_ref().map(|pair| {
-            part(ProfileSectionKind::Counters, pair.as_ptr().expose_provenance() as u64, 16)
-        });
-        let sections = read(&[data[1], of_counters[1], of_counters[0], data[0]]).unwrap();
+    }
+
+    const COUNTERS: [[u64; 2]; 2] = [[1, 2], [3, 4]];
+
+    /// Two records of `words` words each, with two counters at word `count_at`. The first has the
+    /// counters that lie last.
+    fn records<const WORDS: usize>(
+        counters: &[[u64; 2]; 2],
+        count_at: usize,
+    ) -> Box<[[u64; WORDS]; 2]> {
+        let mut records = Box::new([[0u64; WORDS]; 2]);
+        for (record, of) in [(0, 1), (1, 0)] {
+            let target = &raw const counters[of] as u64;
+            let distance = target.wrapping_sub(&raw const records[record] as u64);
+            (records[record][2], records[record][count_at]) = (distance, 2);
+        }
+        records
+    }
+
+    fn part<T>(kind: ProfileSectionKind, of: &T) -> Part {
+        let address = (of as *const T).expose_provenance() as u64;
+        Part { kind, address, bytes: size_of::<T>() as u64 }
+    }
+
+    /// The first counters of both records, found as a reader of the sections finds them.
+    fn first_counters(sections: &[ProfileSection], layout: &RecordLayout) -> Vec<u8> {
         let of = |kind| sections.iter().find(|section| section.kind == kind).unwrap();
         let (counted, data) = (of(ProfileSectionKind::Counters), of(ProfileSectionKind::Data));
-        let first_counter = |record: usize| {
-            let field = data.contents[record * 64 + 16..].first_chunk().unwrap();
-            let address =
-                (data.address + record as u64 * 64).wrapping_add(u64::from_le_bytes(*field));
-            counted.contents[(address - counted.address) as usize]
-        };
-        assert_eq!((first_counter(0), first_counter(1)), (3, 1));
+        let places = (data.address..).step_by(layout.bytes);
+        let records = data.contents.chunks_exact(layout.bytes).zip(places);
+        let found = records.map(|(record, at)| layout.counters_at(record, at).unwrap());
+        found.map(|address| counted.contents[(address - counted.address) as usize]).collect()
+    }
+
+    #[test]
+    fn records_find_their_counters_when_parts_are_joined() {
+        let counters = COUNTERS;
+        let of_counters = counters.each_ref().map(|pair| part(ProfileSectionKind::Counters, pair));
+        let (long, short) = (records::<8>(&counters, 6), records::<6>(&counters, 5));
+        let of_long = long.each_ref().map(|record| part(ProfileSectionKind::Data, record));
+        let of_short = short.each_ref().map(|record| part(ProfileSectionKind::Data, record));
+        for (version, data) in [(10, of_long), (8, of_short)] {
+            let parts = [data[1], of_counters[1], of_counters[0], data[0]];
+            let sections = read(&parts, None).unwrap();
+            let layout = RawVersion(version).layout().unwrap();
+            assert_eq!(first_counters(&sections, &layout), [3, 1], "version {version}");
+            let told = sections.iter().find(|s| s.kind == ProfileSectionKind::RawVersion).unwrap();
+            assert_eq!(told.contents, version.to_le_bytes());
+        }
+        // Objects of two compilers.
+        let mixed = [of_long[0], of_short[0], of_counters[0], of_counters[1]];
+        assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
+        let version = 10u64;
+        let told = part(ProfileSectionKind::RawVersion, &version);
+        let mixed = [&mixed[..], &[told]].concat();
+        assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
+    }
+
+    #[test]
+    fn records_without_counters_are_refused() {
+        let counters = COUNTERS;
+        let of_counters = part(ProfileSectionKind::Counters, &counters);
+        let version = 10u64;
+        let told = part(ProfileSectionKind::RawVersion, &version);
+        let mut records = records::<8>(&counters, 6);
+        records[1][2] = 0;
+        let data = part(ProfileSectionKind::Data, &*records);
+        let refused = read(&[data, of_counters, told], None).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::InvalidBinary);
+        assert!(refused.message().contains("number 1"), "{refused}");
+        assert_eq!(read(&[data, of_counters], None).unwrap_err().code(), ErrorCode::InvalidBinary);
+        let refused = read(&[of_counters, told], None).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::Unsupported);
+        assert!(refused.message().contains("-profile-correlate"), "{refused}");
     }
 }
