@@ -238,6 +238,20 @@ fn the_pool_tracker_is_read() {
 }
 
 #[test]
+fn a_shared_object_that_records_values_is_refused_with_what_to_do() {
+    let source = "void k(void **a) { __builtin_memcpy(a[0], a[1], *(long *)a[2]); }";
+    let flags = ["-shared", "-fPIC", "-O1", "-noprofilelib", "-fprofile-generate"];
+    let Some(image) = run_compiler("clang-19", "c", source, &flags) else {
+        eprintln!("skipped: no clang-19");
+        return;
+    };
+    let refused = load(&image).err().unwrap();
+    assert_eq!(refused.code(), ErrorCode::LinkFailure);
+    assert!(refused.message().contains("__llvm_profile_instrument_memop"), "{refused}");
+    assert!(refused.message().contains("-mllvm -disable-vp"), "{refused}");
+}
+
+#[test]
 fn profile_sections_are_read_from_memory() {
     let source = "int __llvm_profile_runtime; void k(void **a) { __asm__ volatile(\"\"); }";
     let flags = ["-shared", "-fPIC", "-O1", "-fprofile-instr-generate", "-nostdlib"];

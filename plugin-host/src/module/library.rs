@@ -229,9 +229,19 @@ fn open_copy(mut copy: OwnedFd) -> Result<(Handle, OwnedFd)> {
         }
     }
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-    let handle = Handle::open(&path_of(&copy), flags)
-        .map_err(|reason| Error::new(ErrorCode::LinkFailure, format!("the loader: {reason}")))?;
+    let handle = Handle::open(&path_of(&copy), flags).map_err(|reason| {
+        let hint = hint(&reason.to_string());
+        Error::new(ErrorCode::LinkFailure, format!("the loader: {reason}{hint}"))
+    })?;
     Ok((handle, copy))
+}
+
+/// What to do about functions that record values for profiles, which only LLVM's runtime defines.
+fn hint(reason: &str) -> &'static str {
+    match reason.contains("__llvm_profile_instrument_") {
+        true => " (compile with -mllvm -disable-vp, or load the objects themselves)",
+        false => "",
+    }
 }
 
 fn path_of(copy: &impl AsFd) -> CString {
