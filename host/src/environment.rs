@@ -7,7 +7,8 @@
 //! | `LONGSHORE_BACKEND` | the backends to use, see [`BackendSelection`] |
 //! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
 //! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
-//! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h` |
+//! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h`, `%t` |
+//! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
@@ -86,6 +87,11 @@ impl Environment {
     /// `LONGSHORE_PROFILE_FILE`, if it is set: the pattern of names for profiles.
     pub fn profile_file(&self) -> Option<String> {
         self.text("LONGSHORE_PROFILE_FILE")
+    }
+
+    /// Whether `LONGSHORE_PROFILE_DUMP` asks for the counters of unloaded images to be printed.
+    pub fn profile_dump(&self) -> bool {
+        self.text("LONGSHORE_PROFILE_DUMP").is_some_and(|value| value != "0")
     }
 
     /// Whether `LONGSHORE_TRACK` asks for memory to be tracked, and for leaks and the memory-pool

@@ -61,6 +61,7 @@ pub use memory::{
     Allocation, AllocationInfo, AllocationOwner, Buffer, CallSite, CallStack, DevicePointer,
     Element, MemoryReport, MemoryUse, TimelinePoint,
 };
+pub use profile::FunctionCounters;
 pub use program::{Global, Kernel, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};

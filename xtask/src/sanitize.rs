@@ -30,7 +30,9 @@ const MIRI: [(&str, &[&str]); 3] = [
             "device::",
             "host_function::",
             "--skip",
-            "a_pattern_names",
+            "profile::file",
+            "--skip",
+            "profile::name",
         ],
     ),
 ];

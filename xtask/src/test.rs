@@ -14,8 +14,10 @@ struct Package {
 }
 
 const VERSION: &[&str] = &["--version"];
+/// Before 19 it has no version.
+const PROFDATA_HELP: &[&str] = &["show", "--help"];
 
-const PACKAGES: [Package; 15] = [
+const PACKAGES: [Package; 22] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -38,6 +40,41 @@ const PACKAGES: [Package; 15] = [
         name: "llvm-19",
         probe: ("llvm-profdata-19", VERSION),
         skipped: "reading of profiles by llvm-profdata",
+    },
+    Package {
+        name: "libclang-rt-19-dev",
+        probe: ("test", &["-d", "/usr/lib/llvm-19/lib/clang/19/lib/linux"]),
+        skipped: "images that have LLVM's profile runtime",
+    },
+    Package {
+        name: "clang-14",
+        probe: ("clang-14", VERSION),
+        skipped: "profiles of kernels that clang 14 makes",
+    },
+    Package {
+        name: "llvm-14",
+        probe: ("llvm-profdata-14", PROFDATA_HELP),
+        skipped: "reading of profiles by llvm-profdata 14",
+    },
+    Package {
+        name: "clang-16",
+        probe: ("clang-16", VERSION),
+        skipped: "profiles of kernels that clang 16 makes",
+    },
+    Package {
+        name: "llvm-16",
+        probe: ("llvm-profdata-16", PROFDATA_HELP),
+        skipped: "reading of profiles by llvm-profdata 16",
+    },
+    Package {
+        name: "clang-22",
+        probe: ("clang-22", VERSION),
+        skipped: "profiles of kernels that clang 22 makes",
+    },
+    Package {
+        name: "llvm-22",
+        probe: ("llvm-profdata-22", PROFDATA_HELP),
+        skipped: "reading of profiles by llvm-profdata 22",
     },
     Package {
         name: "valgrind",

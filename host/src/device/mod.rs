@@ -395,6 +395,10 @@ impl DeviceInner {
         self.memory.cached()
     }
 
+    pub(crate) fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
     /// Waits until no queue uses a program any more, which nobody launches any more.
     ///
     /// # Errors

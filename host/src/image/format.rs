@@ -1,5 +1,6 @@
 //! Recognising an image by its bytes.
 
+use object::read::archive::ArchiveFile;
 use std::fmt;
 
 /// What an image is. Plugins name the formats that they take by [`Format::name`].
@@ -45,6 +46,9 @@ pub enum Format {
     Unknown,
 }
 
+const UNKNOWN_TRIPLE: &str = "unknown";
+const EM_X86_64: u16 = 62;
+const EM_AARCH64: u16 = 183;
 const EM_CUDA: u16 = 190;
 const EM_AMDGPU: u16 = 224;
 const ET_REL: u16 = 1;
@@ -87,6 +91,35 @@ impl Format {
             Format::Unknown => "unknown",
         }
     }
+
+    /// The target triple of an image, as LLVM spells it, so far as its format says it: an archive's
+    /// is that of its first member. "unknown" for the others.
+    pub(crate) fn target_triple(bytes: &[u8]) -> &'static str {
+        match Format::recognize(bytes) {
+            Format::ElfSharedObject { machine }
+            | Format::ElfRelocatable { machine }
+            | Format::ElfExecutable { machine } => cpu_triple(machine),
+            Format::Archive => first_member(bytes).map_or(UNKNOWN_TRIPLE, Format::target_triple),
+            Format::Ptx | Format::Cubin | Format::Fatbin => "nvptx64-nvidia-cuda",
+            Format::CodeObject => "amdgcn-amd-amdhsa",
+            _ => UNKNOWN_TRIPLE,
+        }
+    }
+}
+
+fn cpu_triple(machine: u16) -> &'static str {
+    match machine {
+        EM_X86_64 => "x86_64-unknown-linux-gnu",
+        EM_AARCH64 => "aarch64-unknown-linux-gnu",
+        _ => UNKNOWN_TRIPLE,
+    }
+}
+
+/// The content of an archive's first member that is no archive.
+fn first_member(bytes: &[u8]) -> Option<&[u8]> {
+    let archive = ArchiveFile::parse(bytes).ok()?;
+    let member = archive.members().next()?.ok()?.data(bytes).ok()?;
+    (Format::recognize(member) != Format::Archive).then_some(member)
 }
 
 impl fmt::Display for Format {
@@ -155,5 +188,28 @@ mod tests {
         assert_eq!(Format::recognize(&elf_header(1, 62)), Format::ElfRelocatable { machine: 62 });
         assert_eq!(Format::recognize(&elf_header(2, 190)), Format::Cubin);
         assert_eq!(Format::recognize(&elf_header(3, 224)), Format::CodeObject);
+    }
+
+    #[test]
+    fn an_image_says_what_it_was_compiled_for() {
+        let object = elf_header(1, 183);
+        let head = format!("!<arch>\n{:16}{:32}{:<10}`\n", "a.o/", "", object.len());
+        let archive = [head.as_bytes(), &object].concat();
+        let nested = [
+            format!("!<arch>\n{:16}{:32}{:<10}`\n", "b.a/", "", archive.len()).as_bytes(),
+            &archive,
+        ]
+        .concat();
+        let cases: [(&[u8], &str); 6] = [
+            (&elf_header(3, 62), "x86_64-unknown-linux-gnu"),
+            (&object, "aarch64-unknown-linux-gnu"),
+            (&archive, "aarch64-unknown-linux-gnu"),
+            (&nested, "unknown"),
+            (b"!<arch>\n", "unknown"),
+            (&elf_header(3, 8), "unknown"),
+        ];
+        for (bytes, triple) in cases {
+            assert_eq!(Format::target_triple(bytes), triple);
+        }
     }
 }

@@ -3,8 +3,8 @@
 use super::{suitable, unloaded};
 use crate::device::{Device, DeviceInner};
 use crate::gated::Gated;
-use crate::image::Image;
-use crate::profile;
+use crate::image::{Format, Image};
+use crate::profile::{self, FunctionCounters, ImageFacts};
 use longshore_plugin_api::remote::RemoteModule;
 use longshore_plugin_api::{
     Device as _, Error, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
@@ -33,6 +33,18 @@ pub struct UnloadReport {
     pub profile: Vec<ProfileSection>,
     /// The file that the profile was written to.
     pub profile_file: Option<PathBuf>,
+}
+
+impl UnloadReport {
+    /// The functions of the image with their counters, as its destructors left them; none if it is
+    /// not instrumented. Reads them out of [`UnloadReport::profile`].
+    ///
+    /// # Errors
+    /// `Unsupported` for a raw version or variant that is not known, `InvalidBinary` for sections
+    /// that do not fit together.
+    pub fn counters(&self) -> Result<Vec<FunctionCounters>> {
+        profile::functions(&self.profile)
+    }
 }
 
 impl ProgramCore {
@@ -95,7 +107,12 @@ impl DeviceInner {
             report.tracker = tracker;
         }
         if let Some(sections) = errors.add("reading its profile", module.profile()) {
-            let written = profile::write(&self.host.environment, program.hash(), &sections);
+            let facts = program.image_facts();
+            if self.host.environment.profile_dump() {
+                let what = format!("{}: profile of image {:016x}", self.facts(), facts.hash);
+                errors.add("printing its profile", profile::print(what, &sections));
+            }
+            let written = profile::write(&self.host.environment, &facts, &sections);
             report.profile_file = errors.add("writing its profile", written).flatten();
             report.profile = sections;
         }
@@ -109,9 +126,11 @@ impl DeviceInner {
 }
 
 impl ProgramCore {
-    /// A stable hash of the image, for the name of its profile.
-    fn hash(&self) -> u64 {
-        self.image.lock().as_ref().map_or(0, |image| profile::hash(image.bytes()))
+    /// For the name of its profile.
+    fn image_facts(&self) -> ImageFacts {
+        let image = self.image.lock();
+        let bytes = image.as_ref().map_or(&[][..], Image::bytes);
+        ImageFacts { hash: profile::hash(bytes), triple: Format::target_triple(bytes) }
     }
 }
 

@@ -1,93 +1,282 @@
-//! Profiles of images that a real compiler instrumented, read by the real `llvm-profdata`.
+//! Profiles of images that real compilers instrumented, read by the real `llvm-profdata` of each
+//! compiler's version. Compilers that are not installed are left out, and named.
 
-use longshore::Grid;
+mod compilers;
+mod files;
+mod versions;
+
+use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
+use longshore::{Device, FunctionCounters, Grid, Image, UnloadReport};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A kernel whose loop runs as often as its first argument says, and a destructor that counts too.
+/// A kernel whose loop runs as often as its first argument says, one of the steps being rare, and a
+/// destructor that counts too.
 const SOURCE: &str = r"
 typedef unsigned long u64;
 volatile u64 sink;
-__attribute__((noinline)) void step(u64 i) { sink += i; }
-void count(void **args) { for (u64 i = 0; i < *(u64 *)args[0]; ++i) step(i); }
+__attribute__((noinline)) void step(u64 i) { sink = i; }
+__attribute__((noinline)) void rare(u64 i) { sink = ~i; }
+void count(void **args) {
+    for (u64 i = 0; i < *(u64 *)args[0]; ++i)
+        if (i % 100 == 7) rare(i); else step(i);
+}
 __attribute__((destructor)) void at_end(void) { step(1000); }
 ";
+const STEPS: u64 = 1000;
+const RARE: u64 = STEPS / 100;
+const THREADS: u64 = 4;
+const LAUNCHES: u64 = 25;
 
 #[test]
-fn the_profile_has_the_counts_that_the_destructors_left() {
-    // 41 steps of the kernel and one of the destructor; the loop's body ran 41 times.
-    let Some(shown) = profile_of_loads(1) else { return };
-    assert_eq!(counts(&shown, "step"), "Function count: 42");
-    assert_eq!(counts(&shown, "count"), "Function count: 1");
-    assert!(shown.contains("Block counts: [41]"), "{shown}");
-    assert_eq!(counts(&shown, "at_end"), "Function count: 1");
+fn counts_of_a_kernel_that_runs_on_several_queues_at_once_are_exact() {
+    for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
+        for instrumentation in Instrumentation::BOTH {
+            for form in FORMS {
+                let counted = Counted::new(compiler, instrumentation, form, SOURCE);
+                let what = &counted.what;
+                let report = counted.run(1).pop().unwrap();
+                let raw = std::fs::read(&counted.profile).unwrap();
+                assert_eq!(raw[8], compiler.raw_version, "{what}: the raw version");
+                let shown = counted.shown();
+                let runs = THREADS * LAUNCHES;
+                assert_eq!(shown["step"][0], runs * (STEPS - RARE) + 1, "{what}: {shown:?}");
+                assert_eq!(shown["rare"][0], runs * RARE, "{what}: {shown:?}");
+                assert_eq!(shown["at_end"][0], 1, "{what}: {shown:?}");
+                let per_block = &shown["count"];
+                let blocks = [runs, runs * STEPS, runs * RARE, runs * (STEPS - RARE)];
+                assert!(per_block.iter().all(|count| blocks.contains(count)), "{what}: {shown:?}");
+                assert!(per_block.contains(&(runs * RARE)), "{what}: {shown:?}");
+                assert_eq!(by_name(report.counters().unwrap()), shown, "{what}: the report's");
+            }
+        }
+    }
 }
 
 #[test]
 fn the_profiles_of_two_loads_of_an_image_add_up() {
-    let Some(shown) = profile_of_loads(2) else { return };
-    assert_eq!(counts(&shown, "step"), "Function count: 84");
-    assert_eq!(counts(&shown, "at_end"), "Function count: 2");
-}
-
-/// What `llvm-profdata` shows of an image that was loaded, run and unloaded some times; nothing
-/// where that is not installed.
-fn profile_of_loads(loads: usize) -> Option<String> {
-    let Some(profdata) = tool("llvm-profdata-19") else {
-        println!("llvm-profdata-19 is not installed; nothing was tried");
-        return None;
-    };
-    let world = World::new();
-    copy_into(&world, &host_plugin());
-    let image = world.path().join("counted.so");
-    compile(world.path(), &image);
-    let profile = world.path().join("counted.profraw");
-    let environment =
-        longshore::Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
-    let host = world.host().environment(environment).build().unwrap();
-    let device = host.default_device().unwrap();
-    for _ in 0..loads {
-        let program = device.load(longshore::Image::read(&image).unwrap()).unwrap();
-        let queue = device.queue().unwrap();
-        let count = program.kernel("count").unwrap();
-        // SAFETY: the kernel takes one u64.
-        unsafe { queue.launch(&count, Grid::default(), (41u64,)).unwrap() };
-        drop(count);
-        let report = program.unload().unwrap();
-        assert_eq!(report.profile_file.as_deref(), Some(profile.as_path()));
+    for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
+        for form in [Form::Object, Form::SharedObject] {
+            let counted = Counted::new(compiler, Instrumentation::Ir, form, SOURCE);
+            counted.run(2);
+            let shown = counted.shown();
+            let steps = 2 * (THREADS * LAUNCHES * (STEPS - RARE) + 1);
+            assert_eq!((shown["step"][0], shown["at_end"][0]), (steps, 2), "{}", counted.what);
+        }
     }
-    let merged = world.path().join("counted.profdata");
-    output(Command::new(profdata).arg("merge").arg(&profile).arg("-o").arg(&merged));
-    let show = ["show", "--counts", "--all-functions"];
-    Some(output(Command::new(profdata).args(show).arg(&merged)))
 }
 
-/// The line with a function's count.
-fn counts<'a>(shown: &'a str, function: &str) -> &'a str {
-    let head = format!("  {function}:");
-    let mut lines = shown.lines().skip_while(|line| *line != head);
-    let found = lines.find(|line| line.trim().starts_with("Function count"));
-    found.unwrap_or_else(|| panic!("no counts of {function} in\n{shown}")).trim()
+#[test]
+fn code_compiled_with_a_profile_is_other_code() {
+    for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
+        for instrumentation in Instrumentation::BOTH {
+            let counted = Counted::new(compiler, instrumentation, Form::Object, SOURCE);
+            counted.run(1);
+            let merged = counted.merged();
+            let using = format!("{}={}", instrumentation.use_option(), merged.display());
+            let strict = ["-Werror=profile-instr-out-of-date", "-Werror=profile-instr-unprofiled"];
+            let with = counted.assembly(&[&[using.as_str()][..], &strict].concat());
+            assert_ne!(with, counted.assembly(&[]), "{}", counted.what);
+            let ir = counted.assembly(&[&using, "-emit-llvm"]);
+            // The ratio of the branch to the rare step, as clang scales it: one added to each.
+            let (rare, step) = (THREADS * LAUNCHES * RARE, THREADS * LAUNCHES * (STEPS - RARE));
+            let weights = ir.lines().filter(|line| line.contains("branch_weights")).any(|line| {
+                [0, 1]
+                    .iter()
+                    .any(|more| line.contains(&format!("i32 {}, i32 {}", rare + more, step + more)))
+            });
+            assert!(weights, "{}: {ir}", counted.what);
+        }
+    }
 }
 
-fn compile(folder: &Path, image: &Path) {
-    let source = folder.join("counted.c");
-    std::fs::write(&source, SOURCE).unwrap();
-    let mut clang = Command::new("clang-19");
-    clang.args(["-O1", "-fPIC", "-shared", "-nostdlib", "-fprofile-instr-generate"]);
-    // No runtime is linked in: Longshore reads the counters itself.
-    clang.arg("-noprofilelib");
-    output(clang.arg(&source).arg("-o").arg(image));
+#[test]
+fn an_image_that_has_llvms_runtime_is_read_as_well() {
+    for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
+        for instrumentation in Instrumentation::BOTH {
+            let form = Form::SharedObjectWithRuntime;
+            if !compiler.has_runtime() {
+                println!("{} has no profile runtime; it is left out", compiler.name());
+                continue;
+            }
+            let counted = Counted::new(compiler, instrumentation, form, SOURCE);
+            // The runtime writes a file of its own.
+            let files =
+                [("LONGSHORE_PROFILE_FILE", "counted.profraw"), ("LLVM_PROFILE_FILE", "own")];
+            run_in_a_process(&counted.world, &counted.image, &files);
+            let shown = counted.shown();
+            assert_eq!(shown["step"][0], STEPS - RARE + 1, "{}: {shown:?}", counted.what);
+            assert!(counted.world.path().join("own").is_file(), "{}", counted.what);
+        }
+    }
 }
 
-fn tool(name: &'static str) -> Option<&'static str> {
-    Command::new(name).arg("--version").output().is_ok().then_some(name)
+#[test]
+fn profiles_that_say_when_functions_first_ran_are_written_too() {
+    let newest = COMPILERS.iter().rev().filter(|compiler| compiler.version >= 18);
+    for compiler in newest.filter(|compiler| compiler.is_there()) {
+        let flags = ["-mllvm", "-pgo-temporal-instrumentation"];
+        let form = Form::Object;
+        let counted = Counted::with_flags(compiler, Instrumentation::Ir, form, SOURCE, &flags);
+        let report = counted.run(1).pop().unwrap();
+        let shown = counted.shown();
+        let steps = THREADS * LAUNCHES * (STEPS - RARE) + 1;
+        assert_eq!(shown["step"], [steps], "{}: {shown:?}", counted.what);
+        assert_eq!(by_name(report.counters().unwrap()), shown, "{}", counted.what);
+        let mut show = compiler.profdata();
+        let show = show.args(["show", "--temporal-profile-traces"]).arg(counted.merged());
+        let traces = output(show);
+        let places: Vec<_> = ["count", "step", "rare", "at_end"]
+            .map(|name| traces.find(&format!(" {name}\n")))
+            .into();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{traces}");
+    }
 }
 
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
+/// An instrumented image, and where its profile goes.
+struct Counted {
+    what: String,
+    compiler: &'static Compiler,
+    world: World,
+    image: PathBuf,
+    profile: PathBuf,
+}
+
+impl Counted {
+    fn new(
+        compiler: &'static Compiler,
+        instrumentation: Instrumentation,
+        form: Form,
+        source: &str,
+    ) -> Counted {
+        Counted::with_flags(compiler, instrumentation, form, source, &[])
+    }
+
+    /// An image that the compiler does not instrument.
+    fn plain(compiler: &'static Compiler, form: Form, source: &str) -> Counted {
+        let flags = form.flags(Instrumentation::FrontEnd);
+        Counted::compiled(compiler, &flags, source, format!("{} {form:?}", compiler.name()))
+    }
+
+    fn with_flags(
+        compiler: &'static Compiler,
+        instrumentation: Instrumentation,
+        form: Form,
+        source: &str,
+        flags: &[&str],
+    ) -> Counted {
+        let flags = [&compiler.exact(instrumentation)[..], &form.flags(instrumentation), flags];
+        let what = format!("{} {instrumentation:?} {form:?}", compiler.name());
+        Counted::compiled(compiler, &flags.concat(), source, what)
+    }
+
+    fn compiled(
+        compiler: &'static Compiler,
+        flags: &[&str],
+        source: &str,
+        what: String,
+    ) -> Counted {
+        let world = World::new();
+        copy_into(&world, &host_plugin());
+        let (input, image) = (world.path().join("counted.c"), world.path().join("counted.image"));
+        std::fs::write(&input, source).unwrap();
+        let mut clang = compiler.clang();
+        clang.args(flags);
+        output(clang.args(["-O2", "-g0"]).arg(&input).arg("-o").arg(&image));
+        let profile = world.path().join("counted.profraw");
+        Counted { what, compiler, world, image, profile }
+    }
+
+    /// Loads the image some times, runs its kernel on several queues at once, and unloads it.
+    fn run(&self, loads: usize) -> Vec<UnloadReport> {
+        let environment = longshore::Environment::empty()
+            .with("LONGSHORE_PROFILE_FILE", self.profile.as_os_str());
+        let host = self.world.host().environment(environment).build().unwrap();
+        let device = host.default_device().unwrap();
+        (0..loads).map(|_| self.run_once(&device)).collect()
+    }
+
+    fn run_once(&self, device: &Device) -> UnloadReport {
+        let program = device.load(Image::read(&self.image).unwrap());
+        let program = program.unwrap_or_else(|error| panic!("{}: {error}", self.what));
+        let count = program.kernel("count").unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let queue = device.queue().unwrap();
+                    for _ in 0..LAUNCHES {
+                        // SAFETY: the kernel takes one u64.
+                        unsafe { queue.launch(&count, Grid::default(), (STEPS,)).unwrap() };
+                    }
+                    queue.synchronize().unwrap();
+                });
+            }
+        });
+        drop(count);
+        let report = program.unload().unwrap_or_else(|error| panic!("{}: {error}", self.what));
+        assert_eq!(report.profile_file.as_deref(), Some(self.profile.as_path()), "{}", self.what);
+        report
+    }
+
+    /// The profile as `clang -fprofile-use` takes it.
+    fn merged(&self) -> PathBuf {
+        let merged = self.world.path().join("counted.profdata");
+        output(self.compiler.profdata().arg("merge").arg(&self.profile).arg("-o").arg(&merged));
+        merged
+    }
+
+    /// The counts that `llvm-profdata` shows of each function.
+    fn shown(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut show = self.compiler.profdata();
+        let show = show.args(["show", "--counts", "--all-functions"]).arg(self.merged());
+        counts(&output(show))
+    }
+
+    /// What the compiler makes of the source without instrumentation.
+    fn assembly(&self, flags: &[&str]) -> String {
+        let (input, into) = (self.image.with_extension("c"), self.image.with_extension("s"));
+        let mut clang = self.compiler.clang();
+        clang.args(["-O2", "-fPIC", "-S"]).args(flags).arg(&input).arg("-o").arg(&into);
+        output(&mut clang);
+        std::fs::read_to_string(into).unwrap()
+    }
+}
+
+/// Reads what `llvm-profdata show --counts --all-functions` prints: of the front end's functions the
+/// first count is in a line of its own.
+fn counts(shown: &str) -> BTreeMap<String, Vec<u64>> {
+    let mut functions = BTreeMap::<String, Vec<u64>>::new();
+    let mut current = None;
+    for line in shown.lines() {
+        let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
+        if let Some(name) = name.and_then(|line| line.strip_suffix(':')) {
+            current = Some(functions.entry(name.to_owned()).or_default());
+        }
+        let line = line.trim();
+        let heads = ["Function count: ", "Block counts: ["];
+        let numbers = heads.iter().find_map(|head| line.strip_prefix(head));
+        if let (Some(counts), Some(numbers)) = (current.as_mut(), numbers) {
+            let numbers = numbers.trim_end_matches(']').split(", ").filter(|text| !text.is_empty());
+            counts.extend(numbers.map(|number| number.parse::<u64>().unwrap()));
+        }
+    }
+    functions
+}
+
+fn by_name(functions: Vec<FunctionCounters>) -> BTreeMap<String, Vec<u64>> {
+    functions.into_iter().map(|function| (function.name.unwrap(), function.counts)).collect()
+}
+
+/// Runs `longshore run` on an image, which unloads it at its end; what it says on standard error.
+fn run_in_a_process(world: &World, image: &Path, variables: &[(&str, &str)]) -> String {
+    let mut run = Command::new(longshore_tests::world::command());
+    run.arg("run").arg(image).args(["--kernel", "count", "--arg", "u64=1000"]);
+    run.arg("--plugin").arg(world.path()).args(["--backend", "host"]);
+    run.envs(variables.iter().copied()).current_dir(world.path());
+    let ran = run.output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.success(), "{run:?}: {said}");
+    said
 }

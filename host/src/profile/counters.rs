@@ -1,0 +1,231 @@
+//! What the counters of each function say. LLVM: `RawInstrProfReader`, `InstrProfSymtab`.
+
+use super::Profile;
+use flate2::read::ZlibDecoder;
+use longshore_plugin_api::{Error, ErrorCode, ProfileSection, Result};
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Read;
+
+/// The most bytes of names, decompressed, that are looked at.
+const MOST_NAME_BYTES: usize = 64 << 20;
+/// Between names.
+const SEPARATOR: u8 = 1;
+
+/// A function of an instrumented image and how often its parts ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FunctionCounters {
+    /// Its name, as `llvm-profdata` shows it: that of a local function has its file before it.
+    /// `None` if the image does not have it.
+    pub name: Option<String>,
+    /// The low half of the name's MD5, by which profiles are looked up.
+    pub name_hash: u64,
+    /// A hash of the function's shape: profiles of others are not for it.
+    pub hash: u64,
+    /// The counters in the order of the image.
+    pub counts: Vec<u64>,
+}
+
+impl fmt::Display for FunctionCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}: ")?,
+            None => write!(f, "(name {:#018x}): ", self.name_hash)?,
+        }
+        write!(f, "hash {:#018x}, counters", self.hash)?;
+        self.counts.iter().try_for_each(|count| write!(f, " {count}"))
+    }
+}
+
+/// The functions of an image in the order of their records; none if it is not instrumented.
+///
+/// # Errors
+/// As for [`super::write`], without the file's; `InvalidBinary` for counters that are not there and
+/// names that cannot be read.
+pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCounters>> {
+    let Some(profile) = Profile::of(sections)? else { return Ok(Vec::new()) };
+    let names = names(profile.names())?;
+    let records = profile.data.contents.chunks_exact(profile.layout.bytes).enumerate();
+    let functions = records.map(|(index, record)| {
+        let name_hash = word(record, 0);
+        let counts = counts(&profile, index, record)?;
+        let name = names.get(&name_hash).cloned();
+        Ok(FunctionCounters { name, name_hash, hash: word(record, 8), counts })
+    });
+    functions.collect()
+}
+
+/// Prints the functions of an image to standard error, if it is instrumented.
+///
+/// # Errors
+/// As for [`functions`]; nothing is printed then.
+pub(crate) fn print(what: impl fmt::Display, sections: &[ProfileSection]) -> Result<()> {
+    let functions = functions(sections)?;
+    if functions.is_empty() {
+        return Ok(());
+    }
+    let lines: String = functions.iter().map(|function| format!("  {function}\n")).collect();
+    let plural = if functions.len() == 1 { "" } else { "s" };
+    // One call, so that nothing of another thread is between the lines.
+    eprint!("{what}: {} function{plural}\n{lines}", functions.len());
+    Ok(())
+}
+
+/// The low half of a name's MD5.
+pub(super) fn name_hash(name: &[u8]) -> u64 {
+    word(&md5::compute(name).0, 0)
+}
+
+fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>> {
+    let layout = &profile.layout;
+    let place = profile.data.address.wrapping_add((index * layout.bytes) as u64);
+    let count = layout.counters_of(record) as usize;
+    let bytes = layout.counters_at(record, place).and_then(|address| {
+        let offset = usize::try_from(address.wrapping_sub(profile.counters.address)).ok()?;
+        profile.counters.contents.get(offset..)?.get(..count.checked_mul(8)?)
+    });
+    let Some(bytes) = bytes else {
+        let message = format!(
+            "record {index} of the image's profile has {count} counters, which are not in its {} \
+             bytes of counters",
+            profile.counters.contents.len()
+        );
+        return Err(Error::new(ErrorCode::InvalidBinary, message));
+    };
+    let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    Ok(words.skip(usize::from(profile.version.is_temporal())).collect())
+}
+
+/// The names of a section, by their hashes: for each object the lengths of its names, decompressed
+/// and compressed, and the names; zeros between objects.
+fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
+    let mut names = HashMap::new();
+    let mut left = MOST_NAME_BYTES;
+    loop {
+        let zeros = section.iter().take_while(|byte| **byte == 0).count();
+        section = &section[zeros..];
+        if section.is_empty() {
+            return Ok(names);
+        }
+        let text = next_names(&mut section, left).ok_or_else(|| {
+            let message = format!(
+                "the names in the image's profile are damaged, or more than {MOST_NAME_BYTES} bytes"
+            );
+            Error::new(ErrorCode::InvalidBinary, message)
+        })?;
+        left -= text.len();
+        for name in text.split(|byte| *byte == SEPARATOR) {
+            names.insert(name_hash(name), String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}
+
+/// The names of one object, at most `most` bytes, which are taken off the section.
+fn next_names(section: &mut &[u8], most: usize) -> Option<Vec<u8>> {
+    let bytes = uleb128(section).filter(|bytes| *bytes <= most)?;
+    let compressed = uleb128(section)?;
+    let text = match compressed {
+        0 => section.split_off(..bytes)?.to_vec(),
+        _ => {
+            let mut text = Vec::new();
+            let decoder = ZlibDecoder::new(section.split_off(..compressed)?);
+            decoder.take(bytes as u64 + 1).read_to_end(&mut text).ok()?;
+            text
+        }
+    };
+    (text.len() == bytes).then_some(text)
+}
+
+/// A number of seven bits in each byte, the lowest first.
+fn uleb128(from: &mut &[u8]) -> Option<usize> {
+    let mut number = 0usize;
+    for shift in (0..28).step_by(7) {
+        let byte = *from.split_off_first()?;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// The 64-bit number at an offset; 0 if it is not there.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::sections;
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+    use std::io::Write;
+
+    /// Names of one object.
+    fn packed(names: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(names).unwrap();
+        let packed = encoder.finish().unwrap();
+        assert!(names.len() < 128 && packed.len() < 128);
+        [&[names.len() as u8, packed.len() as u8], &packed[..]].concat()
+    }
+
+    #[test]
+    fn functions_have_their_names_and_counts() {
+        let plain = b"\x07\0abc\x01def".to_vec();
+        let two_objects = [packed(b"def\x01ghi"), vec![0; 5], packed(b"abc")].concat();
+        for names in [plain, two_objects] {
+            for version in 8..=10 {
+                let functions = functions(&sections(version, &names)).unwrap();
+                let [function] = &functions[..] else { panic!("{functions:?}") };
+                assert_eq!(function.name.as_deref(), Some("abc"));
+                assert_eq!((function.hash, &function.counts[..]), (0x18, &[7, 41][..]));
+                let shown = "abc: hash 0x0000000000000018, counters 7 41";
+                assert_eq!(function.to_string(), shown);
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_without_a_name_has_its_hash() {
+        let functions = functions(&sections(10, b"")).unwrap();
+        assert_eq!(functions[0].name, None);
+        assert!(functions[0].to_string().starts_with("(name 0x"));
+    }
+
+    #[test]
+    fn when_a_function_first_ran_is_no_count() {
+        let functions = functions(&sections(10 | 1 << 63, b"")).unwrap();
+        assert_eq!(functions[0].counts, [41]);
+    }
+
+    #[test]
+    fn damaged_sections_are_refused_and_nothing_else_happens() {
+        let names = packed(b"abc");
+        for length in 1..names.len() {
+            let error = functions(&sections(10, &names[..length])).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidBinary);
+        }
+        let whole = sections(10, &names);
+        for section in 0..whole.len() {
+            for bit in 0..whole[section].contents.len() * 8 {
+                let mut damaged = whole.clone();
+                damaged[section].contents[bit / 8] ^= 1 << (bit % 8);
+                let _ = functions(&damaged);
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_claim_to_be_large_are_refused() {
+        // 256 MiB, of which three bytes are there.
+        assert!(names(b"\xff\xff\xff\x7f\0abc").is_err());
+        // What is said to be three bytes becomes more.
+        let mut bomb = packed(&[b'a'; 100]);
+        bomb[0] = 3;
+        assert!(names(&bomb).is_err());
+    }
+}
