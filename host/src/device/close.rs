@@ -5,6 +5,7 @@ use crate::memory::{Block, CallStack, LeakTable};
 use crate::program::ProgramCore;
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result};
+use std::fmt::Display;
 use std::io::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl DeviceInner {
             note(queue.close());
         }
         self.events.lock().close();
-        let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().tracker };
+        let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().get() };
         let leaks = self.memory.close(&remote).into_iter();
         report.leaks = leaks.map(|(block, stack)| Leak::of(&block, stack)).collect();
         // Who still holds the device closes it when done.
@@ -88,17 +89,31 @@ impl DeviceInner {
 
     fn print(&self, report: &CloseReport) {
         self.tell_of_leaks(&report.leaks);
-        if let Some(tracker) = report.tracker.filter(|_| self.host.track) {
-            eprintln!(
-                "{}: device memory pool: {} allocations, {} bytes in all, {} to {} bytes each",
-                self.facts,
-                tracker.allocations,
-                tracker.total_bytes,
-                tracker.min_bytes,
-                tracker.max_bytes
-            );
+        if self.host.track {
+            eprint!("{}", table(&self.facts, report.tracker));
         }
     }
+}
+
+/// The totals as LLVM prints them (`GenericDeviceTy::deinit`), with the device's name. Images that
+/// have allocated nothing have no smallest allocation.
+fn table(device: &impl Display, tracker: Option<PoolTracker>) -> String {
+    let used = tracker.filter(|tracker| tracker.allocations > 0);
+    let row = |name: &str, of: fn(&PoolTracker) -> u64| {
+        format!("| {name}: {}\n", used.as_ref().map_or(0, of))
+    };
+    const LINE: &str = "|-----------------------\n";
+    [
+        LINE.to_owned(),
+        format!("| Device memory tracker: {device}\n"),
+        LINE.to_owned(),
+        row("#Allocations", |tracker| tracker.allocations),
+        row("Bytes allocated", |tracker| tracker.total_bytes),
+        row("Minimal allocation", |tracker| tracker.min_bytes),
+        row("Maximal allocation", |tracker| tracker.max_bytes),
+        LINE.to_owned(),
+    ]
+    .concat()
 }
 
 impl Leak {
@@ -114,7 +129,7 @@ impl Leak {
     }
 }
 
-impl std::fmt::Display for Leak {
+impl Display for Leak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Leak { address, bytes, kind, location, stack: _ } = self;
         write!(f, "{bytes} bytes of {kind:?} memory at {address:#x}, allocated at {location}")
@@ -128,12 +143,24 @@ pub(crate) struct PoolTotals {
 }
 
 impl PoolTotals {
+    /// `None` if no image had a tracker.
+    pub(crate) fn get(&self) -> Option<PoolTracker> {
+        self.tracker
+    }
+
     pub(crate) fn merge(&mut self, read: Option<PoolTracker>) {
         let Some(read) = read else { return };
-        let Some(total) = &mut self.tracker else {
-            self.tracker = Some(read);
-            return;
+        // Where nothing was allocated, the smallest allocation is whatever the image starts with.
+        let total = match &mut self.tracker {
+            Some(total) if total.allocations > 0 => total,
+            total => {
+                *total = Some(read);
+                return;
+            }
         };
+        if read.allocations == 0 {
+            return;
+        }
         // Whatever lies in the image's memory is added up.
         total.allocations = total.allocations.saturating_add(read.allocations);
         total.total_bytes = total.total_bytes.saturating_add(read.total_bytes);
@@ -145,6 +172,35 @@ impl PoolTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_table_has_a_row_for_each_total() {
+        let tracker =
+            PoolTracker { allocations: 6, total_bytes: 384, min_bytes: 32, max_bytes: 96 };
+        let line = "|-----------------------";
+        let expected = format!(
+            "{line}\n| Device memory tracker: cpu:0\n{line}\n| #Allocations: 6\n\
+             | Bytes allocated: 384\n| Minimal allocation: 32\n| Maximal allocation: 96\n{line}\n"
+        );
+        assert_eq!(table(&"cpu:0", Some(tracker)), expected);
+        let unused = PoolTracker { allocations: 0, min_bytes: u64::MAX, ..tracker };
+        for none in [None, Some(unused)] {
+            assert!(table(&"cpu:0", none).contains("| Minimal allocation: 0\n"));
+        }
+    }
+
+    #[test]
+    fn an_image_that_allocated_nothing_has_no_smallest_allocation() {
+        let used = PoolTracker { allocations: 2, total_bytes: 48, min_bytes: 16, max_bytes: 32 };
+        for min_bytes in [0, u64::MAX] {
+            let unused = PoolTracker { allocations: 0, total_bytes: 0, min_bytes, max_bytes: 0 };
+            for order in [[unused, used], [used, unused]] {
+                let mut totals = PoolTotals::default();
+                order.into_iter().for_each(|read| totals.merge(Some(read)));
+                assert_eq!(totals.get(), Some(used));
+            }
+        }
+    }
 
     #[test]
     fn trackers_of_any_content_add_up() {

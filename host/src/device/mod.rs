@@ -24,7 +24,7 @@ use crate::selection::DeviceFacts;
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
     Acceptance, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, MemoryKind, Platform as _,
-    Result, Span,
+    PoolTracker, Result, Span,
 };
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -167,6 +167,13 @@ impl Device {
     /// What is and was allocated on it, and what is kept for reuse. Works on a closed device, too.
     pub fn memory_report(&self) -> MemoryReport {
         self.inner.memory.report(&self.name())
+    }
+
+    /// What the images that were unloaded from it allocated on the device, by their memory-pool
+    /// trackers; `None` if none of them had one. The last answer of a closed device is in its
+    /// [`CloseReport`] too.
+    pub fn pool_totals(&self) -> Option<PoolTracker> {
+        self.inner.totals.lock().get()
     }
 
     /// Gives the memory that is kept for reuse back to the driver. May block.

@@ -111,10 +111,12 @@ fn the_tracker_is_read_last(cx: &Context) -> Check {
     let report = cx.load("life")?.unload()?;
     tracked(&report)?;
     ensure_eq!(report.tracker, Some(expected), "tracker");
+    ensure_eq!(cx.device().pool_totals(), Some(expected), "totals while the device is open");
     cx.load("life")?.unload()?;
     let report = cx.device().clone().close()?;
     let both = PoolTracker { allocations: 6, total_bytes: 384, ..expected };
     ensure_eq!(report.tracker, Some(both), "tracker of both");
+    ensure_eq!(cx.device().pool_totals(), Some(both), "totals of the closed device");
     Ok(())
 }
 

@@ -67,6 +67,28 @@ fn a_files_name_says_what_the_image_is_for() {
 }
 
 #[test]
+fn the_totals_of_memory_pools_are_printed_for_each_device() {
+    const TRACKED: &str = "unsigned long __omp_rtl_device_memory_pool_tracker[4] = {2, 48, 16, 32};
+        void count(void **args) {}";
+    let Some(compiler) = COMPILERS.iter().rev().find(|compiler| compiler.is_there()) else {
+        return;
+    };
+    let counted = Counted::plain(compiler, Form::Object, TRACKED);
+    let silent = run_in_a_process(&counted.world, &counted.image, &[]);
+    assert!(!silent.contains("tracker"), "{silent}");
+    let said = run_in_a_process(&counted.world, &counted.image, &[("LONGSHORE_TRACK", "1")]);
+    for row in [
+        "| Device memory tracker: host:0",
+        "| #Allocations: 2\n",
+        "| Bytes allocated: 48\n",
+        "| Minimal allocation: 16\n",
+        "| Maximal allocation: 32\n",
+    ] {
+        assert!(said.contains(row), "{row}: {said}");
+    }
+}
+
+#[test]
 fn counters_are_printed_when_asked_for() {
     let Some(counted) = image() else { return };
     let silent = run_in_a_process(&counted.world, &counted.image, &[]);
