@@ -18,6 +18,8 @@ pub struct RecordLayout {
     pub counters: usize,
     /// 64 bits: the bitmap's address minus the record's.
     pub bitmap: Option<usize>,
+    /// Size of a counter: 8, or 1 where it only says whether its part ran: 0 if so, else 255.
+    pub counter_bytes: usize,
     /// 32 bits: how many counters the function has.
     pub counter_count: usize,
     /// 16 bits for each kind of value: at how many places it is recorded.
@@ -29,13 +31,13 @@ pub struct RecordLayout {
 /// The upper half of the version holds variant bits.
 const NUMBER: u64 = 0xffff_ffff;
 /// Loop entries are counted too; made from IR; context-sensitive; entries are always counted;
-/// nothing but entries is counted; when functions first ran is recorded. None changes a layout.
-const PASSED_ON: u64 = 1 << 55 | 1 << 56 | 1 << 57 | 1 << 58 | 1 << 61 | TEMPORAL;
+/// counters are bytes; nothing but entries is counted; when functions first ran is recorded.
+const PASSED_ON: u64 = 1 << 55 | 1 << 56 | 1 << 57 | 1 << 58 | BYTE_COVERAGE | 1 << 61 | TEMPORAL;
+const BYTE_COVERAGE: u64 = 1 << 60;
 const TEMPORAL: u64 = 1 << 63;
 /// Variants that lay profiles out in another way, and the options of clang that ask for them.
-const REFUSED: [(u64, &str, &str); 3] = [
+const REFUSED: [(u64, &str, &str); 2] = [
     (1 << 59, "has its records in debug information", "-profile-correlate=debug-info"),
-    (1 << 60, "counts in single bytes", "-pgo-function-entry-coverage and -pgo-block-coverage"),
     (1 << 62, "profiles memory", "-fmemory-profile"),
 ];
 
@@ -53,8 +55,8 @@ impl RawVersion {
     /// How records are laid out.
     ///
     /// # Errors
-    /// `Unsupported` for other versions than 8 to 10 and for variants with counters of one byte,
-    /// records in debug information, or profiles of memory.
+    /// `Unsupported` for other versions than 8 to 10 and for variants with records in
+    /// debug information or profiles of memory.
     pub fn layout(self) -> Result<RecordLayout> {
         let refuse = |message: String| Err(Error::new(ErrorCode::Unsupported, message));
         if let Some((_, what, option)) = REFUSED.iter().find(|(bit, ..)| self.0 & bit != 0) {
@@ -68,22 +70,27 @@ impl RawVersion {
                  not known"
             ));
         }
-        match self.number() {
-            8 => Ok(RecordLayout {
+        let layout = match self.number() {
+            8 => RecordLayout {
                 bytes: 48,
                 counters: 16,
                 bitmap: None,
+                counter_bytes: 8,
                 counter_count: 40,
                 value_sites: 44..48,
                 bitmap_bytes: None,
-            }),
-            9 => Ok(with_bitmap(52..56, 56)),
-            10 => Ok(with_bitmap(52..58, 60)),
-            other => refuse(format!(
-                "the image's profile has raw version {other}; 8 to 10 are known, which clang 14 to \
-                 22 make"
-            )),
-        }
+            },
+            9 => with_bitmap(52..56, 56),
+            10 => with_bitmap(52..58, 60),
+            other => {
+                return refuse(format!(
+                    "the image's profile has raw version {other}; 8 to 10 are known, which clang \
+                     14 to 22 make"
+                ));
+            }
+        };
+        let counter_bytes = if self.0 & BYTE_COVERAGE == 0 { 8 } else { 1 };
+        Ok(RecordLayout { counter_bytes, ..layout })
     }
 }
 
@@ -92,6 +99,7 @@ fn with_bitmap(value_sites: Range<usize>, bitmap_bytes: usize) -> RecordLayout {
         bytes: 64,
         counters: 16,
         bitmap: Some(24),
+        counter_bytes: 8,
         counter_count: 48,
         value_sites,
         bitmap_bytes: Some(bitmap_bytes),
@@ -152,7 +160,10 @@ fn fit(layout: &RecordLayout, (start, contents): (u64, &[u8]), counters: &[Range
         let behind = counters.partition_point(|range| range.start <= first);
         let range = counters[..behind].last();
         range.is_some_and(|range| {
-            range.end.checked_sub(first).is_some_and(|left| u64::from(count) * 8 <= left)
+            range
+                .end
+                .checked_sub(first)
+                .is_some_and(|left| u64::from(count) * layout.counter_bytes as u64 <= left)
         })
     };
     contents.len().is_multiple_of(layout.bytes) && records.all(is_fit)
@@ -212,16 +223,18 @@ mod tests {
     }
 
     #[test]
-    fn variants_that_change_no_layout_are_passed_on() {
+    fn variants_change_no_records() {
         for number in 8..=10 {
             let plain = RawVersion(number).layout().unwrap();
-            assert_eq!(RawVersion(number | PASSED_ON).layout(), Ok(plain));
+            assert_eq!(plain.counter_bytes, 8);
+            let all = RawVersion(number | PASSED_ON).layout();
+            assert_eq!(all, Ok(RecordLayout { counter_bytes: 1, ..plain }));
         }
     }
 
     #[test]
     fn other_versions_and_variants_are_unsupported() {
-        for version in [0, 7, 11, 10 | 1 << 40, 10 | 1 << 59, 8 | 1 << 60, 10 | 1 << 62] {
+        for version in [0, 7, 11, 10 | 1 << 40, 10 | 1 << 59, 10 | 1 << 62] {
             let error = RawVersion(version).layout().unwrap_err();
             assert_eq!(error.code(), ErrorCode::Unsupported, "{version:#x}");
         }

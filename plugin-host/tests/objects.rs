@@ -311,20 +311,6 @@ fn profile_sections_are_read_from_memory() {
 }
 
 #[test]
-fn profiles_with_counters_of_a_byte_are_not_supported() {
-    let source = "void k(void **a) { __asm__ volatile(\"\"); }";
-    let cover = ["-fprofile-generate", "-mllvm", "-pgo-function-entry-coverage"];
-    let flags = [&["-c", "-fPIC", "-O1"][..], &cover].concat();
-    let Some(image) = run_compiler("clang-19", "c", source, &flags) else {
-        eprintln!("skipped: no clang-19");
-        return;
-    };
-    let refused = load(&image).unwrap().profile().unwrap_err();
-    assert_eq!(refused.code(), ErrorCode::Unsupported);
-    assert!(refused.message().contains("-pgo-function-entry-coverage"), "{refused}");
-}
-
-#[test]
 fn an_object_cut_off_anywhere_is_refused() {
     for image in [object(ORDER, &[]), archive(&[&object(ORDER, &[])])] {
         for length in (0..image.len()).step_by(8) {

@@ -23,7 +23,8 @@ pub struct FunctionCounters {
     pub name_hash: u64,
     /// A hash of the function's shape: profiles of others are not for it.
     pub hash: u64,
-    /// The counters in the order of the image.
+    /// The counters in the order of the image. Where the image only counts whether a part ran, 1
+    /// if it did.
     pub counts: Vec<u64>,
 }
 
@@ -83,7 +84,7 @@ fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>
     let count = layout.counters_of(record) as usize;
     let bytes = layout.counters_at(record, place).and_then(|address| {
         let offset = usize::try_from(address.wrapping_sub(profile.counters.address)).ok()?;
-        profile.counters.contents.get(offset..)?.get(..count.checked_mul(8)?)
+        profile.counters.contents.get(offset..)?.get(..count.checked_mul(layout.counter_bytes)?)
     });
     let Some(bytes) = bytes else {
         let message = format!(
@@ -93,6 +94,9 @@ fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>
         );
         return Err(Error::new(ErrorCode::InvalidBinary, message));
     };
+    if layout.counter_bytes == 1 {
+        return Ok(bytes.iter().map(|byte| u64::from(*byte == 0)).collect());
+    }
     let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     Ok(words.skip(usize::from(profile.version.is_temporal())).collect())
 }
@@ -194,6 +198,16 @@ mod tests {
         let functions = functions(&sections(10, b"")).unwrap();
         assert_eq!(functions[0].name, None);
         assert!(functions[0].to_string().starts_with("(name 0x"));
+    }
+
+    #[test]
+    fn counters_of_a_byte_say_whether_a_part_ran() {
+        let mut sections = sections(10 | 1 << 60, b"");
+        sections[0].contents = vec![0, 255, 255];
+        assert_eq!(functions(&sections).unwrap()[0].counts, [1, 0]);
+        let file = super::super::raw::file(&Profile::of(&sections).unwrap().unwrap());
+        assert_eq!(file.len(), 128 + 64 + 8);
+        assert_eq!((word(&file, 5 * 8), word(&file, 6 * 8)), (3, 5), "counters and padding");
     }
 
     #[test]

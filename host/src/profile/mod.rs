@@ -71,11 +71,11 @@ impl<'a> Profile<'a> {
         let version = version(section(ProfileSectionKind::RawVersion), counters, data);
         let layout = version.layout()?;
         let (records, counts) = (data.contents.len(), counters.contents.len());
-        if !records.is_multiple_of(layout.bytes) || !counts.is_multiple_of(8) {
+        if !records.is_multiple_of(layout.bytes) || !counts.is_multiple_of(layout.counter_bytes) {
             let message = format!(
                 "the image's profile has {records} bytes of records of {} and {counts} of counters \
-                 of 8",
-                layout.bytes
+                 of {}",
+                layout.bytes, layout.counter_bytes
             );
             return Err(Error::new(ErrorCode::InvalidBinary, message));
         }

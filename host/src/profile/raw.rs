@@ -7,7 +7,7 @@ use super::Profile;
 pub(super) const MAGIC: u64 = 0xff6c_7072_6f66_7281;
 /// No identifiers of binaries are written.
 const BINARY_IDS_BYTES: u64 = 0;
-/// Records and counters are multiples of 8 bytes.
+/// Records are multiples of 8 bytes.
 const NO_PADDING: u64 = 0;
 
 /// The file's content.
@@ -27,7 +27,6 @@ fn header(profile: &Profile<'_>) -> Vec<u64> {
     let has_bitmap = version.number() >= 9;
     let has_vtables = version.number() >= 10;
     let bitmap_bytes = profile.bitmap().len();
-    let bitmap_padding = bitmap_bytes.next_multiple_of(8) - bitmap_bytes;
     let bitmap_distance =
         profile.bitmap.map_or(0, |bitmap| bitmap.address.wrapping_sub(data.address));
     let mut header = vec![
@@ -36,11 +35,11 @@ fn header(profile: &Profile<'_>) -> Vec<u64> {
         BINARY_IDS_BYTES,
         (data.contents.len() / layout.bytes) as u64,
         NO_PADDING,
-        (counters.contents.len() / 8) as u64,
-        NO_PADDING,
+        (counters.contents.len() / layout.counter_bytes) as u64,
+        padding(counters.contents.len()),
     ];
     if has_bitmap {
-        header.extend([bitmap_bytes as u64, bitmap_padding as u64]);
+        header.extend([bitmap_bytes as u64, padding(bitmap_bytes)]);
     }
     header.extend([profile.names().len() as u64, counters.address.wrapping_sub(data.address)]);
     if has_bitmap {
@@ -53,6 +52,10 @@ fn header(profile: &Profile<'_>) -> Vec<u64> {
     }
     header.push(last_value_kind(version.number()));
     header
+}
+
+fn padding(bytes: usize) -> u64 {
+    (bytes.next_multiple_of(8) - bytes) as u64
 }
 
 /// The highest kind of value that the version knows: sizes of memory operations, and from version

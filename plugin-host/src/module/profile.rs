@@ -103,7 +103,8 @@ fn adjust_records(
         let now = copied.address + (index * layout.bytes) as u64;
         let count = layout.counters_of(record);
         let first = layout.counters_at(record, original);
-        let are_there = first.is_some_and(|first| counters.holds(first, u64::from(count) * 8));
+        let bytes = u64::from(count) * layout.counter_bytes as u64;
+        let are_there = first.is_some_and(|first| counters.holds(first, bytes));
         if !are_there || !move_distance(record, layout.counters, [original, now], counters) {
             return Err(malformed(format!(
                 "a record, number {index}, whose {count} counters are not in the image"

@@ -3,6 +3,7 @@
 
 mod compilers;
 mod files;
+mod variants;
 mod versions;
 
 use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
@@ -110,28 +111,6 @@ fn an_image_that_has_llvms_runtime_is_read_as_well() {
             assert_eq!(shown["step"][0], STEPS - RARE + 1, "{}: {shown:?}", counted.what);
             assert!(counted.world.path().join("own").is_file(), "{}", counted.what);
         }
-    }
-}
-
-#[test]
-fn profiles_that_say_when_functions_first_ran_are_written_too() {
-    let newest = COMPILERS.iter().rev().filter(|compiler| compiler.version >= 18);
-    for compiler in newest.filter(|compiler| compiler.is_there()) {
-        let flags = ["-mllvm", "-pgo-temporal-instrumentation"];
-        let form = Form::Object;
-        let counted = Counted::with_flags(compiler, Instrumentation::Ir, form, SOURCE, &flags);
-        let report = counted.run(1).pop().unwrap();
-        let shown = counted.shown();
-        let steps = THREADS * LAUNCHES * (STEPS - RARE) + 1;
-        assert_eq!(shown["step"], [steps], "{}: {shown:?}", counted.what);
-        assert_eq!(by_name(report.counters().unwrap()), shown, "{}", counted.what);
-        let mut show = compiler.profdata();
-        let show = show.args(["show", "--temporal-profile-traces"]).arg(counted.merged());
-        let traces = output(show);
-        let places: Vec<_> = ["count", "step", "rare", "at_end"]
-            .map(|name| traces.find(&format!(" {name}\n")))
-            .into();
-        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{traces}");
     }
 }
 
