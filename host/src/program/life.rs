@@ -107,13 +107,7 @@ impl DeviceInner {
             report.tracker = tracker;
         }
         if let Some(sections) = errors.add("reading its profile", module.profile()) {
-            let facts = program.image_facts();
-            if self.host.environment.profile_dump() {
-                let what = format!("{}: profile of image {:016x}", self.facts(), facts.hash);
-                errors.add("printing its profile", profile::print(what, &sections));
-            }
-            let written = profile::write(&self.host.environment, &facts, &sections);
-            report.profile_file = errors.add("writing its profile", written).flatten();
+            report.profile_file = self.write_profile(program, &sections, &mut errors);
             report.profile = sections;
         }
         self.programs.lock().retain(|core| core.id != program.id);
@@ -123,10 +117,30 @@ impl DeviceInner {
 
         errors.first.map_or(Ok(report), Err)
     }
+
+    /// Prints the profile of an instrumented image, if that is asked for, and writes it.
+    fn write_profile(
+        &self,
+        program: &ProgramCore,
+        sections: &[ProfileSection],
+        errors: &mut Errors,
+    ) -> Option<PathBuf> {
+        if sections.is_empty() {
+            return None;
+        }
+        let image = program.image_facts();
+        let environment = &self.host.environment;
+        if environment.profile_dump() {
+            let what = format!("{}: profile of image {:016x}", self.facts(), image.hash);
+            errors.add("printing its profile", profile::print(what, sections));
+        }
+        let written = profile::write(environment, &image, sections);
+        errors.add("writing its profile", written).flatten()
+    }
 }
 
 impl ProgramCore {
-    /// For the name of its profile.
+    /// For the name of its profile. Looks at every byte of the image.
     fn image_facts(&self) -> ImageFacts {
         let image = self.image.lock();
         let bytes = image.as_ref().map_or(&[][..], Image::bytes);
