@@ -12,6 +12,7 @@ use longshore_tests::world::{World, copy_into, host_plugin};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Barrier;
 
 /// A kernel whose loop runs as often as its first argument says, one of the steps being rare, and a
 /// destructor that counts too.
@@ -26,7 +27,8 @@ void count(void **args) {
 }
 __attribute__((destructor)) void at_end(void) { step(1000); }
 ";
-const STEPS: u64 = 1000;
+/// So many that the threads meet in the kernel.
+const STEPS: u64 = 20_000;
 const RARE: u64 = STEPS / 100;
 const THREADS: u64 = 4;
 const LAUNCHES: u64 = 25;
@@ -181,10 +183,12 @@ impl Counted {
         let program = device.load(Image::read(&self.image).unwrap());
         let program = program.unwrap_or_else(|error| panic!("{}: {error}", self.what));
         let count = program.kernel("count").unwrap();
+        let start = Barrier::new(THREADS as usize);
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     let queue = device.queue().unwrap();
+                    start.wait();
                     for _ in 0..LAUNCHES {
                         // SAFETY: the kernel takes one u64.
                         unsafe { queue.launch(&count, Grid::default(), (STEPS,)).unwrap() };
@@ -251,7 +255,7 @@ fn by_name(functions: Vec<FunctionCounters>) -> BTreeMap<String, Vec<u64>> {
 /// Runs `longshore run` on an image, which unloads it at its end; what it says on standard error.
 fn run_in_a_process(world: &World, image: &Path, variables: &[(&str, &str)]) -> String {
     let mut run = Command::new(longshore_tests::world::command());
-    run.arg("run").arg(image).args(["--kernel", "count", "--arg", "u64=1000"]);
+    run.arg("run").arg(image).args(["--kernel", "count", "--arg", &format!("u64={STEPS}")]);
     run.arg("--plugin").arg(world.path()).args(["--backend", "host"]);
     run.envs(variables.iter().copied()).current_dir(world.path());
     let ran = run.output().unwrap();
