@@ -32,6 +32,8 @@ const MIRI: [(&str, &[&str]); 3] = [
             "--skip",
             "profile::file",
             "--skip",
+            "damaged_sections",
+            "--skip",
             "profile::name",
         ],
     ),
