@@ -95,11 +95,13 @@ impl Device {
     }
 
     /// Loads an image and runs its global constructors. A borrowed image is copied, so that its
-    /// memory may go away at once. Blocks. LLVM: `olCreateProgram`.
+    /// memory may go away at once. Of a container ([`Image::entries`]) that the device does not take
+    /// as it is, the image that suits it best is loaded. Blocks. LLVM: `olCreateProgram`.
     ///
     /// # Errors
-    /// `InvalidBinary` if it is malformed or not for this device, `Unsupported` if it is valid and
-    /// more than the backend can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
+    /// `InvalidBinary` if it is malformed or not for this device; of a container the message says so
+    /// for each image. `Unsupported` if it is valid and more than the backend, or for a container
+    /// this library, can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
     /// device was closed; those of the driver.
     pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
         Program::load(self, image.into())

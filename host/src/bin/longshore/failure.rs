@@ -73,8 +73,8 @@ impl From<Exit> for ExitCode {
 fn hint(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::InvalidBinary => {
-            "`longshore plugins` shows the image formats that each backend takes, `longshore \
-             devices` the architectures; --device chooses another device"
+            "`longshore inspect IMAGE` shows what the image is, `longshore plugins` the formats that \
+             each backend takes, `longshore devices` the architectures; --device chooses another"
         }
         ErrorCode::LinkFailure => "link the image with the libraries that define what it lacks",
         ErrorCode::OutOfResources => {

@@ -8,6 +8,7 @@ mod check;
 mod device_facts;
 mod devices;
 mod failure;
+mod inspect;
 mod link;
 mod logging;
 mod options;
@@ -39,6 +40,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Devices(devices) => devices.execute(common)?,
         Subcommand::Plugins(plugins) => plugins.execute(common)?,
         Subcommand::Run(run) => run.execute(common)?,
+        Subcommand::Inspect(inspect) => inspect.execute()?,
         Subcommand::Link(link) => return link.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Probe(probe) => return Ok(probe.execute()),

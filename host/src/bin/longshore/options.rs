@@ -3,6 +3,7 @@
 use crate::check::Check;
 use crate::devices::Devices;
 use crate::failure::{Exit, Failure};
+use crate::inspect::Inspect;
 use crate::link::Link;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
@@ -41,6 +42,7 @@ pub(crate) enum Subcommand {
     Devices(Devices),
     Plugins(Plugins),
     Run(Run),
+    Inspect(Inspect),
     Link(Box<Link>),
     Check(Check),
     #[command(name = "__probe", hide = true)]

@@ -1,0 +1,28 @@
+//! Static archives: each member is an image.
+
+use super::image_report;
+use super::report::ImageReport;
+use longshore::{Format, Image};
+use object::read::archive::ArchiveFile;
+
+/// Adds the members. An archive in an archive is named and left closed.
+pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
+    let archive = match ArchiveFile::parse(bytes) {
+        Ok(archive) => archive,
+        Err(error) => return report.problems.push(format!("no archive: {error}")),
+    };
+    for member in archive.members() {
+        let content = member.and_then(|member| Ok((member.name(), member.data(bytes)?)));
+        let (name, content) = match content {
+            Ok(content) => content,
+            Err(error) => return report.problems.push(format!("a member: {error}")),
+        };
+        let image = Image::from(content);
+        let mut member = match image.format() {
+            Format::Archive => ImageReport::new(image.format().to_string(), content.len()),
+            _ => image_report(image),
+        };
+        member.member = Some(String::from_utf8_lossy(name).into_owned());
+        report.members.push(member);
+    }
+}

@@ -1,0 +1,112 @@
+//! What all ELF images have: variables, constructors in sections, profile sections.
+
+use super::kernels::{Kernels, RAW_VERSION, raw_version};
+use super::report::{GlobalReport, ImageReport, Priorities};
+use object::read::elf::ElfSymbol64;
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind, SymbolScope};
+
+pub(super) type File<'a> = object::read::elf::ElfFile64<'a, Endianness>;
+pub(super) type Symbol<'a, 'file> = ElfSymbol64<'a, 'file, Endianness>;
+
+/// Reads an ELF file of 64 bits; `own` adds what this kind of image has beyond the others.
+pub(super) fn read(
+    bytes: &[u8],
+    report: &mut ImageReport,
+    own: fn(&File<'_>, &mut Kernels, &mut ImageReport),
+) {
+    let file = match File::parse(bytes) {
+        Ok(file) => file,
+        Err(error) => return report.problems.push(format!("no ELF file of 64 bits: {error}")),
+    };
+    let mut kernels = Kernels::default();
+    sections(&file, report);
+    variables(&file, &mut kernels, report);
+    own(&file, &mut kernels, report);
+    kernels.finish(report);
+    report.globals.sort_by(|a, b| a.name.cmp(&b.name));
+    report.globals.dedup();
+}
+
+/// All symbols, or those for the dynamic linker of a file that was stripped.
+pub(super) fn symbols<'a, 'file>(file: &'file File<'a>) -> Vec<Symbol<'a, 'file>> {
+    let all: Vec<_> = file.symbols().collect();
+    if all.is_empty() { file.dynamic_symbols().collect() } else { all }
+}
+
+/// The symbols that programs can find: those for the dynamic linker, or of an object all that are
+/// visible.
+pub(super) fn exported<'a, 'file>(file: &'file File<'a>) -> Vec<Symbol<'a, 'file>> {
+    let dynamic: Vec<_> = file.dynamic_symbols().collect();
+    let symbols = if dynamic.is_empty() { file.symbols().collect() } else { dynamic };
+    let is_visible =
+        |symbol: &Symbol<'_, '_>| symbol.is_definition() && symbol.scope() == SymbolScope::Dynamic;
+    symbols.into_iter().filter(is_visible).collect()
+}
+
+/// The bytes of a variable; none of one that is all zero, or lies beyond its section.
+pub(super) fn content<'a>(file: &File<'a>, symbol: &Symbol<'a, '_>) -> &'a [u8] {
+    let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+    let bytes = section.and_then(|section| {
+        let start = usize::try_from(symbol.address().checked_sub(section.address())?).ok()?;
+        let end = start.checked_add(usize::try_from(symbol.size()).ok()?)?;
+        section.data().ok()?.get(start..end)
+    });
+    bytes.unwrap_or_default()
+}
+
+fn variables(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
+    let all = symbols(file);
+    let is_variable =
+        |symbol: &&Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == SymbolKind::Data;
+    let has_sections = !report.profile.sections.is_empty();
+    for symbol in all.iter().filter(is_variable) {
+        let Ok(name) = symbol.name() else { continue };
+        let is_taken = kernels.take(name, content(file, symbol)) || report.add_step(name);
+        if !is_taken && name == RAW_VERSION {
+            report.profile.raw_version = raw_version(content(file, symbol));
+        }
+        if !has_sections {
+            report.profile.add_variable(name, symbol.size());
+        }
+    }
+    for symbol in exported(file).iter().filter(|symbol| symbol.kind() == SymbolKind::Data) {
+        let Ok(name) = symbol.name() else { continue };
+        if is_global(name) {
+            report.globals.push(GlobalReport { name: name.to_owned(), bytes: symbol.size() });
+        }
+    }
+}
+
+/// Variables of the program, without those by which images describe themselves.
+pub(super) fn is_global(name: &str) -> bool {
+    let own =
+        ["__longshore_", "__profc_", "__profd_", "__llvm_prf", "__init_array_", "__fini_array_"];
+    let is_own = own.iter().any(|prefix| name.starts_with(prefix));
+    !is_own && !name.contains("longshore_note") && !name.ends_with(".kd")
+}
+
+fn sections(file: &File<'_>, report: &mut ImageReport) {
+    for section in file.sections() {
+        let Ok(name) = section.name() else { continue };
+        report.profile.add_section(name, section.size());
+        let pointers = section.size() / 8;
+        entries(&mut report.constructors, name, ".init_array", pointers);
+        entries(&mut report.destructors, name, ".fini_array", pointers);
+        entries(&mut report.constructors, name, ".ctors", pointers);
+        entries(&mut report.destructors, name, ".dtors", pointers);
+    }
+}
+
+/// Counts the functions of a section `base` or `base.PRIORITY`. In `.ctors` and `.dtors` the numbers
+/// count down from 65535.
+fn entries(list: &mut Priorities, name: &str, base: &str, functions: u64) {
+    let Some(rest) = name.strip_prefix(base) else { return };
+    let number = rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok());
+    let is_reversed = base.ends_with("tors");
+    match number {
+        Some(number) if is_reversed => list.add(65535u32.checked_sub(number), functions),
+        Some(number) => list.add(Some(number), functions),
+        None if rest.is_empty() => list.add(None, functions),
+        None => {}
+    }
+}

@@ -1,0 +1,212 @@
+//! Descriptions and notes, gathered from the variables of an image whatever its format.
+
+use super::report::{
+    ArgumentReport, DescriptionReport, ImageReport, KernelReport, MetadataReport, ProfileReport,
+    Uses, form_name, kind_name,
+};
+use longshore_plugin_api::{
+    KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
+};
+use std::collections::BTreeMap;
+
+/// What variables of the image say about its kernels.
+#[derive(Default)]
+pub(super) struct Kernels {
+    descriptions: BTreeMap<String, KernelDescription>,
+    notes: BTreeMap<String, Uses>,
+    of_image: Uses,
+    metadata: BTreeMap<String, MetadataReport>,
+    problems: Vec<String>,
+}
+
+impl Kernels {
+    /// Whether a variable is a description or a note, which is taken then.
+    pub(super) fn take(&mut self, symbol: &str, content: &[u8]) -> bool {
+        if let Some(kernel) = symbol.strip_prefix(KERNEL_DESCRIPTION_PREFIX) {
+            match KernelDescription::parse(content) {
+                Ok(description) => _ = self.descriptions.insert(kernel.to_owned(), description),
+                Err(error) => self.problems.push(format!("{symbol}: {error}")),
+            }
+            return true;
+        }
+        let Some(owner) = note_owner(symbol) else { return false };
+        let uses = match owner {
+            NoteOwner::Kernel(kernel) => self.notes.entry(kernel.to_owned()).or_default(),
+            NoteOwner::Image => &mut self.of_image,
+        };
+        match KernelNote::parse(content) {
+            Some(note) => uses.add(note),
+            None => self.problems.push(format!("{symbol}: no kind of note that is known")),
+        }
+        true
+    }
+
+    /// Adds a kernel with what its target says of it.
+    pub(super) fn add(&mut self, name: &str, metadata: MetadataReport) {
+        self.metadata.insert(name.to_owned(), metadata);
+    }
+
+    /// The target's word on a kernel that there is.
+    pub(super) fn metadata_of(&mut self, name: &str) -> Option<&mut MetadataReport> {
+        self.metadata.get_mut(name)
+    }
+
+    /// Puts what was gathered into the report, kernels sorted by name.
+    pub(super) fn finish(mut self, report: &mut ImageReport) {
+        for name in self.descriptions.keys() {
+            self.metadata.entry(name.clone()).or_default();
+        }
+        let kernels = self.metadata.into_iter().map(|(name, mut metadata)| {
+            let uses = self.notes.get(&name).copied().unwrap_or_default();
+            let description = self.descriptions.remove(&name);
+            let description = description.map(|known| describe(known, uses, self.of_image));
+            if description.is_some() {
+                metadata.form = None;
+            }
+            KernelReport { name, description, metadata }
+        });
+        report.kernels = kernels.collect();
+        report.uses = self.of_image;
+        report.problems.append(&mut self.problems);
+    }
+}
+
+impl Uses {
+    fn add(&mut self, note: KernelNote) {
+        match note {
+            KernelNote::Barrier => self.barrier = true,
+            KernelNote::SubGroup => self.sub_group = true,
+            KernelNote::GridBarrier => self.grid_barrier = true,
+            KernelNote::StaticShared(bytes) => {
+                self.static_shared_bytes = self.static_shared_bytes.saturating_add(bytes.into());
+            }
+            KernelNote::DynamicShared => self.dynamic_shared = true,
+            _ => {}
+        }
+    }
+
+    /// Whether work-items wait for each other.
+    fn waits(self) -> bool {
+        self.barrier || self.sub_group || self.grid_barrier
+    }
+}
+
+/// A function that waits may be called by any kernel of its image.
+fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> DescriptionReport {
+    let on_cpu = match known.form {
+        KernelForm::Regions => "regions",
+        KernelForm::Items if uses.waits() || of_image.waits() => "fibers",
+        KernelForm::Items => "loop",
+    };
+    let argument = |argument: &longshore_plugin_api::ArgumentDescription| ArgumentReport {
+        bytes: argument.bytes,
+        kind: kind_name(argument.kind),
+    };
+    DescriptionReport {
+        form: form_name(known.form),
+        on_cpu,
+        arguments: known.arguments.iter().map(argument).collect(),
+        declaration: known.declaration,
+        required_group: known.required_group,
+        uses,
+    }
+}
+
+/// The kinds of a profile, by how the names of their sections go on after `__llvm_prf_`.
+const PROFILE_SECTIONS: [(&str, &str); 7] = [
+    ("cnts", "counters"),
+    ("data", "data"),
+    ("names", "names"),
+    ("bits", "bitmap"),
+    ("vnds", "values"),
+    ("vtab", "vtables"),
+    ("vns", "vtable_names"),
+];
+
+/// The same by how the names of their variables start.
+const PROFILE_VARIABLES: [(&str, &str); 4] = [
+    ("__profc_", "counters"),
+    ("__profd_", "data"),
+    ("__llvm_prf_nm", "names"),
+    ("__profbm_", "bitmap"),
+];
+
+impl ProfileReport {
+    pub(super) fn add_section(&mut self, name: &str, bytes: u64) {
+        let kind = name.strip_prefix("__llvm_prf_");
+        let known = kind.and_then(|kind| PROFILE_SECTIONS.iter().find(|(name, _)| *name == kind));
+        self.add(known, bytes);
+    }
+
+    /// For files without sections of their own for it.
+    pub(super) fn add_variable(&mut self, name: &str, bytes: u64) {
+        let known = PROFILE_VARIABLES.iter().find(|(prefix, _)| name.starts_with(prefix));
+        self.add(known, bytes);
+    }
+
+    fn add(&mut self, known: Option<&(&str, &'static str)>, bytes: u64) {
+        if let Some((_, kind)) = known
+            && bytes > 0
+        {
+            let sum = self.sections.entry(kind).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+}
+
+/// The variable with the version of the profile's format.
+pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
+
+pub(super) fn raw_version(content: &[u8]) -> Option<u64> {
+    content.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A description of this form, without arguments.
+    fn description(form: u32) -> Vec<u8> {
+        [1, form, 0, 0, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+    }
+
+    fn note(kind: u32, value: u32) -> Vec<u8> {
+        [kind, value].iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// How the CPU runs a kernel of this form with one note.
+    fn on_cpu(form: u32, symbol: &str, kind: u32) -> &'static str {
+        let mut kernels = Kernels::default();
+        assert!(kernels.take("__longshore_kernel_f", &description(form)));
+        assert!(kernels.take(symbol, &note(kind, 8)));
+        let mut report = ImageReport::new("elf-o".into(), 0);
+        kernels.finish(&mut report);
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        report.kernels[0].description.as_ref().unwrap().on_cpu
+    }
+
+    #[test]
+    fn items_that_wait_run_as_fibers_and_others_in_a_loop() {
+        let own = "__longshore_body_f.longshore_note";
+        for (kind, expected) in
+            [(1, "fibers"), (2, "fibers"), (3, "fibers"), (4, "loop"), (5, "loop")]
+        {
+            assert_eq!(on_cpu(0, own, kind), expected, "note {kind}");
+            assert_eq!(on_cpu(1, own, kind), "regions", "note {kind}");
+        }
+        assert_eq!(on_cpu(0, "helper.longshore_note", 1), "fibers");
+        assert_eq!(on_cpu(0, "__longshore_body_g.longshore_note", 1), "loop");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_problem() {
+        let mut kernels = Kernels::default();
+        assert!(kernels.take("__longshore_kernel_f", &[2, 0, 0, 0]));
+        assert!(kernels.take("f.longshore_note", &note(99, 0)));
+        assert!(!kernels.take("counter", &[]));
+        let mut report = ImageReport::new("elf-o".into(), 0);
+        kernels.finish(&mut report);
+        assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
+        assert!(report.kernels.is_empty());
+    }
+}

@@ -1,0 +1,153 @@
+//! `longshore inspect`: what is in an image, without a plugin or a device.
+//!
+//! [`report::ImageReport`] is what is found; `elf.rs` reads what all ELF images have, `cpu.rs`,
+//! `code_object.rs` and `cubin.rs` what each kind has of its own, `ptx.rs` the text. `kernels.rs`
+//! joins descriptions and notes, `show.rs` prints tables. Readers are total: what cannot be read is a
+//! problem in the report.
+
+mod archive;
+mod code_object;
+mod cpu;
+mod cubin;
+mod elf;
+mod kernels;
+mod ptx;
+mod report;
+mod show;
+
+use crate::failure::Failure;
+use crate::output;
+use clap::Args;
+use longshore::{ContainerEntry, Format, Image};
+use report::{EntryReport, FileReport, ImageReport};
+use std::path::PathBuf;
+
+/// Show what is in an image or a container of images: needs no device and no plugin
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// The image: ELF, PTX, cubin, code object, archive, or a container of these
+    image: PathBuf,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Inspect {
+    pub(crate) fn execute(&self) -> Result<(), Failure> {
+        let image = Image::read(&self.image)?;
+        let report = report_of(self.image.display().to_string(), image);
+        match self.json {
+            true => output::print_json(&report),
+            false => output::print(&show::text(&report)),
+        }
+    }
+}
+
+/// A file that is a container shows its entries; an ELF file that has some, itself before them.
+fn report_of(file: String, image: Image) -> FileReport {
+    let (entries, problem) = match image.entries() {
+        Ok(entries) => (entries, None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let mut report = FileReport {
+        file,
+        format: image.format().to_string(),
+        bytes: image.bytes().len(),
+        container: entries.is_some(),
+        problem,
+        images: Vec::new(),
+    };
+    if entries.is_none() || is_elf(image.format()) {
+        report.images.push(image_report(image));
+    }
+    report.images.extend(entries.into_iter().flatten().map(of_entry));
+    report
+}
+
+fn is_elf(format: Format) -> bool {
+    matches!(
+        format,
+        Format::ElfSharedObject { .. }
+            | Format::ElfRelocatable { .. }
+            | Format::ElfExecutable { .. }
+    )
+}
+
+fn of_entry(entry: ContainerEntry) -> ImageReport {
+    let mut report = image_report(entry.image);
+    report.entry = Some(EntryReport {
+        offload_kind: entry.offload_kind.to_string(),
+        image_kind: entry.image_kind.to_string(),
+        triple: entry.triple,
+        arch: entry.arch,
+        properties: entry.properties.into_iter().collect(),
+    });
+    report
+}
+
+fn image_report(image: Image) -> ImageReport {
+    // The reader of ELF wants its structures aligned.
+    let image = match image.bytes().as_ptr().addr().is_multiple_of(8) {
+        true => image,
+        false => Image::from(image.bytes()),
+    };
+    let (bytes, format) = (image.bytes(), image.format());
+    let mut report = ImageReport::new(format.to_string(), bytes.len());
+    match format {
+        Format::Ptx => ptx::read(bytes, &mut report),
+        Format::Archive => archive::read(bytes, &mut report),
+        Format::CodeObject => elf::read(bytes, &mut report, code_object::read),
+        Format::Cubin => elf::read(bytes, &mut report, cubin::read),
+        format if is_elf(format) => elf::read(bytes, &mut report, cpu::read),
+        _ => {}
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A small object of the machine.
+    fn object() -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, object) = (folder.path().join("x.c"), folder.path().join("x.o"));
+        let text = "const unsigned __longshore_kernel_f[8] = {1};\n\
+                    unsigned __longshore_arguments_g[2] = {4, 8};\n\
+                    volatile int counter = 3;\n\
+                    __attribute__((constructor(200))) static void c(void) { counter = 4; }\n\
+                    void f(void **a) {} void g(void **a) {}\n";
+        std::fs::write(&source, text).unwrap();
+        let mut compile = Command::new("cc");
+        compile.args(["-c", "-O1", "-o"]).arg(&object).arg(&source);
+        assert!(compile.status().unwrap().success());
+        std::fs::read(object).unwrap()
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_bit_gives_a_report() {
+        let whole = object();
+        let report = image_report(Image::from(&whole));
+        let names: Vec<_> = report.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, ["f", "g"]);
+        assert_eq!(report.kernels[1].metadata.argument_sizes, Some(vec![4, 8]));
+        assert_eq!(report.constructors.list()[0].priority, Some(200));
+        // The same bytes, also as other machines'.
+        let mut others = [62u16, 190, 224].map(|machine| {
+            let mut bytes = whole.clone();
+            bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+            bytes
+        });
+        for bytes in &mut others {
+            for end in 0..bytes.len() {
+                image_report(Image::from(&bytes[..end]));
+            }
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                image_report(Image::from(&*bytes));
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is found in a file.
+
+use longshore_plugin_api::{ArgumentKind, KernelForm};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A file, and the images in it.
+#[derive(Serialize)]
+pub(super) struct FileReport {
+    pub(super) file: String,
+    pub(super) format: String,
+    pub(super) bytes: usize,
+    /// Whether it holds images for several targets.
+    pub(super) container: bool,
+    /// Why a container cannot be opened.
+    pub(super) problem: Option<String>,
+    pub(super) images: Vec<ImageReport>,
+}
+
+/// What a container says of an image.
+#[derive(Serialize)]
+pub(super) struct EntryReport {
+    pub(super) offload_kind: String,
+    pub(super) image_kind: String,
+    pub(super) triple: String,
+    pub(super) arch: String,
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+/// An image. What its format does not tell is empty.
+#[derive(Serialize)]
+pub(super) struct ImageReport {
+    /// What the container says, of an image in one.
+    pub(super) entry: Option<EntryReport>,
+    /// The name of an archive's member.
+    pub(super) member: Option<String>,
+    pub(super) format: String,
+    pub(super) bytes: usize,
+    /// "x86_64", "gfx90a:xnack+", "sm_90".
+    pub(super) architecture: Option<String>,
+    /// Further facts by name, such as PTX's version.
+    pub(super) facts: BTreeMap<&'static str, String>,
+    pub(super) kernels: Vec<KernelReport>,
+    pub(super) globals: Vec<GlobalReport>,
+    pub(super) constructors: Priorities,
+    pub(super) destructors: Priorities,
+    pub(super) profile: ProfileReport,
+    /// What code outside of kernels' own functions uses.
+    pub(super) uses: Uses,
+    /// Names that something else must define.
+    pub(super) undefined: Vec<String>,
+    /// The images of an archive.
+    pub(super) members: Vec<ImageReport>,
+    /// What could not be read.
+    pub(super) problems: Vec<String>,
+}
+
+impl ImageReport {
+    pub(super) fn new(format: String, bytes: usize) -> ImageReport {
+        ImageReport {
+            entry: None,
+            member: None,
+            format,
+            bytes,
+            architecture: None,
+            facts: BTreeMap::new(),
+            kernels: Vec::new(),
+            globals: Vec::new(),
+            constructors: Priorities::default(),
+            destructors: Priorities::default(),
+            profile: ProfileReport::default(),
+            uses: Uses::default(),
+            undefined: Vec::new(),
+            members: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// Kernels by which clang for NVPTX runs constructors and destructors.
+pub(super) const STEPS: [&str; 2] = ["nvptx$device$init", "nvptx$device$fini"];
+
+impl ImageReport {
+    /// Whether a variable stands for a constructor or destructor, which is counted then: clang for NVPTX
+    /// makes one for each function, with the priority at the end of its name.
+    pub(super) fn add_step(&mut self, variable: &str) -> bool {
+        let list = if variable.starts_with("__init_array_object_") {
+            &mut self.constructors
+        } else if variable.starts_with("__fini_array_object_") {
+            &mut self.destructors
+        } else {
+            return false;
+        };
+        let priority = variable.rsplit('_').next().and_then(|number| number.parse().ok());
+        list.add(priority, 1);
+        true
+    }
+}
+
+/// A kernel: what its source says, which is the same on all targets, and what its target adds.
+#[derive(Serialize, Default)]
+pub(super) struct KernelReport {
+    pub(super) name: String,
+    pub(super) description: Option<DescriptionReport>,
+    pub(super) metadata: MetadataReport,
+}
+
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct DescriptionReport {
+    /// "items" or "regions".
+    pub(super) form: &'static str,
+    /// How the CPU runs it: "loop", "fibers" or "regions".
+    pub(super) on_cpu: &'static str,
+    pub(super) declaration: String,
+    pub(super) arguments: Vec<ArgumentReport>,
+    /// 0 where it is open.
+    pub(super) required_group: [u32; 3],
+    #[serde(flatten)]
+    pub(super) uses: Uses,
+}
+
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+pub(super) struct ArgumentReport {
+    pub(super) bytes: u32,
+    pub(super) kind: &'static str,
+}
+
+/// What notes say.
+#[derive(Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Uses {
+    pub(super) barrier: bool,
+    pub(super) sub_group: bool,
+    pub(super) grid_barrier: bool,
+    pub(super) static_shared_bytes: u64,
+    pub(super) dynamic_shared: bool,
+}
+
+/// What the target's own format says of a kernel.
+#[derive(Serialize, Default, Debug, PartialEq, Eq)]
+pub(super) struct MetadataReport {
+    /// "host form", for a function of an image for the CPU without a description.
+    pub(super) form: Option<&'static str>,
+    pub(super) argument_sizes: Option<Vec<u64>>,
+    pub(super) registers: Option<u64>,
+    pub(super) scalar_registers: Option<u64>,
+    pub(super) static_shared_bytes: Option<u64>,
+    pub(super) private_bytes: Option<u64>,
+    pub(super) max_group_items: Option<u64>,
+    pub(super) required_group: Option<Vec<u64>>,
+    pub(super) sub_group_items: Option<u64>,
+}
+
+#[derive(Serialize, Debug, PartialEq, Eq)]
+pub(super) struct GlobalReport {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// How many constructors or destructors there are of each priority.
+#[derive(Default)]
+pub(super) struct Priorities(BTreeMap<u64, u64>);
+
+/// Those of one priority; null where the file does not say it.
+#[derive(Serialize, Debug, PartialEq, Eq)]
+pub(super) struct PriorityReport {
+    pub(super) priority: Option<u32>,
+    pub(super) count: u64,
+}
+
+impl Priorities {
+    /// Behind all priorities.
+    const UNSAID: u64 = u64::MAX;
+
+    pub(super) fn add(&mut self, priority: Option<u32>, count: u64) {
+        if count > 0 {
+            let known = self.0.entry(priority.map_or(Priorities::UNSAID, u64::from)).or_default();
+            *known = known.saturating_add(count);
+        }
+    }
+
+    pub(super) fn list(&self) -> Vec<PriorityReport> {
+        let one = |(priority, count): (&u64, &u64)| PriorityReport {
+            priority: u32::try_from(*priority).ok(),
+            count: *count,
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+impl Serialize for Priorities {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.list().serialize(serializer)
+    }
+}
+
+#[derive(Serialize, Default)]
+pub(super) struct ProfileReport {
+    /// Sizes in bytes by kind: "counters", "data", "names", ...
+    pub(super) sections: BTreeMap<&'static str, u64>,
+    /// The version of the format, with its variant bits.
+    pub(super) raw_version: Option<u64>,
+}
+
+pub(super) fn form_name(form: KernelForm) -> &'static str {
+    match form {
+        KernelForm::Items => "items",
+        KernelForm::Regions => "regions",
+    }
+}
+
+pub(super) fn kind_name(kind: ArgumentKind) -> &'static str {
+    match kind {
+        ArgumentKind::Signed => "signed",
+        ArgumentKind::Unsigned => "unsigned",
+        ArgumentKind::Float => "float",
+        ArgumentKind::Pointer => "pointer",
+        ArgumentKind::Structure => "structure",
+    }
+}

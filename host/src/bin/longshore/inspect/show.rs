@@ -1,0 +1,154 @@
+//! A report as tables for people.
+
+use super::report::{
+    ArgumentReport, DescriptionReport, EntryReport, FileReport, GlobalReport, ImageReport,
+    KernelReport, Priorities, PriorityReport, Uses,
+};
+use crate::{table, units};
+
+/// The whole report, without a newline at its end.
+pub(super) fn text(report: &FileReport) -> String {
+    let bytes = units::bytes(report.bytes as u64);
+    let mut parts = vec![format!("{}: {}, {bytes}", report.file, report.format)];
+    parts.extend(report.problem.as_ref().map(|problem| format!("problem: {problem}")));
+    if report.container {
+        let rows = report.images.iter().enumerate().map(entry_row).collect();
+        let header = ["IMAGE", "KIND", "TRIPLE", "ARCH", "FORMAT", "SIZE"];
+        parts.push(table::render(header, rows));
+    }
+    let numbered = report.images.len() > 1 || report.container;
+    for (index, image) in report.images.iter().enumerate() {
+        let number = if numbered { format!("image {index}") } else { "image".to_owned() };
+        add_image(&mut parts, &number, image);
+    }
+    parts.join("\n\n")
+}
+
+fn entry_row((index, image): (usize, &ImageReport)) -> [String; 6] {
+    let entry = image.entry.as_ref();
+    let said = |of: fn(&EntryReport) -> &String| entry.map(of).cloned();
+    [
+        index.to_string(),
+        said(|entry| &entry.offload_kind).unwrap_or_else(|| "the file itself".to_owned()),
+        said(|entry| &entry.triple).unwrap_or_default(),
+        said(|entry| &entry.arch).unwrap_or_default(),
+        image.format.clone(),
+        units::bytes(image.bytes as u64),
+    ]
+}
+
+fn add_image(parts: &mut Vec<String>, name: &str, image: &ImageReport) {
+    let mut lines = vec![heading(name, image)];
+    lines.extend(image.facts.iter().map(|(name, value)| format!("  {name}: {value}")));
+    lines.extend(listed("constructors", priorities(&image.constructors)));
+    lines.extend(listed("destructors", priorities(&image.destructors)));
+    lines.extend(listed("profile", profile(image)));
+    lines.extend(listed("functions use", uses(&image.uses)));
+    lines.extend(listed("undefined", image.undefined.clone()));
+    lines.extend(image.problems.iter().map(|problem| format!("  problem: {problem}")));
+    parts.push(lines.join("\n"));
+    if !image.kernels.is_empty() {
+        let header = ["KERNEL", "FORM", "ON CPU", "ARGUMENTS", "GROUP", "USES", "DEVICE"];
+        parts.push(table::render(header, image.kernels.iter().map(kernel_row).collect()));
+    }
+    if !image.globals.is_empty() {
+        let row = |global: &GlobalReport| [global.name.clone(), units::bytes(global.bytes)];
+        parts.push(table::render(["GLOBAL", "SIZE"], image.globals.iter().map(row).collect()));
+    }
+    for member in &image.members {
+        add_image(parts, member.member.as_deref().unwrap_or("member"), member);
+    }
+}
+
+fn heading(name: &str, image: &ImageReport) -> String {
+    let architecture = image.architecture.as_ref().map(|name| format!(" for {name}"));
+    let bytes = units::bytes(image.bytes as u64);
+    format!("{name}: {}{}, {bytes}", image.format, architecture.unwrap_or_default())
+}
+
+fn listed(what: &str, items: Vec<String>) -> Option<String> {
+    (!items.is_empty()).then(|| format!("  {what}: {}", items.join(", ")))
+}
+
+fn priorities(list: &Priorities) -> Vec<String> {
+    let one = |known: PriorityReport| match known.priority {
+        Some(priority) => format!("{} of priority {priority}", known.count),
+        None => known.count.to_string(),
+    };
+    list.list().into_iter().map(one).collect()
+}
+
+fn profile(image: &ImageReport) -> Vec<String> {
+    let section = |(kind, bytes): (&&str, &u64)| format!("{kind} {}", units::bytes(*bytes));
+    // The variant is in the upper bits of the version.
+    let version = image.profile.raw_version.map(|raw| format!("raw version {}", raw & 0xffff_ffff));
+    image.profile.sections.iter().map(section).chain(version).collect()
+}
+
+fn uses(uses: &Uses) -> Vec<String> {
+    let shared = uses.static_shared_bytes;
+    let named = [
+        uses.barrier.then(|| "barrier".to_owned()),
+        uses.sub_group.then(|| "sub-group".to_owned()),
+        uses.grid_barrier.then(|| "grid barrier".to_owned()),
+        (shared > 0).then(|| format!("{} shared", units::bytes(shared))),
+        uses.dynamic_shared.then(|| "dynamic shared".to_owned()),
+    ];
+    named.into_iter().flatten().collect()
+}
+
+fn kernel_row(kernel: &KernelReport) -> [String; 7] {
+    let described = kernel.description.as_ref();
+    let of = |text: fn(&DescriptionReport) -> String| described.map(text).unwrap_or_default();
+    let form = kernel.metadata.form.unwrap_or_default().to_owned();
+    [
+        kernel.name.clone(),
+        described.map_or(form, |known| known.form.to_owned()),
+        of(|known| known.on_cpu.to_owned()),
+        described.map_or_else(|| sizes(kernel), arguments),
+        of(|known| group(&known.required_group.map(u64::from))),
+        of(|known| uses(&known.uses).join(", ")),
+        device(kernel),
+    ]
+}
+
+/// "(uint64_t n, float *x): 8 unsigned, 8 pointer".
+fn arguments(known: &DescriptionReport) -> String {
+    let one = |argument: &ArgumentReport| format!("{} {}", argument.bytes, argument.kind);
+    let listed: Vec<_> = known.arguments.iter().map(one).collect();
+    match known.declaration.is_empty() {
+        true => listed.join(", "),
+        false => format!("{}: {}", known.declaration, listed.join(", ")),
+    }
+}
+
+fn sizes(kernel: &KernelReport) -> String {
+    let sizes = kernel.metadata.argument_sizes.as_ref();
+    let sizes = sizes.map(|sizes| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
+    sizes.unwrap_or_default()
+}
+
+/// "64x1x1", with "?" where it is open; nothing if it is open everywhere.
+fn group(sizes: &[u64]) -> String {
+    if sizes.iter().all(|size| *size == 0) {
+        return String::new();
+    }
+    let one = |size: &u64| if *size == 0 { "?".to_owned() } else { size.to_string() };
+    sizes.iter().map(one).collect::<Vec<_>>().join("x")
+}
+
+fn device(kernel: &KernelReport) -> String {
+    let known = &kernel.metadata;
+    let shared = known.static_shared_bytes.filter(|bytes| *bytes > 0);
+    let private = known.private_bytes.filter(|bytes| *bytes > 0);
+    let required = known.required_group.as_ref();
+    let facts = [
+        known.registers.map(|count| format!("{count} registers")),
+        known.scalar_registers.map(|count| format!("{count} scalar registers")),
+        shared.map(|bytes| format!("{} shared", units::bytes(bytes))),
+        private.map(|bytes| format!("{} private", units::bytes(bytes))),
+        known.max_group_items.map(|items| format!("at most {items} items per group")),
+        required.map(|sizes| format!("groups of {}", group(sizes))),
+    ];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,261 @@
+//! `longshore inspect`: the same source on three targets, containers, and what is no image.
+#![cfg(feature = "command")]
+
+mod command_support;
+
+use command_support::{alone, longshore, outcome};
+use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A kernel as the device header declares it, with notes in its body and in a helper.
+const SOURCE: &str = r#"
+typedef unsigned u32;
+typedef unsigned long u64;
+#define GLOBAL __attribute__((used, visibility("default")))
+#define NOTE(kind, value) \
+    do { static const u32 longshore_note[2] __attribute__((used)) = {kind, value}; } while (0)
+#ifdef __cplusplus
+#define C extern "C"
+#else
+#define C
+#endif
+#if defined(__NVPTX__)
+#define KERNEL __attribute__((nvptx_kernel)) void
+#elif defined(__AMDGCN__)
+#define KERNEL __attribute__((amdgpu_kernel)) void
+#else
+#define KERNEL void
+#endif
+struct description { u32 head[8]; u32 arguments[4][2]; char text[48]; };
+C GLOBAL const struct description __longshore_kernel_saxpy = {
+    {1, 0, 64, 0, 0, 4, 48, 0}, {{8, 2}, {4, 3}, {8, 4}, {8, 4}},
+    "(uint64_t n, float a, const float *x, float *y)"};
+C GLOBAL const u32 __longshore_kernel_tiles[10] = {1, 1, 0, 0, 0, 1, 0, 0, 8, 4};
+static void helper(void) { NOTE(2, 0); }
+static inline void __longshore_body_saxpy(u64 n, float a, const float *x, float *y) {
+    NOTE(1, 0);
+    NOTE(4, 256);
+    NOTE(4, 16);
+    NOTE(5, 0);
+    helper();
+    y[n] += a * x[n];
+}
+C GLOBAL KERNEL saxpy(u64 n, float a, const float *x, float *y) {
+    __longshore_body_saxpy(n, a, x, y);
+}
+C GLOBAL KERNEL tiles(float *x) { *x = 1; }
+C GLOBAL u32 counter = 3;
+C GLOBAL u32 table[10] = {0};
+volatile u32 seen;
+__attribute__((constructor(150))) static void early(void) { seen = 1; }
+__attribute__((constructor(200))) static void late(void) { seen = 2; }
+__attribute__((destructor)) static void end(void) { seen = 3; }
+"#;
+
+const TARGETS: [(&str, &[&str]); 3] = [
+    ("elf-o", &["-c", "-fPIC"]),
+    ("ptx", &["--target=nvptx64-nvidia-cuda", "-march=sm_70", "-nogpulib", "-ffreestanding", "-S"]),
+    (
+        "code-object",
+        &[
+            "--target=amdgcn-amd-amdhsa",
+            "-mcpu=gfx90a:xnack+",
+            "-nogpulib",
+            "-ffreestanding",
+            "-fuse-ld=lld",
+        ],
+    ),
+];
+
+fn clang_is_installed() -> bool {
+    let there = ["clang-19", "ld.lld-19"]
+        .iter()
+        .all(|tool| Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success()));
+    if !there {
+        println!("clang-19 and lld-19 are not installed; nothing was tried");
+    }
+    there
+}
+
+fn compile(folder: &Path, language: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let (source, image) = (folder.join("source"), folder.join(name));
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut clang = Command::new("clang-19");
+    clang.args(["-O2", "-x", language]).args(flags).arg(&source).arg("-o").arg(&image);
+    let output = clang.output().unwrap();
+    assert!(output.status.success(), "{clang:?}: {}", String::from_utf8_lossy(&output.stderr));
+    image
+}
+
+fn inspect(image: &Path) -> Value {
+    let shown = longshore(&["inspect", image.to_str().unwrap(), "--json"]);
+    shown.assert_succeeds();
+    shown.json()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn one_source_has_the_same_description_on_all_targets() {
+    if !clang_is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let saxpy = json!({
+        "form": "items", "on_cpu": "fibers",
+        "declaration": "(uint64_t n, float a, const float *x, float *y)",
+        "arguments": [
+            {"bytes": 8, "kind": "unsigned"}, {"bytes": 4, "kind": "float"},
+            {"bytes": 8, "kind": "pointer"}, {"bytes": 8, "kind": "pointer"},
+        ],
+        "required_group": [64, 0, 0], "barrier": true, "sub_group": false, "grid_barrier": false,
+        "static_shared_bytes": 272, "dynamic_shared": true,
+    });
+    for language in ["c", "c++"] {
+        for (format, flags) in TARGETS {
+            let file = inspect(&compile(folder.path(), language, "image", flags));
+            let image = &file["images"][0];
+            let context = format!("{language}, {format}: {image:#}");
+            assert_eq!(image["format"], format, "{context}");
+            assert_eq!(names(&image["kernels"]), ["saxpy", "tiles"], "{context}");
+            assert_eq!(image["kernels"][0]["description"], saxpy, "{context}");
+            let tiles = &image["kernels"][1]["description"];
+            assert_eq!((&tiles["form"], &tiles["on_cpu"]), (&json!("regions"), &json!("regions")));
+            assert_eq!(image["uses"]["sub_group"], true, "the helper's: {context}");
+            assert_eq!(image["uses"]["barrier"], false, "{context}");
+            let globals = json!([{"name": "counter", "bytes": 4}, {"name": "table", "bytes": 40}]);
+            let found: Vec<_> = image["globals"].as_array().unwrap().clone();
+            let found: Vec<_> = found.into_iter().filter(|one| one["name"] != "seen").collect();
+            assert_eq!(json!(found), globals, "{context}");
+            assert_eq!(image["problems"], json!([]), "{context}");
+        }
+    }
+}
+
+#[test]
+fn each_target_tells_its_architecture_and_its_constructors() {
+    if !clang_is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [cpu, ptx, code_object] = TARGETS.map(|(name, flags)| {
+        inspect(&compile(folder.path(), "c", name, flags))["images"][0].clone()
+    });
+    let of = |priority, count| json!({"priority": priority, "count": count});
+    assert_eq!(cpu["architecture"], std::env::consts::ARCH);
+    assert_eq!(cpu["constructors"], json!([of(Some(150), 1), of(Some(200), 1)]));
+    assert_eq!(cpu["destructors"], json!([of(None, 1)]));
+    assert_eq!(ptx["architecture"], "sm_70");
+    assert!(ptx["facts"]["ptx_version"].is_string());
+    assert_eq!(ptx["constructors"], json!([of(Some(150), 1), of(Some(200), 1)]));
+    assert_eq!(ptx["destructors"], json!([of(Some(65535), 1)]));
+    assert_eq!(ptx["kernels"][0]["metadata"]["argument_sizes"], json!([8, 4, 8, 8]));
+    assert_eq!(code_object["architecture"], "gfx90a:xnack+");
+    assert_eq!(code_object["constructors"], json!([of(None, 2)]));
+    let metadata = &code_object["kernels"][0]["metadata"];
+    assert_eq!(metadata["argument_sizes"], json!([8, 4, 8, 8]));
+    assert!(metadata["registers"].as_u64().unwrap() > 0, "{metadata}");
+    assert_eq!(metadata["sub_group_items"], 64);
+}
+
+#[test]
+fn instrumented_objects_show_their_profile_sections() {
+    if !clang_is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-c", "-fPIC", "-fprofile-generate"];
+    let file = inspect(&compile(folder.path(), "c", "image.o", &flags));
+    let image = &file["images"][0];
+    for kind in ["counters", "data", "names"] {
+        assert!(image["profile"]["sections"][kind].as_u64().unwrap() > 0, "{image:#}");
+    }
+    let raw_version = image["profile"]["raw_version"].as_u64().unwrap();
+    assert_eq!(raw_version & 0xffff_ffff, 10, "{raw_version:#x}");
+}
+
+/// A shared object of the machine with a function, and a container with it and a text.
+fn container(folder: &Path) -> PathBuf {
+    let source = folder.join("plain.c");
+    let text = "extern int elsewhere; void run(void **a) { *(int *)a[0] = elsewhere; }\n\
+                unsigned __longshore_arguments_run[] = {4};\n";
+    std::fs::write(&source, text).unwrap();
+    let library = folder.join("plain.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-nostdlib", "-o"]).arg(&library).arg(source);
+    assert!(compile.status().unwrap().success());
+    let library = std::fs::read(library).unwrap();
+    let image = |offload_kind, triple, arch, bytes| OffloadImage {
+        image_kind: ImageKind::Object,
+        offload_kind,
+        triple,
+        arch,
+        bytes,
+    };
+    let packed = write_offload_binary(&[
+        image(OffloadKind::OpenMp, "x86_64-unknown-linux-gnu", "x86-64-v3", &library),
+        image(OffloadKind::Cuda, "nvptx64-nvidia-cuda", "sm_90", b".version 8.0\n.target sm_90\n"),
+    ]);
+    let path = folder.join("fat.bin");
+    std::fs::write(&path, packed).unwrap();
+    path
+}
+
+#[test]
+fn a_container_shows_its_entries_and_what_is_in_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = container(folder.path());
+    let file = inspect(&path);
+    assert_eq!((&file["format"], &file["container"]), (&json!("offload-binary"), &json!(true)));
+    let images = file["images"].as_array().unwrap();
+    assert_eq!(images.len(), 2);
+    assert_eq!(images[0]["entry"]["offload_kind"], "openmp");
+    assert_eq!(images[0]["entry"]["triple"], "x86_64-unknown-linux-gnu");
+    assert_eq!(images[0]["entry"]["arch"], "x86-64-v3");
+    assert_eq!(images[0]["undefined"], json!(["elsewhere"]));
+    let kernel = &images[0]["kernels"][0];
+    assert_eq!((&kernel["name"], &kernel["description"]), (&json!("run"), &Value::Null));
+    assert_eq!(kernel["metadata"]["form"], "host form");
+    assert_eq!(kernel["metadata"]["argument_sizes"], json!([4]));
+    assert_eq!(images[1]["architecture"], "sm_90");
+
+    let shown = longshore(&["inspect", path.to_str().unwrap()]);
+    shown.assert_succeeds();
+    for text in ["IMAGE", "openmp", "x86-64-v3", "sm_90", "KERNEL", "host form", "elsewhere"] {
+        assert!(shown.stdout.contains(text), "no '{text}' in: {}", shown.stdout);
+    }
+}
+
+#[test]
+fn archives_show_their_members() {
+    let folder = tempfile::tempdir().unwrap();
+    container(folder.path());
+    let (object, archive) = (folder.path().join("plain.o"), folder.path().join("plain.a"));
+    let source = folder.path().join("plain.c");
+    assert!(
+        Command::new("cc").args(["-c", "-o"]).arg(&object).arg(source).status().unwrap().success()
+    );
+    assert!(Command::new("ar").arg("rcs").arg(&archive).arg(object).status().unwrap().success());
+    let file = inspect(&archive);
+    let member = &file["images"][0]["members"][0];
+    assert_eq!(member["member"], "plain.o");
+    assert_eq!(names(&member["kernels"]), ["run"]);
+}
+
+#[test]
+fn no_plugin_is_needed_and_what_is_no_image_is_said() {
+    let (folder, mut command) = alone();
+    let junk = folder.path().join("junk");
+    std::fs::write(&junk, "neither code nor data").unwrap();
+    let shown = outcome(command.arg("inspect").arg(&junk));
+    shown.assert_succeeds();
+    assert!(shown.stdout.contains("unknown"), "{}", shown.stdout);
+    longshore(&["inspect", "/nonexistent/x.so"]).assert_fails(1, &["error: ", "/nonexistent/x.so"]);
+    std::fs::write(&junk, b"\x10\xff\x10\xad\x01\0\0\0short").unwrap();
+    let damaged = inspect(&junk);
+    assert!(damaged["problem"].as_str().unwrap().contains("cut off"), "{damaged}");
+}
