@@ -199,7 +199,7 @@ pub enum NoteOwner<'a> {
 /// Whose note a symbol is, `None` if it is no note. Knows the names that compilers make of a
 /// function's local constant: in C `__longshore_body_<name>.longshore_note` and a number that tells
 /// several apart, with `_$_` for the point in PTX; in C++ the mangled name, in which the length of
-/// the function's name stands before it.
+/// the function's name stands before it. C of gcc names no function, so its notes are the image's.
 pub fn note_owner(symbol: &str) -> Option<NoteOwner<'_>> {
     let (function, _) = symbol.split_once(KERNEL_NOTE)?;
     let Some((before, name)) = function.split_once(KERNEL_BODY_PREFIX) else {

@@ -107,7 +107,39 @@ fn the_compressed_binary_of_version_3_is_decompressed() {
     binary[8..16].copy_from_slice(&(40 + body.len() as u64).to_le_bytes());
     binary[32..40].copy_from_slice(&(whole.len() as u64).to_le_bytes());
     binary.resize(binary.len().next_multiple_of(8), 0);
-    assert_eq!(summary(&entries(binary)), summary(&entries(whole)));
+    assert_eq!(summary(&entries(&binary)), summary(&entries(whole)));
+    for bit in 0..binary.len() * 8 {
+        let _ = Image::from(flipped(&binary, bit)).entries();
+    }
+}
+
+#[test]
+fn what_is_decompressed_is_neither_more_nor_less_than_claimed_nor_beyond_the_limit() {
+    use std::io::Write;
+    let plain = bundle(&[("hip-amdgcn-amd-amdhsa--gfx90a", &[7; 1 << 16])], 8);
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&plain).unwrap();
+    let body = encoder.finish().unwrap();
+    let claiming = |bytes: u64| {
+        let mut compressed = b"CCOB\x03\0\0\0".to_vec();
+        compressed.extend((32 + body.len() as u64).to_le_bytes());
+        compressed.extend(bytes.to_le_bytes());
+        compressed.resize(32, 0);
+        compressed.extend(&body);
+        Image::from(compressed).entries()
+    };
+    let there = plain.len() as u64;
+    assert_eq!(claiming(there).unwrap().unwrap()[0].image.bytes(), [7; 1 << 16]);
+    for (bytes, code) in [
+        (there - 1, ErrorCode::InvalidBinary),
+        (there + 1, ErrorCode::InvalidBinary),
+        (0, ErrorCode::InvalidBinary),
+        (MOST_BYTES_MADE as u64 + 1, ErrorCode::Unsupported),
+        (u64::MAX, ErrorCode::Unsupported),
+    ] {
+        let error = claiming(bytes).unwrap_err();
+        assert_eq!(error.code(), code, "{bytes}: {error}");
+    }
 }
 
 /// A bundle with these ids and images, which start at multiples of `alignment`.
@@ -187,11 +219,15 @@ fn every_truncation_and_every_flipped_bit_gives_entries_or_an_error() {
             }
         }
         for bit in 0..whole.len() * 8 {
-            let mut damaged = whole.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            let _ = Image::from(damaged).entries();
+            let _ = Image::from(flipped(&whole, bit)).entries();
         }
     }
+}
+
+fn flipped(whole: &[u8], bit: usize) -> Vec<u8> {
+    let mut damaged = whole.to_vec();
+    damaged[bit / 8] ^= 1 << (bit % 8);
+    damaged
 }
 
 #[test]
@@ -310,6 +346,10 @@ fn objects_with_images_embedded_by_clang_are_containers_and_others_are_not() {
         run(compile().args(["-Xclang", &embed]));
         let found = entries(std::fs::read(&object).unwrap());
         assert_eq!(summary(&found), summary(&entries(two_images())), "{clang}");
+        let fat = std::fs::read(&object).unwrap();
+        for bit in 0..fat.len() * 8 {
+            let _ = Image::from(flipped(&fat, bit)).entries();
+        }
     }
 }
 
@@ -344,6 +384,9 @@ fn bundles_of_clang_are_read_compressed_or_not() {
         for end in 4..compressed.len() {
             let error = Image::from(&compressed[..end]).entries().unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidBinary, "{bundler}, {end}: {error}");
+        }
+        for bit in 0..compressed.len() * 8 {
+            let _ = Image::from(flipped(&compressed, bit)).entries();
         }
         let source = file(folder.path(), "source.c", b"int main(void) { return 0; }");
         let object = folder.path().join("object.o");
