@@ -115,11 +115,11 @@ fn a_damaged_container_is_an_invalid_binary() {
     assert!(error.message().contains("OffloadBinary at offset 0"), "{error}");
 }
 
-/// Adds `content` to an ELF file as its section `.llvm.offloading`.
-fn embed(file: &Path, content: &[u8]) -> Vec<u8> {
+/// Adds `content` to an ELF file as a section.
+fn embed(file: &Path, name: &str, content: &[u8]) -> Vec<u8> {
     let (section, fat) = (file.with_extension("section"), file.with_extension("fat"));
     std::fs::write(&section, content).unwrap();
-    let add = format!(".llvm.offloading={}", section.display());
+    let add = format!("{name}={}", section.display());
     run(Command::new("objcopy").arg("--add-section").arg(add).arg(file).arg(&fat));
     std::fs::read(fat).unwrap()
 }
@@ -130,20 +130,17 @@ fn a_fat_executable_gives_an_entry_and_a_fat_shared_object_itself() {
     let device = host_device(&world);
     let container = packed(&[(&own_triple(), "", &shared(world.path(), 1))]);
     let executable = answering(world.path(), 2, &["-no-pie"]);
-    assert_eq!(answer(&device, embed(&executable, &container)).unwrap(), 1);
+    assert_eq!(answer(&device, embed(&executable, ".llvm.offloading", &container)).unwrap(), 1);
     let library = answering(world.path(), 3, &["-shared", "-fPIC"]);
-    assert_eq!(answer(&device, embed(&library, &container)).unwrap(), 3);
+    assert_eq!(answer(&device, embed(&library, ".llvm.offloading", &container)).unwrap(), 3);
     let plain = std::fs::read(&executable).unwrap();
     assert_eq!(device.load(plain).err().unwrap().code(), ErrorCode::InvalidBinary);
 }
 
-#[test]
-fn an_entry_at_an_odd_offset_is_loaded() {
-    let world = World::new();
-    let device = host_device(&world);
+/// An offload bundle with one image for this machine, at an odd offset.
+fn bundle(image: &[u8]) -> Vec<u8> {
     let id = format!("openmp-{}-", own_triple());
-    let image = shared(world.path(), 7);
-    let start = 32 + 24 + id.len() + (id.len() % 2 == 0) as usize;
+    let start = 32 + 24 + id.len() + usize::from(id.len().is_multiple_of(2));
     let mut bundle = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
     for number in [1, start, image.len(), id.len()] {
         bundle.extend((number as u64).to_le_bytes());
@@ -151,7 +148,17 @@ fn an_entry_at_an_odd_offset_is_loaded() {
     bundle.extend(id.bytes());
     bundle.resize(start, 0);
     bundle.extend(image);
-    assert_eq!(answer(&device, bundle).unwrap(), 7);
+    bundle
+}
+
+#[test]
+fn an_entry_at_an_odd_offset_is_loaded_also_from_a_section_of_hip() {
+    let world = World::new();
+    let device = host_device(&world);
+    let bundle = bundle(&shared(world.path(), 7));
+    assert_eq!(answer(&device, &bundle).unwrap(), 7);
+    let executable = answering(world.path(), 2, &["-no-pie"]);
+    assert_eq!(answer(&device, embed(&executable, ".hip_fatbin", &bundle)).unwrap(), 7);
 }
 
 /// An image for the sample plugin, in which `which` is the name of a kernel.
