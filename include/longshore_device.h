@@ -1,11 +1,22 @@
 /*
  * longshore_device.h: kernels in C or C++ that mean the same on a CPU, an NVIDIA and an AMD GPU.
  *
- * Needs clang (14 to 22) and nothing else. `longshore cc` compiles for several targets at once; by hand:
+ * Needs clang (14 to 22) and nothing else: no library, no vendor's headers. `longshore cc` compiles for several
+ * targets at once; by hand:
  *
  *   x86-64, AArch64   clang -O3 -fPIC -c k.c -o k.o
- *   nvptx64           clang --target=nvptx64-nvidia-cuda -march=sm_90 -nogpulib -ffreestanding -O3 -S k.c -o k.ptx
+ *   nvptx64           clang --target=nvptx64-nvidia-cuda -march=sm_90 --cuda-feature=+ptx78 -nogpulib -ffreestanding
+ *                           -O3 -S k.c -o k.ptx
  *   amdgcn            clang --target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -ffreestanding -O3 k.c -o k.co
+ *
+ * clang before 17 makes PTX, and clang before 16 code objects, from CUDA and HIP alone:
+ *
+ *   nvptx64           clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -ffreestanding
+ *                           -O3 -S k.c -o k.ptx
+ *   amdgcn            clang -x hip --cuda-device-only --offload-arch=gfx90a --no-gpu-bundle-output -nogpuinc -nogpulib
+ *                           -ffreestanding -O3 k.c -o k.co
+ *
+ * There the source is C++, and functions beside kernels must be LONGSHORE_FUNCTION.
  *
  * A kernel has one of two forms.
  *
@@ -27,10 +38,12 @@
  * items; LONGSHORE_ITEMS is done by each item, and ends with a barrier. On a CPU it is a loop, on a GPU nothing but
  * the barrier. Such kernels are as fast on a CPU as loops can be.
  *
- * Inside a kernel, `longshore_self` stands for the item, or the group. Functions that ask for ids take it along:
+ * Inside a kernel, `longshore_self` stands for the item, or the group. Functions that use this header take it along:
  *
  *   LONGSHORE_FUNCTION float mine(LONGSHORE_SELF, const float *x) { return x[longshore_global_id(0)]; }
  *   ... mine(longshore_self, x) ...
+ *
+ * First comes what kernels use. Behind "Details", nothing is for them; names that end in _ never are.
  */
 #ifndef LONGSHORE_DEVICE_H
 #define LONGSHORE_DEVICE_H
@@ -43,16 +56,280 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Lists of parameters ------------------------------------------------------------------------------------- */
+/* ---- Kernels and functions ------------------------------------------------------------------------------------ */
+
+/*
+ * LONGSHORE_KERNEL(name, (parameters)) and LONGSHORE_GROUP_KERNEL(name, (parameters)) begin a kernel; (void) means no
+ * parameters, 32 is the most. With a third argument, LONGSHORE_GROUP_SIZE(x, y, z), the kernel can only be launched
+ * with groups of that size, which the compiler then knows.
+ *
+ * A parameter is an integer, a floating-point number, a pointer, an enumeration, or LONGSHORE_BY_VALUE(type, name) for
+ * a structure. Do not use `long double` and `wchar_t`, which targets disagree on.
+ */
+#define LONGSHORE_KERNEL(...) LONGSHORE_KERNEL_(__VA_ARGS__, )
+#define LONGSHORE_GROUP_KERNEL(...) LONGSHORE_GROUP_KERNEL_(__VA_ARGS__, )
+#define LONGSHORE_GROUP_SIZE(x, y, z) (x), (y), (z)
+#define LONGSHORE_RESTRICT __restrict
+
+/* A function that kernels call. Its first parameter is LONGSHORE_SELF if it is called by items, LONGSHORE_GROUP_SELF
+ * if by a group outside of LONGSHORE_ITEMS; it gets `longshore_self`. Without one, it is plain C. */
+#define LONGSHORE_FUNCTION static inline LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_
+#define LONGSHORE_SELF struct longshore_self *longshore_self LONGSHORE_UNUSED_
+#define LONGSHORE_GROUP_SELF const struct longshore_group *longshore_self LONGSHORE_UNUSED_
+
+/*
+ * In a group kernel, what each item does. `break` and `continue` end the item's part; `return` and `goto` must not
+ * leave it. Variables from outside are for reading alone: what an item writes goes to its own variables, to
+ * LONGSHORE_SHARED, LONGSHORE_PRIVATE or global memory. Outside, nothing but the group's variables is written.
+ * LONGSHORE_ITEMS_NOWAIT has no barrier: what follows must not use what other items wrote in it.
+ */
+#define LONGSHORE_ITEMS LONGSHORE_ITEMS_
+#define LONGSHORE_ITEMS_NOWAIT LONGSHORE_ITEMS_NOWAIT_
+
+/* ---- Ids ------------------------------------------------------------------------------------------------------ */
+
+/* Of dimension d = 0, 1, 2; all but item and global ids also outside of LONGSHORE_ITEMS. uint32_t; global ones uint64_t. */
+#define longshore_item_id(d) longshore_item_id_(longshore_self, (d))
+#define longshore_group_id(d) longshore_group_id_(longshore_self, (d))
+#define longshore_group_items(d) longshore_group_items_(longshore_self, (d))
+#define longshore_group_count(d) longshore_group_count_(longshore_self, (d))
+#define longshore_global_id(d) ((uint64_t)longshore_group_id(d) * longshore_group_items(d) + longshore_item_id(d))
+#define longshore_global_items(d) ((uint64_t)longshore_group_count(d) * longshore_group_items(d))
+/* The item's number in its group (uint32_t), and the group's in the launch (uint64_t): x first, then y, then z. */
+#define longshore_item_index()                                                                                     \
+  ((longshore_item_id(2) * longshore_group_items(1) + longshore_item_id(1)) * longshore_group_items(0) +           \
+   longshore_item_id(0))
+#define longshore_group_index()                                                                                    \
+  (((uint64_t)longshore_group_id(2) * longshore_group_count(1) + longshore_group_id(1)) *                          \
+       longshore_group_count(0) +                                                                                  \
+   longshore_group_id(0))
+
+/* ---- Memory --------------------------------------------------------------------------------------------------- */
+
+/* LONGSHORE_SHARED(float, tile, [16][17]); declares memory that the items of a group share: in the kernel itself,
+ * outside of loops and LONGSHORE_ITEMS. `tile` is a pointer, as an array would decay to. Its content is undefined. */
+#define LONGSHORE_SHARED(type, name, dimensions) LONGSHORE_SHARED_(type, name, dimensions)
+
+/* The shared memory whose size the launch gives: void *, aligned to 16. */
+#define longshore_dynamic_shared() longshore_dynamic_shared_(longshore_self)
+
+/* LONGSHORE_PRIVATE(float, sum); in a group kernel, outside of LONGSHORE_ITEMS, is a variable for each item, which
+ * outlives LONGSHORE_ITEMS. An item uses its own as longshore_private(sum). */
+#define LONGSHORE_PRIVATE(type, name) LONGSHORE_PRIVATE_(type, name)
+#define longshore_private(name) longshore_private_(name)
+
+/*
+ * Before a variable outside of functions and namespaces: the host finds it by its name, and the compiler takes it to
+ * change between launches.
+ *
+ *   LONGSHORE_GLOBAL uint64_t hits;
+ *   LONGSHORE_CONSTANT float weights[3] = {0.25f, 0.5f, 0.25f};
+ *
+ * What is LONGSHORE_CONSTANT kernels only read; C's compiler sees to it, C++'s does not.
+ */
+#define LONGSHORE_GLOBAL LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_
+#define LONGSHORE_CONSTANT LONGSHORE_CONSTANT_ LONGSHORE_EXPORT_
+
+/* ---- Barriers ------------------------------------------------------------------------------------------------- */
+
+/* Waits for all items of the group; what they wrote before is seen after. In kernels of items, for all that have not
+ * returned on a CPU, so on GPUs none may have. Not for LONGSHORE_ITEMS; outside of it, a group needs it after
+ * LONGSHORE_ITEMS_NOWAIT alone. */
+#define longshore_barrier() LONGSHORE_STATEMENT_(LONGSHORE_NOTE_BARRIER_, longshore_barrier_(longshore_self))
+
+/* Waits for all items of the launch, which must be a cooperative one. Not for LONGSHORE_ITEMS. On GPUs, kernels of one
+ * program that call it must not run at the same time. */
+#define longshore_grid_barrier()                                                                                   \
+  LONGSHORE_STATEMENT_(LONGSHORE_NOTE_GRID_BARRIER_, longshore_grid_barrier_(longshore_self))
+
+/* ---- Sub-groups ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Items that exchange values without memory: 32 neighbours on a CPU and on NVIDIA, 32 or 64 on AMD; in LONGSHORE_ITEMS
+ * on a CPU one alone, as a loop has no neighbours. So ask for the width, and be right with any.
+ *
+ * All items of a sub-group that have not returned call an operation together. Values are of at most 8 bytes.
+ */
+#define longshore_subgroup_width() longshore_width_(longshore_of_(longshore_self))
+#define longshore_subgroup_lane() longshore_lane_(longshore_self)
+#define longshore_subgroup_id() (longshore_item_index() / longshore_subgroup_width())
+#define longshore_subgroup_count()                                                                                 \
+  ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
+   longshore_subgroup_width())
+
+/* Which lanes are there and hold a true condition (uint64_t); whether any does; whether all that are there do. */
+#define longshore_subgroup_ballot(condition) LONGSHORE_SUBGROUP_(longshore_ballot_(longshore_self, (condition) ? 1 : 0))
+#define longshore_subgroup_any(condition) (longshore_subgroup_ballot(condition) != 0)
+#define longshore_subgroup_all(condition) (longshore_subgroup_ballot(!(condition)) == 0)
+
+/* Another lane's value; the item's own if that lane is not there. */
+#define longshore_subgroup_shuffle(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
+#define longshore_subgroup_broadcast(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
+#define longshore_subgroup_shuffle_xor(value, mask) LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() ^ (uint32_t)(mask))
+#define longshore_subgroup_shuffle_up(value, distance)                                                             \
+  LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() - (uint32_t)(distance))
+#define longshore_subgroup_shuffle_down(value, distance)                                                           \
+  LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() + (uint32_t)(distance))
+
+/*
+ * The sum (minimum, ...) of all lanes; of those up to the item's; of those before it, which for the first is 0 (the
+ * type's greatest value, ...). Of 32 and 64-bit integers, float and double; and, or, xor of integers. The order in which
+ * floating-point numbers are added differs between targets.
+ */
+#define longshore_subgroup_reduce_add(value) LONGSHORE_SUBGROUP_(longshore_scan_add_(longshore_self, (value), 0))
+#define longshore_subgroup_reduce_min(value) LONGSHORE_SUBGROUP_(longshore_scan_min_(longshore_self, (value), 0))
+#define longshore_subgroup_reduce_max(value) LONGSHORE_SUBGROUP_(longshore_scan_max_(longshore_self, (value), 0))
+#define longshore_subgroup_reduce_and(value) LONGSHORE_SUBGROUP_(longshore_scan_and_(longshore_self, (value), 0))
+#define longshore_subgroup_reduce_or(value) LONGSHORE_SUBGROUP_(longshore_scan_or_(longshore_self, (value), 0))
+#define longshore_subgroup_reduce_xor(value) LONGSHORE_SUBGROUP_(longshore_scan_xor_(longshore_self, (value), 0))
+#define longshore_subgroup_inclusive_add(value) LONGSHORE_SUBGROUP_(longshore_scan_add_(longshore_self, (value), 1))
+#define longshore_subgroup_inclusive_min(value) LONGSHORE_SUBGROUP_(longshore_scan_min_(longshore_self, (value), 1))
+#define longshore_subgroup_inclusive_max(value) LONGSHORE_SUBGROUP_(longshore_scan_max_(longshore_self, (value), 1))
+#define longshore_subgroup_inclusive_and(value) LONGSHORE_SUBGROUP_(longshore_scan_and_(longshore_self, (value), 1))
+#define longshore_subgroup_inclusive_or(value) LONGSHORE_SUBGROUP_(longshore_scan_or_(longshore_self, (value), 1))
+#define longshore_subgroup_inclusive_xor(value) LONGSHORE_SUBGROUP_(longshore_scan_xor_(longshore_self, (value), 1))
+#define longshore_subgroup_exclusive_add(value) LONGSHORE_SUBGROUP_(longshore_scan_add_(longshore_self, (value), 2))
+#define longshore_subgroup_exclusive_min(value) LONGSHORE_SUBGROUP_(longshore_scan_min_(longshore_self, (value), 2))
+#define longshore_subgroup_exclusive_max(value) LONGSHORE_SUBGROUP_(longshore_scan_max_(longshore_self, (value), 2))
+#define longshore_subgroup_exclusive_and(value) LONGSHORE_SUBGROUP_(longshore_scan_and_(longshore_self, (value), 2))
+#define longshore_subgroup_exclusive_or(value) LONGSHORE_SUBGROUP_(longshore_scan_or_(longshore_self, (value), 2))
+#define longshore_subgroup_exclusive_xor(value) LONGSHORE_SUBGROUP_(longshore_scan_xor_(longshore_self, (value), 2))
+
+/* ---- Atomics -------------------------------------------------------------------------------------------------- */
+
+/* Orders, as in C11. */
+#define LONGSHORE_RELAXED __ATOMIC_RELAXED
+#define LONGSHORE_ACQUIRE __ATOMIC_ACQUIRE
+#define LONGSHORE_RELEASE __ATOMIC_RELEASE
+#define LONGSHORE_ACQ_REL __ATOMIC_ACQ_REL
+#define LONGSHORE_SEQ_CST __ATOMIC_SEQ_CST
+
+/* Scopes: among whom an operation is atomic and ordered. SYSTEM includes the host and other devices. */
+#define LONGSHORE_SCOPE_SYSTEM 0
+#define LONGSHORE_SCOPE_DEVICE 1
+#define LONGSHORE_SCOPE_GROUP 2
+#define LONGSHORE_SCOPE_SUBGROUP 3
+#define LONGSHORE_SCOPE_ITEM 4
+
+/*
+ * On objects of 4 or 8 bytes. All but stores give the old value. load, store, exchange, compare_exchange: integers,
+ * float, double, pointers; add, sub, min, max: integers, float, double; and, or, xor: integers.
+ * compare_exchange gives whether *p was *expected, and else writes what it was to *expected; it does not fail spuriously.
+ * Those without _explicit are relaxed, among the device.
+ */
+#define longshore_atomic_load(p) longshore_atomic_load_explicit(p, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_store(p, v) longshore_atomic_store_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_exchange(p, v)                                                                            \
+  longshore_atomic_exchange_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_compare_exchange(p, expected, v)                                                          \
+  longshore_atomic_compare_exchange_explicit(p, expected, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_add(p, v) longshore_atomic_add_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_sub(p, v) longshore_atomic_sub_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_min(p, v) longshore_atomic_min_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_max(p, v) longshore_atomic_max_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_and(p, v) longshore_atomic_and_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_or(p, v) longshore_atomic_or_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+#define longshore_atomic_xor(p, v) longshore_atomic_xor_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
+
+#define longshore_atomic_load_explicit(p, order, scope) LONGSHORE_ATOMIC_LOAD_(p, order, scope)
+#define longshore_atomic_store_explicit(p, v, order, scope) LONGSHORE_ATOMIC_STORE_(p, v, order, scope)
+#define longshore_atomic_exchange_explicit(p, v, order, scope) LONGSHORE_ATOMIC_EXCHANGE_(p, v, order, scope)
+#define longshore_atomic_compare_exchange_explicit(p, expected, v, order, scope)                                   \
+  LONGSHORE_ATOMIC_COMPARE_EXCHANGE_(p, expected, v, order, scope)
+#define longshore_atomic_add_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(add, p, v, order, scope)
+#define longshore_atomic_sub_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(sub, p, v, order, scope)
+#define longshore_atomic_min_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(min, p, v, order, scope)
+#define longshore_atomic_max_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(max, p, v, order, scope)
+#define longshore_atomic_and_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(and, p, v, order, scope)
+#define longshore_atomic_or_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(or, p, v, order, scope)
+#define longshore_atomic_xor_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(xor, p, v, order, scope)
+
+#define longshore_fence(order, scope) longshore_fence_((order), (scope))
+
+/* ---- Messages and failures ------------------------------------------------------------------------------------ */
+
+/* As C's printf, with at most 16 arguments; gives nothing. On AMD an argument of type char * is a text that ends with 0,
+ * so pointers to be shown must be void *. */
+#define longshore_printf(...) LONGSHORE_PRINTF_(__VA_ARGS__)
+
+/* Ends the launch with an error that names the condition, file and line, if the condition is false. */
+#define longshore_assert(condition)                                                                                \
+  ((condition) ? (void)0 : longshore_fail_(longshore_self, #condition, __FILE__, __LINE__))
+/* Ends the launch with an error. */
+#define longshore_trap() longshore_fail_(longshore_self, "longshore_trap", __FILE__, __LINE__)
+
+/* ---- Numbers -------------------------------------------------------------------------------------------------- */
+
+/*
+ * For float and double, by the argument's type. sqrt, fma, floor, ceil, abs are exact on all targets, and rsqrt is
+ * 1 / sqrt(x). There is no exp, log, sin, cos: GPUs have them only in vendors' libraries or as rough approximations.
+ * Where a CPU has no instruction for fma, floor or ceil, they are calls of the C library's maths; so is sqrt of
+ * negative numbers with clang before 18 unless -fno-math-errno is given.
+ */
+#define longshore_sqrt(x) longshore_sqrt_(x)
+#define longshore_rsqrt(x) longshore_rsqrt_(x)
+#define longshore_fma(x, y, z) longshore_fma_((x), (y), (z))
+#define longshore_floor(x) longshore_floor_(x)
+#define longshore_ceil(x) longshore_ceil_(x)
+/* Of integers too; of floating-point numbers, one that is not a NaN if there is one. */
+#define longshore_min(x, y) longshore_min_((x), (y))
+#define longshore_max(x, y) longshore_max_((x), (y))
+#define longshore_abs(x) longshore_abs_(x)
+
+/* ======== Details ============================================================================================== */
+
+#ifdef __cplusplus
+#define LONGSHORE_EXTERN_C_ extern "C"
+#define LONGSHORE_BOOL_ bool
+#else
+#define LONGSHORE_EXTERN_C_ extern
+#define LONGSHORE_BOOL_ _Bool
+#endif
+#define LONGSHORE_UNUSED_ __attribute__((unused))
+
+#if defined(__AMDGCN__)
+#define LONGSHORE_EXPORT_ __attribute__((used, visibility("protected")))
+#else
+#define LONGSHORE_EXPORT_ __attribute__((used, visibility("default")))
+#endif
+
+#if defined(__CUDA__) || defined(__HIP__)
+#define LONGSHORE_ON_DEVICE_ __attribute__((device))
+#define LONGSHORE_CONSTANT_ __attribute__((constant))
+#elif defined(__cplusplus)
+#define LONGSHORE_ON_DEVICE_
+#define LONGSHORE_CONSTANT_ __attribute__((weak))
+#else
+#define LONGSHORE_ON_DEVICE_
+/* A weak constant is not folded. */
+#define LONGSHORE_CONSTANT_ const __attribute__((weak))
+#endif
+
+#define LONGSHORE_INLINE_ inline LONGSHORE_ON_DEVICE_ __attribute__((always_inline, unused))
+#define LONGSHORE_OVERLOAD_ static LONGSHORE_INLINE_ __attribute__((overloadable))
+#define LONGSHORE_OUTLINE_ static LONGSHORE_ON_DEVICE_ __attribute__((noinline, cold, unused))
+
+/* The type of *p without qualifiers. */
+#define LONGSHORE_VALUE_(p) __typeof__((__typeof__(*(p)))0)
+#define LONGSHORE_FOR_INTEGERS_(m)                                                                                 \
+  m(int, 0, __INT_MAX__, -__INT_MAX__ - 1) m(long, 0, __LONG_MAX__, -__LONG_MAX__ - 1)                             \
+  m(long long, 0, __LONG_LONG_MAX__, -__LONG_LONG_MAX__ - 1)                                                       \
+  m(unsigned, 0, __INT_MAX__ * 2u + 1, 0) m(unsigned long, 0, __LONG_MAX__ * 2ul + 1, 0)                           \
+  m(unsigned long long, 0, __LONG_LONG_MAX__ * 2ull + 1, 0)
+#define LONGSHORE_FOR_FLOATS_(m)                                                                                   \
+  m(float, 0, __builtin_inff(), -__builtin_inff()) m(double, 0, __builtin_inf(), -__builtin_inf())
+
+/* ---- Lists of parameters -------------------------------------------------------------------------------------- */
 
 #define LONGSHORE_GLUE_(a, b) a##b
 #define LONGSHORE_GLUE(a, b) LONGSHORE_GLUE_(a, b)
 #define LONGSHORE_FIRST_(first, ...) first
 #define LONGSHORE_SECOND_(first, second, ...) second
+#define LONGSHORE_REST_(first, ...) __VA_ARGS__
 #define LONGSHORE_UNWRAP_(...) __VA_ARGS__
 
 /* Calls m(0, p0) m(1, p1) ... for up to 32 parameters. */
-#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_RESCAN_(LONGSHORE_EACH_STEP_(m, 0, __VA_ARGS__)))
+#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_RESCAN_(LONGSHORE_EACH_STEP_(m, 0, __VA_ARGS__, )))
 #define LONGSHORE_EACH_STEP_(m, i, p, ...) \
   m(i, p) __VA_OPT__(LONGSHORE_EACH_AGAIN_ LONGSHORE_PARENS_(m, LONGSHORE_GLUE_(LONGSHORE_NEXT_, i), __VA_ARGS__))
 #define LONGSHORE_EACH_AGAIN_() LONGSHORE_EACH_STEP_
@@ -97,12 +374,12 @@
 /* Calls m(0, p0) ... for the parameters of a list in parentheses; (void) has none. */
 #define LONGSHORE_PARAMETERS_(m, params) LONGSHORE_PARAMETERS2_(m, LONGSHORE_UNWRAP_ params)
 #define LONGSHORE_PARAMETERS2_(m, ...) LONGSHORE_PARAMETERS3_(m, __VA_ARGS__)
-#define LONGSHORE_PARAMETERS3_(m, ...) __VA_OPT__(LONGSHORE_PARAMETERS4_(m, __VA_ARGS__))
-#define LONGSHORE_PARAMETERS4_(m, p, ...) \
-  LONGSHORE_GLUE(LONGSHORE_PARAMETERS_OF_, LONGSHORE_IS_VOID_(p))(m, p __VA_OPT__(, ) __VA_ARGS__)
+#define LONGSHORE_PARAMETERS3_(m, ...)                                                                              \
+  __VA_OPT__(LONGSHORE_GLUE(LONGSHORE_PARAMETERS_OF_, LONGSHORE_IS_VOID_(LONGSHORE_FIRST_(__VA_ARGS__, )))(m, __VA_ARGS__))
 #define LONGSHORE_PARAMETERS_OF_0(m, ...) LONGSHORE_EACH_(m, __VA_ARGS__)
 #define LONGSHORE_PARAMETERS_OF_1(m, ...)
-#define LONGSHORE_IS_VOID_(p) LONGSHORE_SECOND_OF_(LONGSHORE_VOID_PROBE_##p(), 0, ~)
+#define LONGSHORE_IS_VOID_(p) LONGSHORE_IS_VOID2_(p)
+#define LONGSHORE_IS_VOID2_(p) LONGSHORE_SECOND_OF_(LONGSHORE_VOID_PROBE_##p(), 0, ~)
 #define LONGSHORE_VOID_PROBE_void() ~, 1
 #define LONGSHORE_SECOND_OF_(...) LONGSHORE_SECOND_(__VA_ARGS__)
 #define LONGSHORE_FIRST_OF_(...) LONGSHORE_FIRST_(__VA_ARGS__)
@@ -110,26 +387,34 @@
 /* The parameters behind another one. */
 #define LONGSHORE_WITH_SELF_(self, params) (self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_PARAMETER_, params))
 #define LONGSHORE_COMMA_PARAMETER_(i, p) , p
+/* The parameters with names of ours, and those names. */
+#define LONGSHORE_NAMED_(params) (LONGSHORE_NAMED2_(LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAMED_, params)))
+#define LONGSHORE_NAMED2_(...) LONGSHORE_NAMED3_(__VA_ARGS__)
+#define LONGSHORE_NAMED3_(...) LONGSHORE_GLUE(LONGSHORE_NAMED_OF_, __VA_OPT__(1))(__VA_ARGS__)
+#define LONGSHORE_NAMED_OF_(...) void
+#define LONGSHORE_NAMED_OF_1(...) LONGSHORE_REST_(__VA_ARGS__)
+#define LONGSHORE_COMMA_NAMED_(i, p) , LONGSHORE_TYPE_(p) longshore_argument_##i
+#define LONGSHORE_COMMA_NAME_(i, p) , longshore_argument_##i
 
 /*
  * What is known of a parameter, of which C gives no name. A structure by value is LONGSHORE_BY_VALUE(type, name);
- * in C it is marked by `register`, so that it can be told apart.
+ * in C it is marked by `register`, so that it can be told apart. A pointer's type is void *. Plain char counts as signed,
+ * so that targets agree.
  */
 #ifdef __cplusplus
 #define LONGSHORE_BY_VALUE(type, name) type name
 template <class F> struct longshore_parameter_;
 template <class P> struct longshore_parameter_<void (*)(P)> {
   typedef P type;
-  static const uint32_t kind = __is_pointer(P)                       ? 4
-                               : __is_floating_point(P)              ? 3
-                               : __is_integral(P) || __is_enum(P)    ? (__is_signed(P) ? 1 : 2)
-                                                                     : 5;
+  static const uint32_t kind = __is_pointer(P)                    ? 4
+                               : __is_floating_point(P)           ? 3
+                               : __is_same(P, char)               ? 1
+                               : __is_integral(P) || __is_enum(P) ? (__is_signed(P) ? 1 : 2)
+                                                                  : 5;
 };
 #define LONGSHORE_OF_PARAMETER_(p) longshore_parameter_<void (*)(p)>
-#define LONGSHORE_BYTES_(p) ((uint32_t)sizeof(LONGSHORE_OF_PARAMETER_(p)::type))
+#define LONGSHORE_TYPE_(p) LONGSHORE_OF_PARAMETER_(p)::type
 #define LONGSHORE_KIND_(p) (LONGSHORE_OF_PARAMETER_(p)::kind)
-#define LONGSHORE_LOAD_(p, from) (*(const LONGSHORE_OF_PARAMETER_(p)::type *)(from))
-#define LONGSHORE_AUTO_ auto
 #else
 #define LONGSHORE_BY_VALUE(type, name) register __typeof__(type) name
 #define LONGSHORE_IS_VALUE_(p) LONGSHORE_SECOND_OF_(LONGSHORE_REGISTER_PROBE_##p, 0, ~)
@@ -139,81 +424,74 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_VALUE_TYPE2_(p) LONGSHORE_VALUE_TYPE3_(p)
 #define LONGSHORE_VALUE_TYPE3_(p) LONGSHORE_FIRST_OF_(LONGSHORE_TAKE_##p, ~)
 #define LONGSHORE_TAKE___typeof__(t) t,
-#define LONGSHORE_BYTES_(p) LONGSHORE_GLUE(LONGSHORE_BYTES_OF_, LONGSHORE_IS_VALUE_(p))(p)
-#define LONGSHORE_BYTES_OF_1(p) ((uint32_t)sizeof(LONGSHORE_VALUE_TYPE_(p)))
-#define LONGSHORE_BYTES_OF_0(p) ((uint32_t)sizeof(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (void *)0)))
+#define LONGSHORE_TYPE_(p) LONGSHORE_GLUE(LONGSHORE_TYPE_OF_, LONGSHORE_IS_VALUE_(p))(p)
+#define LONGSHORE_TYPE_OF_1(p) LONGSHORE_VALUE_TYPE_(p)
+#define LONGSHORE_TYPE_OF_0(p) __typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (void *)0))
 #define LONGSHORE_KIND_(p) LONGSHORE_GLUE(LONGSHORE_KIND_OF_, LONGSHORE_IS_VALUE_(p))(p)
 #define LONGSHORE_KIND_OF_1(p) 5
 #define LONGSHORE_KIND_OF_0(p) LONGSHORE_PICK_(p, LONGSHORE_KIND_OF_TYPE_, 4)
-#define LONGSHORE_LOAD_(p, from) LONGSHORE_GLUE(LONGSHORE_LOAD_OF_, LONGSHORE_IS_VALUE_(p))(p, from)
-#define LONGSHORE_LOAD_OF_1(p, from) (*(const LONGSHORE_VALUE_TYPE_(p) *)(from))
-#define LONGSHORE_LOAD_OF_0(p, from) \
-  (*(__typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (void *)0)) const *)(from))
 #define LONGSHORE_SAMPLE_(type, kind) ((type)0)
 #define LONGSHORE_KIND_OF_TYPE_(type, kind) (kind)
 /* m(type, kind) of the parameter's type, `other` if that is a pointer. */
-#define LONGSHORE_PICK_(p, m, other)                                                                              \
-  _Generic((void (*)(p))0, void (*)(_Bool): m(_Bool, 2), void (*)(char): m(char, ((char)-1 < 0 ? 1 : 2)),         \
-           void (*)(signed char): m(signed char, 1), void (*)(unsigned char): m(unsigned char, 2),                \
+#define LONGSHORE_PICK_(p, m, other)                                                                               \
+  __extension__ _Generic((void (*)(p))0, void (*)(_Bool): m(_Bool, 2), void (*)(char): m(char, 1),                               \
+           void (*)(signed char): m(signed char, 1), void (*)(unsigned char): m(unsigned char, 2),                 \
            void (*)(short): m(short, 1), void (*)(unsigned short): m(unsigned short, 2), void (*)(int): m(int, 1), \
-           void (*)(unsigned): m(unsigned, 2), void (*)(long): m(long, 1),                                        \
-           void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                    \
-           void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                  \
+           void (*)(unsigned): m(unsigned, 2), void (*)(long): m(long, 1),                                         \
+           void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                     \
+           void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                   \
            void (*)(double): m(double, 3), default: other)
-#define LONGSHORE_AUTO_ __auto_type
 #endif
+#define LONGSHORE_BYTES_(p) ((uint32_t)sizeof(LONGSHORE_TYPE_(p)))
 
 /* ---- What an image says of its kernels ------------------------------------------------------------------------ */
 
-#ifdef __cplusplus
-#define LONGSHORE_EXTERN_C_ extern "C"
-#else
-#define LONGSHORE_EXTERN_C_ extern
-#endif
-#define LONGSHORE_UNUSED_ __attribute__((unused))
-#define LONGSHORE_INLINE_ inline __attribute__((always_inline, unused))
-
-#if defined(__AMDGCN__)
-#define LONGSHORE_EXPORT_ __attribute__((used, visibility("protected")))
-#else
-#define LONGSHORE_EXPORT_ __attribute__((used, visibility("default")))
-#endif
-#if defined(__CUDA__) || defined(__HIP__)
-#define LONGSHORE_ON_DEVICE_ __attribute__((device))
-#else
-#define LONGSHORE_ON_DEVICE_
-#endif
-
-#define LONGSHORE_GROUP_SIZE(x, y, z) (x), (y), (z)
-#define LONGSHORE_SIZE_X_(...) LONGSHORE_FIRST_OF_(__VA_ARGS__ __VA_OPT__(, ) 0)
-#define LONGSHORE_SIZE_(...) LONGSHORE_SIZE2_(__VA_ARGS__ __VA_OPT__(, ) 0, 0, 0)
+#define LONGSHORE_SIZE_(...) LONGSHORE_SIZE2_(__VA_ARGS__ __VA_OPT__(, ) 0, 0, 0, )
 #define LONGSHORE_SIZE2_(x, y, z, ...) x, y, z
+#define LONGSHORE_VOLUME_(x, y, z, ...) ((x) * (y) * (z))
 
 /* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of each argument. */
-#define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                              \
-  struct longshore_description_of_##name {                                                                        \
-    uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                         \
-    char text[sizeof(#params)];                                                                                   \
-  };                                                                                                              \
+#define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                               \
+  __extension__ struct longshore_description_of_##name {                                                                         \
+    uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                          \
+    char text[sizeof(#params)];                                                                                    \
+  };                                                                                                               \
   LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ const struct longshore_description_of_##name __longshore_kernel_##name; \
-  LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ const struct longshore_description_of_##name __longshore_kernel_##name = { \
-      {1, form, LONGSHORE_SIZE_(__VA_ARGS__), 0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params),               \
-       (uint32_t)sizeof(#params), 0},                                                                             \
-      {LONGSHORE_PARAMETERS_(LONGSHORE_DESCRIBE_ONE_, params)},                                                   \
+  __extension__ LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ const struct longshore_description_of_##name __longshore_kernel_##name = { \
+      {1, form, LONGSHORE_SIZE_(__VA_ARGS__), 0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params),                \
+       (uint32_t)sizeof(#params), 0},                                                                              \
+      {LONGSHORE_PARAMETERS_(LONGSHORE_DESCRIBE_ONE_, params)},                                                    \
       #params};
 #define LONGSHORE_ONE_MORE_(i, p) +1
 #define LONGSHORE_DESCRIBE_ONE_(i, p) {LONGSHORE_BYTES_(p), LONGSHORE_KIND_(p)},
 
-/* A note: a constant whose name says which function it belongs to. */
-#define LONGSHORE_NOTE_(kind, value)                                                                              \
-  {                                                                                                               \
-    static const uint32_t longshore_note[2] __attribute__((used)) = {(kind), (value)};                           \
+/*
+ * A note: a local constant of two words, kind and value, whose symbol names the function that it is in. Symbols are, of
+ * the first and of further ones:
+ *
+ *   C      __longshore_body_NAME.longshore_note        and the same with .1, .2, ... behind it
+ *   C++    _ZZL<digits>__longshore_body_NAME<types>E14longshore_note, then with _0, _1, ... behind it
+ *
+ * In PTX each `.` is written `_$_`. A note whose symbol does not hold `__longshore_body_` is in a function of the
+ * program's, and speaks of all kernels that may call it.
+ */
+#define LONGSHORE_NOTE_(kind, value)                                                                               \
+  {                                                                                                                \
+    static const uint32_t longshore_note[2] __attribute__((used)) = {(kind), (value)};                             \
   }
 #define LONGSHORE_NOTE_BARRIER_ 1
 #define LONGSHORE_NOTE_SUBGROUP_ 2
 #define LONGSHORE_NOTE_GRID_BARRIER_ 3
 #define LONGSHORE_NOTE_SHARED_ 4
 #define LONGSHORE_NOTE_DYNAMIC_SHARED_ 5
+#define LONGSHORE_NOTED_(kind, ...) __extension__({LONGSHORE_NOTE_(kind, 0) __VA_ARGS__; })
+#define LONGSHORE_STATEMENT_(kind, ...) ((void)LONGSHORE_NOTED_(kind, __VA_ARGS__))
+
+#define LONGSHORE_KERNEL_(name, params, ...) LONGSHORE_DEFINE_(name, 0, struct longshore_self, params, __VA_ARGS__)
+#define LONGSHORE_GROUP_KERNEL_(name, params, ...)                                                                 \
+  LONGSHORE_DEFINE_(name, 1, const struct longshore_group, params, __VA_ARGS__)
+#define LONGSHORE_BODY_(name, type, params)                                                                        \
+  static LONGSHORE_INLINE_ void __longshore_body_##name LONGSHORE_WITH_SELF_(type *longshore_self LONGSHORE_UNUSED_, params)
 
 /* ---- On a CPU ------------------------------------------------------------------------------------------------- */
 
@@ -225,7 +503,7 @@ struct longshore_work;
 struct longshore_calls {
   void (*barrier)(struct longshore_work *);
   void (*grid_barrier)(struct longshore_work *);
-  /* Gives the values of all items of the sub-group, and which are there. */
+  /* Gives the values of all items of the sub-group, and which are there. Valid until the item's next but one. */
   const uint64_t *(*gather)(struct longshore_work *, uint64_t value, uint64_t *present);
   void (*write)(struct longshore_work *, const char *text, uint64_t bytes);
   /* Ends the launch. Does not return. */
@@ -253,6 +531,8 @@ struct longshore_work {
 /* An item; of a group that runs LONGSHORE_ITEMS, `item` is 0 outside of it. */
 struct longshore_self {
   uint32_t item[3], group[3], items[3], groups[3];
+  /* Items of a sub-group: 1 in LONGSHORE_ITEMS. */
+  uint32_t width;
   uint32_t fixed_used, traced;
   struct longshore_work *work;
 };
@@ -262,14 +542,16 @@ struct longshore_group {
   uint32_t is_group;
 };
 
-#define LONGSHORE_FUNCTION static inline __attribute__((unused))
-#define LONGSHORE_SELF struct longshore_self *longshore_self
-
 static LONGSHORE_INLINE_ struct longshore_self longshore_start_(struct longshore_work *work, uint32_t traced,
-                                                                 uint32_t x, uint32_t y, uint32_t z) {
-  struct longshore_self self = {{0, 0, 0}, {0, 0, 0}, {x ? x : work->items[0], y ? y : work->items[1],
-                                z ? z : work->items[2]}, {work->groups[0], work->groups[1], work->groups[2]}, 0,
-                                traced, work};
+                                                                 uint32_t width, uint32_t x, uint32_t y, uint32_t z) {
+  struct longshore_self self = {{0, 0, 0},
+                                {0, 0, 0},
+                                {x ? x : work->items[0], y ? y : work->items[1], z ? z : work->items[2]},
+                                {work->groups[0], work->groups[1], work->groups[2]},
+                                width,
+                                0,
+                                traced,
+                                work};
   uint64_t rest = work->begin / self.groups[0];
   self.group[0] = (uint32_t)(work->begin % self.groups[0]);
   self.group[1] = (uint32_t)(rest % self.groups[1]);
@@ -299,79 +581,79 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   return self;
 }
 
-#define LONGSHORE_LOCAL_(i, p) const LONGSHORE_AUTO_ longshore_argument_##i = LONGSHORE_LOAD_(p, arguments[i]);
-#define LONGSHORE_COMMA_LOCAL_(i, p) , longshore_argument_##i
+#define LONGSHORE_LOCAL_(i, p)                                                                                     \
+  LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)(arguments[i]);
 
 /* A kernel: its description, a version that is fast and one that says which item it is at. */
-#define LONGSHORE_DEFINE_(name, form, type, loop, params, ...)                                                    \
-  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                            \
-  static LONGSHORE_INLINE_ void __longshore_body_##name LONGSHORE_WITH_SELF_(type *longshore_self LONGSHORE_UNUSED_, params);       \
-  static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                    \
-                                                     struct longshore_work *work, uint32_t traced) {                                           \
-    LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                               \
-    const uint64_t end = work->end;                                                                               \
-    struct longshore_self self = longshore_start_(work, traced, LONGSHORE_SIZE_(__VA_ARGS__));                    \
-    for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                           \
-      *(volatile uint64_t *)&work->group = group;                                                                 \
-      loop(name, params)                                                                                          \
-    }                                                                                                             \
-  }                                                                                                               \
-  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments,                     \
-                                                                      struct longshore_work *work) {              \
-    longshore_run_##name(arguments, work, 1);                                                                     \
-  }                                                                                                               \
+#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                           \
+  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                             \
+  LONGSHORE_BODY_(name, type, params);                                                                             \
+  static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                     \
+                                                     struct longshore_work *work, uint32_t traced) {               \
+    LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                \
+    const uint64_t end = work->end;                                                                                \
+    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : 32, LONGSHORE_SIZE_(__VA_ARGS__));    \
+    for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                            \
+      *(volatile uint64_t *)&work->group = group;                                                                  \
+      LONGSHORE_RUN_##form(name, params)                                                                           \
+    }                                                                                                              \
+  }                                                                                                                \
+  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments,                      \
+                                                                      struct longshore_work *work) {               \
+    longshore_run_##name(arguments, work, 1);                                                                      \
+  }                                                                                                                \
   LONGSHORE_EXTERN_C_ void name(void *const *arguments, struct longshore_work *work);                              \
-  LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                                                \
-    if (__builtin_expect(work->traced != 0, 0))                                                                   \
-      longshore_traced_##name(arguments, work);                                                                   \
-    else                                                                                                          \
-      longshore_run_##name(arguments, work, 0);                                                                   \
-  }                                                                                                               \
-  static LONGSHORE_INLINE_ void __longshore_body_##name LONGSHORE_WITH_SELF_(type *longshore_self LONGSHORE_UNUSED_, params)
+  LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                               \
+    if (__builtin_expect(work->traced != 0, 0))                                                                    \
+      longshore_traced_##name(arguments, work);                                                                    \
+    else                                                                                                           \
+      longshore_run_##name(arguments, work, 0);                                                                    \
+  }                                                                                                                \
+  LONGSHORE_BODY_(name, type, params)
 
-#define LONGSHORE_KERNEL(name, params, ...) \
-  LONGSHORE_DEFINE_(name, 0, struct longshore_self, LONGSHORE_LOOP_, params, __VA_ARGS__)
-#define LONGSHORE_LOOP_(name, params)                                                                             \
-  const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                            \
-                             traced ? work->first[2] : 0};                                                        \
-  const uint32_t last[3] = {traced ? work->last[0] : self.items[0], traced ? work->last[1] : self.items[1],       \
-                            traced ? work->last[2] : self.items[2]};                                              \
-  for (uint32_t z = first[2]; z < last[2]; ++z)                                                                   \
-    for (uint32_t y = first[1]; y < last[1]; ++y)                                                                 \
-      for (uint32_t x = first[0]; x < last[0]; ++x) {                                                             \
-        struct longshore_self item = longshore_item_(&self, x, y, z);                                             \
-        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_LOCAL_, params));                     \
+#define LONGSHORE_RUN_0(name, params)                                                                              \
+  const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                             \
+                             traced ? work->first[2] : 0};                                                         \
+  const uint32_t last[3] = {traced ? work->last[0] : self.items[0], traced ? work->last[1] : self.items[1],        \
+                            traced ? work->last[2] : self.items[2]};                                               \
+  for (uint32_t z = first[2]; z < last[2]; ++z)                                                                    \
+    for (uint32_t y = first[1]; y < last[1]; ++y)                                                                  \
+      for (uint32_t x = first[0]; x < last[0]; ++x) {                                                              \
+        struct longshore_self item = longshore_item_(&self, x, y, z);                                              \
+        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                       \
       }
+#define LONGSHORE_RUN_1(name, params)                                                                              \
+  const struct longshore_group whole = {self, 1};                                                                  \
+  __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
 
-#define LONGSHORE_GROUP_KERNEL(name, params, ...) \
-  LONGSHORE_DEFINE_(name, 1, const struct longshore_group, LONGSHORE_WHOLE_, params, __VA_ARGS__)
-#define LONGSHORE_WHOLE_(name, params)                                                                            \
-  const struct longshore_group whole = {self, 1};                                                                    \
-  __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_LOCAL_, params));
-
-#define LONGSHORE_ITEMS LONGSHORE_NOTE_(LONGSHORE_NOTE_BARRIER_, 0) LONGSHORE_ITEMS_NOWAIT
-#define LONGSHORE_ITEMS_NOWAIT                                                                                    \
-  for (uint32_t longshore_z = 0; longshore_z < longshore_self->self.items[2]; ++longshore_z)                      \
-    for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                    \
-      for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                  \
-        for (int longshore_once = 1; longshore_once;)                                                             \
-          for (struct longshore_self longshore_item =                                                             \
-                   longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                 \
-                   *const longshore_self LONGSHORE_UNUSED_ = &longshore_item;                                                       \
+#define LONGSHORE_ITEMS_ LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 0u))
+#define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0)
+#define LONGSHORE_EACH_ITEM_(zero)                                                                                 \
+  for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                    \
+    for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                     \
+      for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                   \
+        for (int longshore_once = 1; longshore_once;)                                                              \
+          for (struct longshore_self longshore_item =                                                              \
+                   longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                  \
+                   *const longshore_self LONGSHORE_UNUSED_ = &longshore_item;                                      \
                longshore_once; longshore_once = 0)
-
-#define LONGSHORE_OVERLOAD_ static LONGSHORE_INLINE_ __attribute__((overloadable))
 
 LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct longshore_self *self) { return self; }
 LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct longshore_group *group) {
   return &group->self;
 }
-LONGSHORE_OVERLOAD_ uint32_t longshore_item_of_(const struct longshore_self *self, int d) { return self->item[d]; }
 
-#define longshore_item_id(d) longshore_item_of_(longshore_self, (d))
-#define longshore_group_id(d) (longshore_of_(longshore_self)->group[d])
-#define longshore_group_items(d) (longshore_of_(longshore_self)->items[d])
-#define longshore_group_count(d) (longshore_of_(longshore_self)->groups[d])
+static LONGSHORE_INLINE_ uint32_t longshore_item_id_(const struct longshore_self *self, int d) { return self->item[d]; }
+#define longshore_group_id_(self, d) (longshore_of_(self)->group[d])
+#define longshore_group_items_(self, d) (longshore_of_(self)->items[d])
+#define longshore_group_count_(self, d) (longshore_of_(self)->groups[d])
+
+LONGSHORE_OUTLINE_ void longshore_fail_at_(struct longshore_work *work, const char *what, const char *file,
+                                           uint32_t line) {
+  work->calls->fail(work, what, file, line);
+  __builtin_unreachable();
+}
+#define longshore_fail_(self, what, file, line) longshore_fail_at_(longshore_of_(self)->work, (what), (file), (line))
 
 /* The memory of a group's variable: the group's own, or the work's that items share. */
 LONGSHORE_OVERLOAD_ void *longshore_shared_(const struct longshore_group *group, void *own, size_t bytes) {
@@ -383,44 +665,740 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
   uint32_t at = self->fixed_used;
   self->fixed_used = at + (uint32_t)((bytes + 63) / 64 * 64);
   if (self->fixed_used > self->work->fixed_bytes)
-    self->work->calls->fail(self->work, "LONGSHORE_SHARED: a group has no more shared memory", __FILE__, __LINE__);
+    longshore_fail_at_(self->work, "LONGSHORE_SHARED: the group has less shared memory", __FILE__, __LINE__);
   return (char *)self->work->fixed + at;
 }
 
-#define LONGSHORE_SHARED(type, name, dimensions)                                                                  \
-  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                \
-  char longshore_memory_of_##name[sizeof(*longshore_self) == sizeof(struct longshore_group)                       \
-                                      ? sizeof(type dimensions)                                                   \
-                                      : 1] __attribute__((aligned(64)));                                          \
-  __typeof__(&(*(type(*) dimensions)0)[0]) const name = (__typeof__(&(*(type(*) dimensions)0)[0]))                \
+#define LONGSHORE_SHARED_(type, name, dimensions)                                                                  \
+  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                 \
+  char longshore_memory_of_##name[sizeof(*longshore_self) == sizeof(struct longshore_group)                        \
+                                      ? sizeof(type dimensions)                                                    \
+                                      : 1] __attribute__((aligned(64)));                                           \
+  __typeof__(&(*(type(*) dimensions)0)[0]) const name = (__typeof__(&(*(type(*) dimensions)0)[0]))                 \
       longshore_shared_(longshore_self, longshore_memory_of_##name, sizeof(type dimensions))
 
-#define longshore_barrier()                                                                                       \
-  do {                                                                                                            \
-    LONGSHORE_NOTE_(LONGSHORE_NOTE_BARRIER_, 0)                                                                   \
-    longshore_barrier_(longshore_self);                                                                           \
-  } while (0)
-LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) { self->work->calls->barrier(self->work); }
+#define longshore_dynamic_shared_(self)                                                                            \
+  LONGSHORE_NOTED_(LONGSHORE_NOTE_DYNAMIC_SHARED_, longshore_of_(self)->work->dynamic)
+
+#define LONGSHORE_PRIVATE_(type, name)                                                                             \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                        \
+  type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]         \
+      __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
+#define longshore_private_(name) (name[longshore_item_index()])
+
 /* What a group does outside of LONGSHORE_ITEMS comes after what its items did. */
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
+LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
+  if (self->width == 1) longshore_fail_at_(self->work, "longshore_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
+  self->work->calls->barrier(self->work);
+}
+LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(const struct longshore_group *group) {
+  group->self.work->calls->grid_barrier(group->self.work);
+}
+LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
+  if (self->width == 1)
+    longshore_fail_at_(self->work, "longshore_grid_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
+  self->work->calls->grid_barrier(self->work);
+}
 
-#define LONGSHORE_PRIVATE(type, name)                                                                             \
-  type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]        \
-      __attribute__((aligned(64)))
-#define longshore_private(name) (name[longshore_item_index()])
+#define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+  __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
+static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
+  (void)scope;
+  __atomic_thread_fence(order);
+}
+
+/* A gathered value, and the item's own. */
+struct longshore_gathered_ {
+  uint64_t present, own;
+  const uint64_t *words;
+};
+static LONGSHORE_INLINE_ uint32_t longshore_width_(const struct longshore_self *self) { return self->width; }
+static LONGSHORE_INLINE_ uint32_t longshore_lane_(struct longshore_self *longshore_self) {
+  return longshore_item_index() % longshore_self->width;
+}
+static LONGSHORE_INLINE_ struct longshore_gathered_ longshore_gather_(struct longshore_self *self, uint64_t word) {
+  struct longshore_gathered_ all = {1, word, 0};
+  if (self->width != 1) all.words = self->work->calls->gather(self->work, word, &all.present);
+  return all;
+}
+static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathered_ *all, uint32_t lane, size_t bytes) {
+  (void)bytes;
+  return all->words ? all->words[lane] : all->own;
+}
+static LONGSHORE_INLINE_ uint64_t longshore_ballot_(struct longshore_self *self, int condition) {
+  struct longshore_gathered_ all = longshore_gather_(self, (uint64_t)condition);
+  uint64_t holds = 0;
+  for (uint32_t lane = 0; lane < self->width; ++lane) holds |= (longshore_take_(&all, lane, 4) & 1) << lane;
+  return holds & all.present;
+}
+#define LONGSHORE_PRINTF_(...) longshore_print_(longshore_of_(longshore_self)->work, __VA_ARGS__)
+LONGSHORE_OUTLINE_ __attribute__((format(printf, 2, 3))) void longshore_print_(struct longshore_work *work,
+                                                                              const char *format, ...) {
+  char text[512];
+  __builtin_va_list arguments, again;
+  __builtin_va_start(arguments, format);
+  __builtin_va_copy(again, arguments);
+  int bytes = __builtin_vsnprintf(text, sizeof(text), format, arguments);
+  if (bytes >= (int)sizeof(text)) {
+    char longer[(size_t)bytes + 1];
+    __builtin_vsnprintf(longer, sizeof(longer), format, again);
+    work->calls->write(work, longer, (uint64_t)bytes);
+  } else if (bytes > 0) {
+    work->calls->write(work, text, (uint64_t)bytes);
+  }
+  __builtin_va_end(again);
+  __builtin_va_end(arguments);
+}
 
 #endif
 
-/* ---- Ids, the same everywhere --------------------------------------------------------------------------------- */
+/* ---- On a GPU ------------------------------------------------------------------------------------------------- */
 
-#define longshore_global_id(d) ((uint64_t)longshore_group_id(d) * longshore_group_items(d) + longshore_item_id(d))
-#define longshore_global_items(d) ((uint64_t)longshore_group_count(d) * longshore_group_items(d))
-#define longshore_item_index()                                                                                    \
-  ((longshore_item_id(2) * longshore_group_items(1) + longshore_item_id(1)) * longshore_group_items(0) +          \
-   longshore_item_id(0))
-#define longshore_group_index()                                                                                   \
-  (((uint64_t)longshore_group_id(2) * longshore_group_count(1) + longshore_group_id(1)) *                         \
-       longshore_group_count(0) +                                                                                 \
-   longshore_group_id(0))
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+
+/* Ids come from the machine; what is known when compiling is here. */
+struct longshore_self {
+  uint32_t items[3];
+};
+struct longshore_group {
+  struct longshore_self self;
+};
+
+#if defined(__CUDA__) || defined(__HIP__)
+#define LONGSHORE_ENTRY_ __attribute__((global))
+#define LONGSHORE_LOCAL_MEMORY_ __attribute__((shared))
+#else
+#if defined(__NVPTX__)
+#define LONGSHORE_ENTRY_ __attribute__((nvptx_kernel))
+#else
+#define LONGSHORE_ENTRY_ __attribute__((amdgpu_kernel))
+#endif
+#define LONGSHORE_LOCAL_MEMORY_ __attribute__((address_space(3), loader_uninitialized))
+#endif
+
+/* What the compiler makes of a kernel's group size: the registers that an item may use. */
+#if defined(__CUDA__)
+#define LONGSHORE_LIMIT_(...) __VA_OPT__(__attribute__((launch_bounds(LONGSHORE_VOLUME2_(__VA_ARGS__)))))
+#elif defined(__AMDGCN__) && (defined(__HIP__) || __clang_major__ >= 22)
+#define LONGSHORE_LIMIT_(...)                                                                                      \
+  __VA_OPT__(__attribute__((                                                                                       \
+      amdgpu_flat_work_group_size(LONGSHORE_VOLUME2_(__VA_ARGS__), LONGSHORE_VOLUME2_(__VA_ARGS__)))))
+#else
+#define LONGSHORE_LIMIT_(...)
+#endif
+#define LONGSHORE_VOLUME2_(...) LONGSHORE_VOLUME_(__VA_ARGS__)
+
+/* A kernel: its description, and an entry that calls the body. Parameters have no names in C, so the entry has its own,
+ * of the same types but for void * instead of other pointers. */
+#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                           \
+  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                             \
+  LONGSHORE_BODY_(name, type, params);                                                                             \
+  LONGSHORE_EXTERN_C_ LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ LONGSHORE_LIMIT_(__VA_ARGS__) void name LONGSHORE_NAMED_(params);                \
+  LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ void name LONGSHORE_NAMED_(params) {                                          \
+    LONGSHORE_START_##form(LONGSHORE_SIZE_(__VA_ARGS__))                                                           \
+    __longshore_body_##name(&self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                           \
+  }                                                                                                                \
+  LONGSHORE_BODY_(name, type, params)
+#define LONGSHORE_START_0(...) struct longshore_self self = longshore_start_(__VA_ARGS__);
+#define LONGSHORE_START_1(...) const struct longshore_group self = {longshore_start_(__VA_ARGS__)};
+
+#define LONGSHORE_ITEMS_                                                                                           \
+  for (int longshore_once = LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 1); longshore_once;                          \
+       longshore_once = 0, longshore_wait_for_group_())                                                            \
+  LONGSHORE_ITEM_
+#define LONGSHORE_ITEMS_NOWAIT_                                                                                    \
+  for (int longshore_once = 1; longshore_once; longshore_once = 0) LONGSHORE_ITEM_
+#define LONGSHORE_ITEM_                                                                                            \
+  for (struct longshore_self longshore_item = longshore_self->self, *longshore_self LONGSHORE_UNUSED_ = &longshore_item; \
+       longshore_once; longshore_once = 0)
+
+LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct longshore_self *self) { return self; }
+LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct longshore_group *group) {
+  return &group->self;
+}
+#define longshore_group_items_(self, d) (longshore_of_(self)->items[d])
+
+#define LONGSHORE_SHARED_(type, name, dimensions)                                                                  \
+  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                 \
+  static LONGSHORE_LOCAL_MEMORY_ __attribute__((aligned(16))) type longshore_memory_of_##name dimensions;          \
+  __typeof__(&(*(type(*) dimensions)0)[0]) const name =                                                            \
+      (__typeof__(&(*(type(*) dimensions)0)[0]))longshore_memory_of_##name
+
+#if defined(__CUDA__) || defined(__HIP__)
+LONGSHORE_EXTERN_C_ __attribute__((shared, aligned(16))) char longshore_dynamic_memory_[];
+#else
+extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_memory_[];
+#endif
+#define longshore_dynamic_shared_(self)                                                                            \
+  ((void)(self), LONGSHORE_NOTED_(LONGSHORE_NOTE_DYNAMIC_SHARED_, (void *)(char *)longshore_dynamic_memory_))
+
+#define LONGSHORE_PRIVATE_(type, name) type name[1]
+#define longshore_private_(name) (name[0])
+
+/* Counts the groups that wait, and the barriers that were passed. */
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ __attribute__((weak)) LONGSHORE_EXPORT_ uint32_t __longshore_grid_barrier[2];
+#ifdef __cplusplus
+LONGSHORE_ON_DEVICE_ uint32_t __longshore_grid_barrier[2];
+#endif
+
+struct longshore_gathered_ {
+  uint64_t present, own;
+};
+
+/* An argument of longshore_printf, of which the format is the first: 1 an integer of 4 bytes, 2 of 8 bytes, 3 a double, 4 a pointer, 5 a text. */
+struct longshore_word_ {
+  uint64_t word;
+  uint32_t kind;
+};
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(int v) { return (struct longshore_word_){(uint32_t)v, 1}; }
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(unsigned v) { return (struct longshore_word_){v, 1}; }
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(long v) { return (struct longshore_word_){(uint64_t)v, 2}; }
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(unsigned long v) { return (struct longshore_word_){v, 2}; }
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(long long v) {
+  return (struct longshore_word_){(uint64_t)v, 2};
+}
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(unsigned long long v) {
+  return (struct longshore_word_){v, 2};
+}
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(double v) {
+  struct longshore_word_ word = {0, 3};
+  __builtin_memcpy(&word.word, &v, sizeof(v));
+  return word;
+}
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(const volatile void *v) {
+  return (struct longshore_word_){(uint64_t)v, 4};
+}
+LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(const char *v) {
+  return (struct longshore_word_){(uint64_t)v, 5};
+}
+
+/* The size of a call is that of its result, and makes the compiler compare the arguments with the format. */
+#define LONGSHORE_PRINTF_(...)                                                                                     \
+  __extension__({                                                                                                  \
+    const struct longshore_word_ longshore_words[] = {LONGSHORE_EACH_(LONGSHORE_WORD_, __VA_ARGS__)};              \
+    (void)sizeof(__builtin_printf(__VA_ARGS__));                                                                   \
+    (void)sizeof(char[sizeof(longshore_words) <= 17 * sizeof(longshore_words[0]) ? 1 : -1]);                       \
+    longshore_print_(longshore_words, sizeof(longshore_words) / sizeof(longshore_words[0]));                       \
+  })
+#define LONGSHORE_WORD_(i, p) longshore_word_of_(p),
+#define longshore_fail_(self, what, file, line) ((void)(self), longshore_fail_at_((what), (file), (line)))
+
+#endif
+
+/* ---- On an NVIDIA GPU ----------------------------------------------------------------------------------------- */
+
+#if defined(__NVPTX__)
+
+/* Functions of the compiler's and the driver's, by their own names: those names are the same in all versions. */
+#define LONGSHORE_OUTSIDE_ LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_
+LONGSHORE_OUTSIDE_ int longshore_shfl_(int mask, int value, int lane, int clamp) __asm__("llvm.nvvm.shfl.sync.idx.i32");
+LONGSHORE_OUTSIDE_ int longshore_vote_(int mask, LONGSHORE_BOOL_ condition) __asm__("llvm.nvvm.vote.ballot.sync");
+LONGSHORE_OUTSIDE_ int longshore_vprintf_(const char *format, const void *arguments) __asm__("vprintf");
+LONGSHORE_OUTSIDE_ __attribute__((noreturn)) void longshore_assertfail_(const char *what, const char *file, uint32_t line,
+                                                                       const char *function, size_t character_bytes)
+    __asm__("__assertfail");
+
+static LONGSHORE_INLINE_ struct longshore_self longshore_start_(uint32_t x, uint32_t y, uint32_t z) {
+  return (struct longshore_self){{x ? x : (uint32_t)__nvvm_read_ptx_sreg_ntid_x(),
+                                  y ? y : (uint32_t)__nvvm_read_ptx_sreg_ntid_y(),
+                                  z ? z : (uint32_t)__nvvm_read_ptx_sreg_ntid_z()}};
+}
+static LONGSHORE_INLINE_ uint32_t longshore_item_id_(const struct longshore_self *self, int d) {
+  (void)self;
+  return (uint32_t)(d == 0   ? __nvvm_read_ptx_sreg_tid_x()
+                    : d == 1 ? __nvvm_read_ptx_sreg_tid_y()
+                             : __nvvm_read_ptx_sreg_tid_z());
+}
+#define longshore_group_id_(self, d) ((void)(self), longshore_group_id_in_(d))
+static LONGSHORE_INLINE_ uint32_t longshore_group_id_in_(int d) {
+  return (uint32_t)(d == 0   ? __nvvm_read_ptx_sreg_ctaid_x()
+                    : d == 1 ? __nvvm_read_ptx_sreg_ctaid_y()
+                             : __nvvm_read_ptx_sreg_ctaid_z());
+}
+#define longshore_group_count_(self, d) ((void)(self), longshore_group_count_in_(d))
+static LONGSHORE_INLINE_ uint32_t longshore_group_count_in_(int d) {
+  return (uint32_t)(d == 0   ? __nvvm_read_ptx_sreg_nctaid_x()
+                    : d == 1 ? __nvvm_read_ptx_sreg_nctaid_y()
+                             : __nvvm_read_ptx_sreg_nctaid_z());
+}
+
+static LONGSHORE_INLINE_ void longshore_wait_for_group_(void) { __syncthreads(); }
+
+static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
+  if (order == LONGSHORE_RELAXED || scope == LONGSHORE_SCOPE_ITEM) {
+    __asm__ volatile("" ::: "memory");
+  } else if (order == LONGSHORE_SEQ_CST) {
+    if (scope == LONGSHORE_SCOPE_SYSTEM) __asm__ volatile("fence.sc.sys;" ::: "memory");
+    else if (scope == LONGSHORE_SCOPE_DEVICE) __asm__ volatile("fence.sc.gpu;" ::: "memory");
+    else __asm__ volatile("fence.sc.cta;" ::: "memory");
+  } else {
+    if (scope == LONGSHORE_SCOPE_SYSTEM) __asm__ volatile("fence.acq_rel.sys;" ::: "memory");
+    else if (scope == LONGSHORE_SCOPE_DEVICE) __asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
+    else __asm__ volatile("fence.acq_rel.cta;" ::: "memory");
+  }
+}
+
+/*
+ * The compiler's operations are used relaxed, among the device; other orders are made by fences, and the system by what
+ * follows: clang before 20 ignores both. Its loads and stores are for the system whatever is asked.
+ */
+#define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, __ATOMIC_RELAXED)
+#define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, v, old)                                                       \
+  ((scope) == LONGSHORE_SCOPE_SYSTEM ? longshore_system_exchange_((volatile void *)(p), (v), (old), sizeof(*(v)))  \
+                                     : __atomic_exchange(p, v, old, __ATOMIC_RELAXED))
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, v)                                                    \
+  ((scope) == LONGSHORE_SCOPE_SYSTEM                                                                               \
+       ? longshore_system_compare_((volatile void *)(p), (expected), (v), sizeof(*(v)))                            \
+       : __atomic_compare_exchange(p, expected, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+#define LONGSHORE_ATOMIC_BY_LOOP_(scope) ((scope) == LONGSHORE_SCOPE_SYSTEM)
+
+static LONGSHORE_INLINE_ void longshore_before_(int order, int scope) {
+  if (order == LONGSHORE_SEQ_CST) longshore_fence_(LONGSHORE_SEQ_CST, scope);
+  if (order == LONGSHORE_RELEASE || order == LONGSHORE_ACQ_REL) longshore_fence_(LONGSHORE_ACQ_REL, scope);
+}
+static LONGSHORE_INLINE_ void longshore_after_(int order, int scope) {
+  if (order != LONGSHORE_RELAXED && order != LONGSHORE_RELEASE) longshore_fence_(LONGSHORE_ACQ_REL, scope);
+}
+
+static LONGSHORE_INLINE_ void longshore_system_exchange_(volatile void *p, const void *v, void *old, size_t bytes) {
+  if (bytes == 4)
+    __asm__ volatile("atom.exch.sys.b32 %0, [%1], %2;"
+                     : "=r"(*(uint32_t *)old)
+                     : "l"(p), "r"(*(const uint32_t *)v)
+                     : "memory");
+  else
+    __asm__ volatile("atom.exch.sys.b64 %0, [%1], %2;"
+                     : "=l"(*(uint64_t *)old)
+                     : "l"(p), "l"(*(const uint64_t *)v)
+                     : "memory");
+}
+static LONGSHORE_INLINE_ LONGSHORE_BOOL_ longshore_system_compare_(volatile void *p, void *expected, const void *v,
+                                                                   size_t bytes) {
+  if (bytes == 4) {
+    const uint32_t wanted = *(uint32_t *)expected;
+    __asm__ volatile("atom.cas.sys.b32 %0, [%1], %2, %3;"
+                     : "=r"(*(uint32_t *)expected)
+                     : "l"(p), "r"(wanted), "r"(*(const uint32_t *)v)
+                     : "memory");
+    return *(uint32_t *)expected == wanted;
+  }
+  const uint64_t wanted = *(uint64_t *)expected;
+  __asm__ volatile("atom.cas.sys.b64 %0, [%1], %2, %3;"
+                   : "=l"(*(uint64_t *)expected)
+                   : "l"(p), "l"(wanted), "l"(*(const uint64_t *)v)
+                   : "memory");
+  return *(uint64_t *)expected == wanted;
+}
+
+/* Sub-groups. Lanes are waited for, as on a CPU: all that have not returned. */
+#define longshore_width_(self) ((void)(self), 32u)
+#define longshore_lane_(self) ((void)(self), (uint32_t)__nvvm_read_ptx_sreg_laneid())
+#define longshore_ballot_(self, condition) ((void)(self), longshore_ballot_in_(condition))
+static LONGSHORE_INLINE_ uint64_t longshore_ballot_in_(int condition) {
+  return (uint32_t)longshore_vote_(-1, condition != 0);
+}
+static LONGSHORE_INLINE_ uint64_t longshore_from_lane_(uint64_t word, uint32_t lane, size_t bytes) {
+  uint32_t low = (uint32_t)longshore_shfl_(-1, (int)(uint32_t)word, (int)(lane & 31), 31);
+  if (bytes <= 4) return low;
+  return (uint64_t)(uint32_t)longshore_shfl_(-1, (int)(uint32_t)(word >> 32), (int)(lane & 31), 31) << 32 | low;
+}
+
+static LONGSHORE_INLINE_ void longshore_fail_at_(const char *what, const char *file, uint32_t line) {
+  longshore_assertfail_(what, file, line, "", 1);
+}
+
+/* The arguments lie as in a structure. */
+LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
+  uint64_t arguments[16];
+  size_t at = 0;
+  for (size_t i = 1; i < count; ++i) {
+    const size_t bytes = words[i].kind == 1 ? 4 : 8;
+    at = (at + bytes - 1) / bytes * bytes;
+    for (size_t part = 0; part < bytes; part += 4)
+      __builtin_memcpy((char *)arguments + at + part, (const char *)&words[i].word + part, 4);
+    at += bytes;
+  }
+  longshore_vprintf_((const char *)words[0].word, arguments);
+}
+
+#endif
+
+/* ---- On an AMD GPU -------------------------------------------------------------------------------------------- */
+
+#if defined(__AMDGCN__)
+
+static LONGSHORE_INLINE_ struct longshore_self longshore_start_(uint32_t x, uint32_t y, uint32_t z) {
+  return (struct longshore_self){{x ? x : (uint32_t)__builtin_amdgcn_workgroup_size_x(),
+                                  y ? y : (uint32_t)__builtin_amdgcn_workgroup_size_y(),
+                                  z ? z : (uint32_t)__builtin_amdgcn_workgroup_size_z()}};
+}
+static LONGSHORE_INLINE_ uint32_t longshore_item_id_(const struct longshore_self *self, int d) {
+  (void)self;
+  return (uint32_t)(d == 0   ? __builtin_amdgcn_workitem_id_x()
+                    : d == 1 ? __builtin_amdgcn_workitem_id_y()
+                             : __builtin_amdgcn_workitem_id_z());
+}
+#define longshore_group_id_(self, d) ((void)(self), longshore_group_id_in_(d))
+static LONGSHORE_INLINE_ uint32_t longshore_group_id_in_(int d) {
+  return (uint32_t)(d == 0   ? __builtin_amdgcn_workgroup_id_x()
+                    : d == 1 ? __builtin_amdgcn_workgroup_id_y()
+                             : __builtin_amdgcn_workgroup_id_z());
+}
+#define longshore_group_count_(self, d) (longshore_grid_items_(d) / longshore_group_items_(self, d))
+static LONGSHORE_INLINE_ uint32_t longshore_grid_items_(int d) {
+  return (uint32_t)(d == 0   ? __builtin_amdgcn_grid_size_x()
+                    : d == 1 ? __builtin_amdgcn_grid_size_y()
+                             : __builtin_amdgcn_grid_size_z());
+}
+
+static LONGSHORE_INLINE_ void longshore_wait_for_group_(void) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+/* The builtin wants constants. */
+#define LONGSHORE_FENCE_AMONG_(order)                                                \
+  switch (scope) {                                                                   \
+    case LONGSHORE_SCOPE_SYSTEM: __builtin_amdgcn_fence(order, ""); break;           \
+    case LONGSHORE_SCOPE_DEVICE: __builtin_amdgcn_fence(order, "agent"); break;      \
+    case LONGSHORE_SCOPE_GROUP: __builtin_amdgcn_fence(order, "workgroup"); break;   \
+    case LONGSHORE_SCOPE_SUBGROUP: __builtin_amdgcn_fence(order, "wavefront"); break; \
+    default: __builtin_amdgcn_fence(order, "singlethread"); break;                   \
+  }
+static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
+  switch (order) {
+    case LONGSHORE_RELAXED: break;
+    case LONGSHORE_ACQUIRE: LONGSHORE_FENCE_AMONG_(__ATOMIC_ACQUIRE) break;
+    case LONGSHORE_RELEASE: LONGSHORE_FENCE_AMONG_(__ATOMIC_RELEASE) break;
+    case LONGSHORE_ACQ_REL: LONGSHORE_FENCE_AMONG_(__ATOMIC_ACQ_REL) break;
+    default: LONGSHORE_FENCE_AMONG_(__ATOMIC_SEQ_CST) break;
+  }
+}
+
+/* Without scopes, an operation is for the system. */
+#if __has_builtin(__scoped_atomic_fetch_add)
+#define LONGSHORE_ATOMIC_(name, order, scope, ...) __scoped_atomic_##name(__VA_ARGS__, (order), (scope))
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+  __scoped_atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order), (scope))
+#else
+#define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+  __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
+#endif
+
+#if __has_builtin(__builtin_amdgcn_wavefrontsize)
+#define longshore_width_(self) ((void)(self), (uint32_t)__builtin_amdgcn_wavefrontsize())
+#else
+#define longshore_width_(self) ((void)(self), (uint32_t)__AMDGCN_WAVEFRONT_SIZE)
+#endif
+#define longshore_lane_(self) ((void)(self), longshore_lane_in_())
+static LONGSHORE_INLINE_ uint32_t longshore_lane_in_(void) {
+  const uint32_t low = __builtin_amdgcn_mbcnt_lo(~0u, 0);
+  return longshore_width_(0) == 32 ? low : (uint32_t)__builtin_amdgcn_mbcnt_hi(~0u, low);
+}
+#define longshore_ballot_(self, condition) ((void)(self), longshore_ballot_in_(condition))
+static LONGSHORE_INLINE_ uint64_t longshore_ballot_in_(int condition) {
+#if __has_builtin(__builtin_amdgcn_ballot_w64)
+  return __builtin_amdgcn_ballot_w64(condition != 0);
+#elif __has_builtin(__builtin_amdgcn_ballot_w32)
+  return (uint32_t)__builtin_amdgcn_ballot_w32(condition != 0);
+#else
+  /* 33 is "not equal". */
+  return __builtin_amdgcn_uicmp((unsigned)condition, 0u, 33);
+#endif
+}
+static LONGSHORE_INLINE_ uint64_t longshore_from_lane_(uint64_t word, uint32_t lane, size_t bytes) {
+  const int at = (int)(lane * 4);
+  const uint32_t low = (uint32_t)__builtin_amdgcn_ds_bpermute(at, (int)(uint32_t)word);
+  if (bytes <= 4) return low;
+  return (uint64_t)(uint32_t)__builtin_amdgcn_ds_bpermute(at, (int)(uint32_t)(word >> 32)) << 32 | low;
+}
+
+/*
+ * Where messages go: the address of a ring that the backend makes, or 0, which drops them.
+ *
+ *   u32 capacity    of the records, in bytes
+ *   u32 used        bytes that were claimed; more than the capacity if records were dropped
+ *   records         each a multiple of 8 bytes:
+ *     u32 bytes       of the record; written last, 0 before
+ *     u32 arguments   the format is the first
+ *     arguments       u32 kind (struct longshore_word_), u32 bytes of the text with its 0 or 0, u64 value
+ *     texts           of the arguments that have one, in their order
+ *
+ * The backend reads it when it synchronises, and then sets `used` and the records to 0.
+ */
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ __attribute__((weak)) LONGSHORE_EXPORT_ uint64_t __longshore_printf_buffer;
+#ifdef __cplusplus
+LONGSHORE_ON_DEVICE_ uint64_t __longshore_printf_buffer;
+#endif
+
+static LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_ uint32_t longshore_text_bytes_(struct longshore_word_ word) {
+  const char *const text = word.kind == 5 ? (const char *)word.word : 0;
+  uint32_t bytes = 0;
+  while (text && text[bytes++]) {}
+  return bytes;
+}
+
+LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
+  uint32_t *const ring = (uint32_t *)__longshore_printf_buffer;
+  if (!ring) return;
+  uint32_t bytes = (uint32_t)(8 + 16 * count);
+  for (size_t i = 0; i < count; ++i) bytes += longshore_text_bytes_(words[i]);
+  bytes = (bytes + 7) / 8 * 8;
+  const uint32_t at = LONGSHORE_ATOMIC_(fetch_add, __ATOMIC_RELAXED, LONGSHORE_SCOPE_SYSTEM, ring + 1, bytes);
+  if (at > ring[0] || bytes > ring[0] - at) return;
+
+  uint32_t *const record = ring + 2 + at / 4;
+  char *text = (char *)record + 8 + 16 * count;
+  record[1] = (uint32_t)count;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t *const argument = record + 2 + 4 * i;
+    argument[0] = words[i].kind;
+    argument[1] = longshore_text_bytes_(words[i]);
+    *(uint64_t *)(argument + 2) = words[i].word;
+    for (uint32_t byte = 0; byte < argument[1]; ++byte) *text++ = ((const char *)words[i].word)[byte];
+  }
+  LONGSHORE_ATOMIC_(store_n, __ATOMIC_RELEASE, LONGSHORE_SCOPE_SYSTEM, record, bytes);
+}
+
+LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, uint32_t line) {
+  const struct longshore_word_ words[] = {longshore_word_of_("%s:%u: failed: %s\n"), longshore_word_of_(file),
+                                          longshore_word_of_(line), longshore_word_of_(what)};
+  longshore_print_(words, 4);
+  __builtin_trap();
+}
+
+#endif
+
+/* ---- Atomics -------------------------------------------------------------------------------------------------- */
+
+#ifndef LONGSHORE_ATOMIC_BY_LOOP_
+#define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, ...) LONGSHORE_ATOMIC_(exchange, order, scope, __VA_ARGS__)
+#define LONGSHORE_ATOMIC_BY_LOOP_(scope) 0
+#define longshore_before_(order, scope) ((void)0)
+#define longshore_after_(order, scope) ((void)0)
+#endif
+#define LONGSHORE_FAILED_(order)                                                                                   \
+  ((order) == __ATOMIC_RELEASE ? __ATOMIC_RELAXED : (order) == __ATOMIC_ACQ_REL ? __ATOMIC_ACQUIRE : (order))
+
+#define LONGSHORE_ATOMIC_LOAD_(p, order, scope)                                                                    \
+  __extension__({                                                                                                  \
+    LONGSHORE_VALUE_(p) longshore_loaded;                                                                          \
+    longshore_before_(order, scope);                                                                               \
+    LONGSHORE_ATOMIC_(load, order, scope, p, &longshore_loaded);                                                   \
+    longshore_after_(order, scope);                                                                                \
+    longshore_loaded;                                                                                              \
+  })
+#define LONGSHORE_ATOMIC_STORE_(p, v, order, scope)                                                                \
+  __extension__({                                                                                                  \
+    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                    \
+    longshore_before_(order, scope);                                                                               \
+    LONGSHORE_ATOMIC_(store, order, scope, p, &longshore_stored);                                                  \
+  })
+#define LONGSHORE_ATOMIC_EXCHANGE_(p, v, order, scope)                                                             \
+  __extension__({                                                                                                  \
+    LONGSHORE_VALUE_(p) longshore_stored = (v), longshore_old;                                                     \
+    longshore_before_(order, scope);                                                                               \
+    LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, &longshore_stored, &longshore_old);                               \
+    longshore_after_(order, scope);                                                                                \
+    longshore_old;                                                                                                 \
+  })
+#define LONGSHORE_ATOMIC_COMPARE_EXCHANGE_(p, expected, v, order, scope)                                           \
+  __extension__({                                                                                                  \
+    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                    \
+    longshore_before_(order, scope);                                                                               \
+    const LONGSHORE_BOOL_ longshore_done = LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, &longshore_stored); \
+    longshore_after_(order, scope);                                                                                \
+    longshore_done;                                                                                                \
+  })
+#define LONGSHORE_ATOMIC_FETCH_(name, p, v, order, scope)                                                          \
+  longshore_fetch_##name##_((p), (LONGSHORE_VALUE_(p))(v), (order), (scope))
+
+#define LONGSHORE_FETCH_LOOP_(T, next)                                                                             \
+  T old, new_value;                                                                                                \
+  __atomic_load(p, &old, __ATOMIC_RELAXED);                                                                        \
+  do {                                                                                                             \
+    new_value = (next);                                                                                            \
+  } while (!LONGSHORE_ATOMIC_COMPARE_(order, scope, p, &old, &new_value));
+#define LONGSHORE_FETCH_(T, name, next, ...)                                                                       \
+  LONGSHORE_OVERLOAD_ T longshore_fetch_##name##_(volatile T *p, T v, int order, int scope) {                      \
+    T result;                                                                                                      \
+    (void)scope;                                                                                                   \
+    longshore_before_(order, scope);                                                                               \
+    if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                        \
+      LONGSHORE_FETCH_LOOP_(T, next)                                                                               \
+      result = old;                                                                                                \
+    } else {                                                                                                       \
+      __VA_ARGS__                                                                                                  \
+    }                                                                                                              \
+    longshore_after_(order, scope);                                                                                \
+    return result;                                                                                                 \
+  }
+#define LONGSHORE_FETCH_BUILTIN_(T, name, next, builtin, value)                                                    \
+  LONGSHORE_FETCH_(T, name, next, result = LONGSHORE_ATOMIC_(builtin, order, scope, p, value);)
+#define LONGSHORE_FETCH_BY_LOOP_(T, name, next) LONGSHORE_FETCH_(T, name, next, LONGSHORE_FETCH_LOOP_(T, next) result = old;)
+#define LONGSHORE_FETCH_INTEGER_(T, zero, top, bottom)                                                             \
+  LONGSHORE_FETCH_BUILTIN_(T, add, (T)(old + v), fetch_add, v)                                                     \
+  LONGSHORE_FETCH_BUILTIN_(T, sub, (T)(old - v), fetch_sub, v)                                                     \
+  LONGSHORE_FETCH_BUILTIN_(T, min, v < old ? v : old, fetch_min, v)                                                \
+  LONGSHORE_FETCH_BUILTIN_(T, max, v > old ? v : old, fetch_max, v)                                                \
+  LONGSHORE_FETCH_BUILTIN_(T, and, old & v, fetch_and, v)                                                          \
+  LONGSHORE_FETCH_BUILTIN_(T, or, old | v, fetch_or, v)                                                            \
+  LONGSHORE_FETCH_BUILTIN_(T, xor, old ^ v, fetch_xor, v)
+#define LONGSHORE_FETCH_FLOAT_(T, zero, top, bottom)                                                               \
+  LONGSHORE_FETCH_BUILTIN_(T, add, old + v, fetch_add, v)                                                          \
+  LONGSHORE_FETCH_BUILTIN_(T, sub, old - v, fetch_add, -v)                                                         \
+  LONGSHORE_FETCH_BY_LOOP_(T, min, v < old || old != old ? v : old)                                                \
+  LONGSHORE_FETCH_BY_LOOP_(T, max, v > old || old != old ? v : old)
+LONGSHORE_FOR_INTEGERS_(LONGSHORE_FETCH_INTEGER_)
+LONGSHORE_FOR_FLOATS_(LONGSHORE_FETCH_FLOAT_)
+
+/* ---- On both GPUs --------------------------------------------------------------------------------------------- */
+
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+
+LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) {
+  (void)group;
+  longshore_wait_for_group_();
+}
+LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
+  (void)self;
+  longshore_wait_for_group_();
+}
+
+#define longshore_grid_barrier_(self)                                                                              \
+  longshore_grid_barrier_of_(longshore_group_count_(self, 0) * longshore_group_count_(self, 1) *                   \
+                             longshore_group_count_(self, 2))
+/* The last group to come sets the count back and lets the others go. */
+LONGSHORE_OUTLINE_ void longshore_grid_barrier_of_(uint32_t groups) {
+  longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_DEVICE);
+  longshore_wait_for_group_();
+  if (longshore_item_id_(0, 0) == 0 && longshore_item_id_(0, 1) == 0 && longshore_item_id_(0, 2) == 0) {
+    uint32_t *const waiting = &__longshore_grid_barrier[0], *const passed = &__longshore_grid_barrier[1];
+    const uint32_t before = longshore_atomic_load(passed);
+    if (longshore_atomic_add_explicit(waiting, 1, LONGSHORE_ACQ_REL, LONGSHORE_SCOPE_DEVICE) == groups - 1) {
+      longshore_atomic_store(waiting, 0);
+      longshore_atomic_add_explicit(passed, 1, LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+    } else {
+      while (longshore_atomic_load_explicit(passed, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE) == before) {}
+    }
+  }
+  longshore_wait_for_group_();
+  longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_DEVICE);
+}
+
+#define longshore_gather_(self, word) longshore_gather_in_(word)
+static LONGSHORE_INLINE_ struct longshore_gathered_ longshore_gather_in_(uint64_t word) {
+  struct longshore_gathered_ all = {longshore_ballot_(0, 1), word};
+  return all;
+}
+static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathered_ *all, uint32_t lane, size_t bytes) {
+  return longshore_from_lane_(all->own, lane, bytes);
+}
+
+#endif
+
+/* ---- Sub-groups ----------------------------------------------------------------------------------------------- */
+
+#define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
+
+#define LONGSHORE_SHUFFLE_(value, lane)                                                                            \
+  LONGSHORE_SUBGROUP_(__typeof__(value) longshore_shuffled = (value); uint64_t longshore_word = 0;                 \
+                      (void)sizeof(char[sizeof(longshore_shuffled) <= 8 ? 1 : -1]);                                \
+                      __builtin_memcpy(&longshore_word, &longshore_shuffled, sizeof(longshore_shuffled));          \
+                      longshore_word = longshore_shuffle_word_(longshore_self, longshore_word, (lane),             \
+                                                               sizeof(longshore_shuffled));                        \
+                      __builtin_memcpy(&longshore_shuffled, &longshore_word, sizeof(longshore_shuffled));          \
+                      longshore_shuffled)
+
+static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
+                                                          size_t bytes) {
+  const uint32_t width = longshore_width_(self);
+  const struct longshore_gathered_ all = longshore_gather_(self, word);
+  const uint64_t taken = longshore_take_(&all, lane % width, bytes);
+  (void)self;
+  return lane < width && (all.present >> lane & 1) ? taken : word;
+}
+
+/* mode: 0 all lanes, 1 those up to the item's, 2 those before it. `next` joins `old`, of lanes before, and `v`. */
+#define LONGSHORE_SCAN_(T, name, identity, next)                                                                   \
+  LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                 \
+    const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                   \
+    const struct longshore_gathered_ all = longshore_gather_(self, longshore_to_word_(value));                     \
+    T old = (identity), v = value;                                                                                 \
+    (void)self;                                                                                                    \
+    LONGSHORE_SCAN_STEPS_(identity, next)                                                                          \
+    for (uint64_t rest = all.present; rest; rest &= rest - 1) {                                                    \
+      const uint32_t from = (uint32_t)__builtin_ctzll(rest);                                                       \
+      longshore_of_word_(&v, longshore_take_(&all, from, sizeof(v)));                                              \
+      if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                   \
+    }                                                                                                              \
+    (void)width;                                                                                                   \
+    return old;                                                                                                    \
+  }
+
+/* When all lanes are there, a GPU takes log2(width) steps. What a CPU gathered costs nothing to read. */
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+#define LONGSHORE_SCAN_STEPS_(identity, next)                                                                      \
+  if (all.present == ~(uint64_t)0 >> (64 - width)) {                                                               \
+    for (uint32_t step = 1; step < width; step *= 2) {                                                             \
+      const uint32_t from = mode == 0 ? lane ^ step : lane - step;                                                 \
+      longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), from, sizeof(v)));                      \
+      if (mode == 0 || lane >= step) v = (next);                                                                   \
+    }                                                                                                              \
+    if (mode != 2) return v;                                                                                       \
+    longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), lane - 1, sizeof(v)));                    \
+    return lane == 0 ? (identity) : old;                                                                           \
+  }
+#else
+#define LONGSHORE_SCAN_STEPS_(identity, next)
+#endif
+
+#define LONGSHORE_SCANS_(T, zero, top, bottom)                                                                     \
+  LONGSHORE_OVERLOAD_ uint64_t longshore_to_word_(T v) {                                                           \
+    uint64_t word = 0;                                                                                             \
+    __builtin_memcpy(&word, &v, sizeof(v));                                                                        \
+    return word;                                                                                                   \
+  }                                                                                                                \
+  LONGSHORE_OVERLOAD_ void longshore_of_word_(T *v, uint64_t word) { __builtin_memcpy(v, &word, sizeof(*v)); }     \
+  LONGSHORE_SCAN_(T, add, zero, (T)(old + v))                                                                      \
+  LONGSHORE_SCAN_(T, min, top, v < old ? v : old)                                                                  \
+  LONGSHORE_SCAN_(T, max, bottom, v > old ? v : old)
+#define LONGSHORE_BIT_SCANS_(T, zero, top, bottom)                                                                 \
+  LONGSHORE_SCAN_(T, and, (T)~(T)0, old & v)                                                                       \
+  LONGSHORE_SCAN_(T, or, zero, old | v)                                                                            \
+  LONGSHORE_SCAN_(T, xor, zero, old ^ v)
+LONGSHORE_FOR_INTEGERS_(LONGSHORE_SCANS_)
+LONGSHORE_FOR_FLOATS_(LONGSHORE_SCANS_)
+LONGSHORE_FOR_INTEGERS_(LONGSHORE_BIT_SCANS_)
+
+/* ---- Numbers -------------------------------------------------------------------------------------------------- */
+
+#if __has_builtin(__builtin_elementwise_sqrt)
+#define longshore_sqrt_(x) __builtin_elementwise_sqrt(x)
+#else
+LONGSHORE_OVERLOAD_ float longshore_sqrt_(float x) { return __builtin_sqrtf(x); }
+LONGSHORE_OVERLOAD_ double longshore_sqrt_(double x) { return __builtin_sqrt(x); }
+#endif
+LONGSHORE_OVERLOAD_ float longshore_rsqrt_(float x) { return 1.0f / longshore_sqrt_(x); }
+LONGSHORE_OVERLOAD_ double longshore_rsqrt_(double x) { return 1.0 / longshore_sqrt_(x); }
+
+#define LONGSHORE_COMMON_(x, y) __typeof__((x) + (y))
+#if __has_builtin(__builtin_elementwise_fma)
+#define longshore_fma_(x, y, z)                                                                                    \
+  __builtin_elementwise_fma((LONGSHORE_COMMON_(x, (y) + (z)))(x), (LONGSHORE_COMMON_(x, (y) + (z)))(y),            \
+                            (LONGSHORE_COMMON_(x, (y) + (z)))(z))
+#else
+LONGSHORE_OVERLOAD_ float longshore_fma_(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+LONGSHORE_OVERLOAD_ double longshore_fma_(double x, double y, double z) { return __builtin_fma(x, y, z); }
+#endif
+#define longshore_floor_(x) __builtin_elementwise_floor(x)
+#define longshore_ceil_(x) __builtin_elementwise_ceil(x)
+#define longshore_abs_(x) __builtin_elementwise_abs(x)
+#define longshore_min_(x, y) __builtin_elementwise_min((LONGSHORE_COMMON_(x, y))(x), (LONGSHORE_COMMON_(x, y))(y))
+#define longshore_max_(x, y) __builtin_elementwise_max((LONGSHORE_COMMON_(x, y))(x), (LONGSHORE_COMMON_(x, y))(y))
 
 #endif
