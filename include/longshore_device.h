@@ -466,14 +466,15 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_DESCRIBE_ONE_(i, p) {LONGSHORE_BYTES_(p), LONGSHORE_KIND_(p)},
 
 /*
- * A note: a local constant of two words, kind and value, whose symbol names the function that it is in. Symbols are, of
- * the first and of further ones:
+ * A note: a local constant of two words, kind and value, whose symbol says which function it is in. That holds
+ * `__longshore_body_`, behind it the kernel's name, and behind that
  *
- *   C      __longshore_body_NAME.longshore_note        and the same with .1, .2, ... behind it
- *   C++    _ZZL<digits>__longshore_body_NAME<types>E14longshore_note, then with _0, _1, ... behind it
+ *   C, ELF     `.longshore_note`, and `.` and a number            __longshore_body_scale.longshore_note.3
+ *   C, PTX     `_$_longshore_note`, and a number                  __longshore_body_scale_$_longshore_note3
+ *   C++, all   types, `E14longshore_note`, and `_` and a number   _ZZL22__longshore_body_scaleP14longshore_selfE14longshore_note_3
  *
- * In PTX each `.` is written `_$_`. A note whose symbol does not hold `__longshore_body_` is in a function of the
- * program's, and speaks of all kernels that may call it.
+ * the number only if there are others. In C++ the digits before `__longshore_body_` are the length of that and the
+ * name. A note without `__longshore_body_` is in a function of the program's, and speaks of all kernels, which may call it.
  */
 #define LONGSHORE_NOTE_(kind, value)                                                                               \
   {                                                                                                                \
@@ -838,10 +839,7 @@ extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_mem
 #define longshore_private_(name) (name[0])
 
 /* Counts the groups that wait, and the barriers that were passed. */
-LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ __attribute__((weak)) LONGSHORE_EXPORT_ uint32_t __longshore_grid_barrier[2];
-#ifdef __cplusplus
-LONGSHORE_ON_DEVICE_ uint32_t __longshore_grid_barrier[2];
-#endif
+LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint32_t __longshore_grid_barrier[2];
 
 struct longshore_gathered_ {
   uint64_t present, own;
@@ -1130,10 +1128,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_from_lane_(uint64_t word, uint32_t l
  *
  * The backend reads it when it synchronises, and then sets `used` and the records to 0.
  */
-LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ __attribute__((weak)) LONGSHORE_EXPORT_ uint64_t __longshore_printf_buffer;
-#ifdef __cplusplus
-LONGSHORE_ON_DEVICE_ uint64_t __longshore_printf_buffer;
-#endif
+LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint64_t __longshore_printf_buffer;
 
 static LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_ uint32_t longshore_text_bytes_(struct longshore_word_ word) {
   const char *const text = word.kind == 5 ? (const char *)word.word : 0;
