@@ -67,17 +67,15 @@ LONGSHORE_KERNEL(helped, (uint32_t *out)) {
 
 const GRID: &str = r#"
 #include "longshore_device.h"
-#define grid_barrier() \
-  do { LONGSHORE_NOTE_(LONGSHORE_NOTE_GRID_BARRIER_, 0) longshore_of_(longshore_self)->work->calls->grid_barrier(longshore_of_(longshore_self)->work); } while (0)
 
 /* In each round, every item reads what another group wrote in the round before. */
 LONGSHORE_KERNEL(rotate, (uint32_t *values, uint32_t rounds)) {
   uint64_t n = longshore_global_items(0), i = longshore_global_id(0);
   for (uint32_t round = 0; round < rounds; ++round) {
     uint32_t next = values[(i + longshore_group_items(0)) % n];
-    grid_barrier();
+    longshore_grid_barrier();
     values[i] = next + 1;
-    grid_barrier();
+    longshore_grid_barrier();
   }
 }
 LONGSHORE_GROUP_KERNEL(rotate_regions, (uint32_t *values, uint32_t rounds)) {
@@ -87,15 +85,15 @@ LONGSHORE_GROUP_KERNEL(rotate_regions, (uint32_t *values, uint32_t rounds)) {
       uint64_t n = longshore_global_items(0), i = longshore_global_id(0);
       longshore_private(next) = values[(i + longshore_group_items(0)) % n];
     }
-    grid_barrier();
+    longshore_grid_barrier();
     LONGSHORE_ITEMS { values[longshore_global_id(0)] = longshore_private(next) + 1; }
-    grid_barrier();
+    longshore_grid_barrier();
   }
 }
 /* Only some groups come to the barrier. */
 LONGSHORE_KERNEL(uneven, (uint32_t *values)) {
   values[longshore_global_id(0)] = 1;
-  if (longshore_group_id(0) % 2 == 0) grid_barrier();
+  if (longshore_group_id(0) % 2 == 0) longshore_grid_barrier();
 }
 "#;
 

@@ -1,7 +1,8 @@
 //! What is said of a kernel that failed.
 
-use super::fibers::{self, State, Wait};
+use super::fibers::{State, Wait};
 use super::guard::{Failure, Signal, Stop};
+use super::stack::STACK_BYTES;
 use crate::memory::Allocations;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::ffi::CStr;
@@ -26,6 +27,7 @@ pub(crate) enum Cause {
     /// Groups wait for others that have returned.
     GridStuck,
     NoStack(std::io::Error),
+    StackOverflow,
 }
 
 // SAFETY: the pointers are to constants of the image, which is loaded until the fault was described.
@@ -69,8 +71,10 @@ impl Fault {
                 "it waits at a barrier of the whole grid, but other groups have returned",
             ),
             Cause::NoStack(error) => {
-                let bytes = fibers::STACK_BYTES;
-                let _ = write!(message, "no stack of {bytes} bytes for it: {error}");
+                let _ = write!(message, "no stack of {STACK_BYTES} bytes for it: {error}");
+            }
+            Cause::StackOverflow => {
+                let _ = write!(message, "its stack of {STACK_BYTES} bytes overflowed");
             }
         }
         Error::new(code, message)

@@ -4,17 +4,14 @@ use super::abi::{Calls, GroupEntry, Work};
 use super::fault::{Cause, Fault};
 use super::guard::{Guard, Stop};
 use super::runtime;
-use corosensei::stack::DefaultStack;
+use super::stack::ItemStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use std::cell::RefCell;
 use std::ffi::c_void;
 
 /// Items of a sub-group.
 pub(crate) const SUBGROUP_ITEMS: usize = 32;
 /// Most items of a group whose items have stacks.
 pub(crate) const MOST_ITEMS: u32 = 4096;
-/// Of each item's stack.
-pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// What an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +52,7 @@ pub(crate) struct Call {
     pub(crate) arguments: *const *const c_void,
 }
 
-type Fiber = Coroutine<(), Wait, Result<(), Stop>, DefaultStack>;
+type Fiber = Coroutine<(), Wait, Result<(), Stop>, ItemStack>;
 
 /// An item on a stack of its own. Kernels know it by the address of `work`.
 #[repr(C)]
@@ -83,8 +80,6 @@ struct Subgroup {
     values: [[u64; SUBGROUP_ITEMS]; 2],
     turn: usize,
 }
-
-thread_local!(static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) });
 
 static CALLS: Calls =
     Calls { barrier, grid_barrier, gather, write: runtime::write, fail: runtime::fail };
@@ -160,16 +155,17 @@ impl Group {
             }
             CoroutineResult::Return(result) => {
                 self.states[index] = State::Done;
-                give_back(fiber.into_stack());
-                result.map_err(|stop| self.fault(Cause::Stop(stop), Some(index)))
+                let stack = fiber.into_stack();
+                let result = result.map_err(|stop| self.fault(cause(stop, &stack), Some(index)));
+                stack.give_back();
+                result
             }
         }
     }
 
     fn start(&mut self, index: usize) -> Result<Fiber, Fault> {
         let stack =
-            STACKS.with_borrow_mut(Vec::pop).map_or_else(|| DefaultStack::new(STACK_BYTES), Ok);
-        let stack = stack.map_err(|error| self.fault(Cause::NoStack(error), Some(index)))?;
+            ItemStack::take().map_err(|error| self.fault(Cause::NoStack(error), Some(index)))?;
         let (item, call) = (&raw mut self.items[index], self.call);
         Ok(Coroutine::with_stack(stack, move |yielder, ()| {
             // SAFETY: the item stays in place while the group lives, and so does the fiber; who advances the group
@@ -244,7 +240,7 @@ impl Drop for Group {
             // SAFETY: what is left on the stack are frames of device code and of `wait`, which have nothing to
             // drop.
             unsafe { fiber.force_reset() };
-            give_back(fiber.into_stack());
+            fiber.into_stack().give_back();
         }
     }
 }
@@ -260,15 +256,11 @@ impl Item {
     }
 }
 
-/// Stacks that a thread keeps.
-const KEPT_STACKS: usize = 1024;
-
-fn give_back(stack: DefaultStack) {
-    STACKS.with_borrow_mut(|stacks| {
-        if stacks.len() < KEPT_STACKS {
-            stacks.push(stack);
-        }
-    });
+fn cause(stop: Stop, stack: &ItemStack) -> Cause {
+    match stop {
+        Stop::Signal(signal) if stack.is_overflow(signal.address) => Cause::StackOverflow,
+        stop => Cause::Stop(stop),
+    }
 }
 
 unsafe extern "C" fn barrier(work: *mut Work) {

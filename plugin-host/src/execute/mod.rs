@@ -19,6 +19,7 @@ mod guard;
 mod memory;
 mod pool;
 mod runtime;
+mod stack;
 
 pub(crate) use abi::GroupEntry;
 pub(crate) use fibers::MOST_ITEMS as MOST_FIBERS;

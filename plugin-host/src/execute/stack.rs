@@ -1,0 +1,86 @@
+//! Stacks of items that wait for each other.
+
+use corosensei::stack::{Stack, StackPointer};
+use std::cell::RefCell;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr::{NonNull, null_mut};
+
+/// Of each item's stack.
+pub(super) const STACK_BYTES: usize = 256 << 10;
+/// Below each stack, so that an overflow is a fault even where it skips some pages.
+const FENCE_BYTES: usize = 1 << 20;
+/// Stacks that a thread keeps.
+const KEPT: usize = 1024;
+
+thread_local!(static FREE: RefCell<Vec<ItemStack>> = const { RefCell::new(Vec::new()) });
+
+/// A stack above a fence.
+pub(super) struct ItemStack {
+    /// Of the fence.
+    start: NonNull<u8>,
+}
+
+impl ItemStack {
+    /// One that this thread has kept, or a new one.
+    ///
+    /// # Errors
+    /// Those of the system, if there is no memory or there are too many mappings.
+    pub(super) fn take() -> io::Result<ItemStack> {
+        FREE.with_borrow_mut(Vec::pop).map_or_else(ItemStack::map, Ok)
+    }
+
+    /// Keeps a stack for the thread's next items.
+    pub(super) fn give_back(self) {
+        FREE.with_borrow_mut(|free| {
+            if free.len() < KEPT {
+                free.push(self);
+            }
+        });
+    }
+
+    /// Whether an access to this address was one that overflowed the stack.
+    pub(super) fn is_overflow(&self, address: u64) -> bool {
+        let start = self.start.addr().get() as u64;
+        (start..start + FENCE_BYTES as u64).contains(&address)
+    }
+
+    fn map() -> io::Result<ItemStack> {
+        let (nothing, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        // SAFETY: a new mapping, of which the part above the fence is made usable.
+        unsafe {
+            let start = libc::mmap(null_mut(), FENCE_BYTES + STACK_BYTES, nothing, flags, -1, 0);
+            if start == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let stack = ItemStack { start: NonNull::new_unchecked(start.cast()) };
+            match libc::mprotect(start.byte_add(FENCE_BYTES), STACK_BYTES, all) {
+                0 => Ok(stack),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
+    fn at(&self, offset: usize) -> StackPointer {
+        self.start.addr().checked_add(offset).unwrap_or(NonZeroUsize::MAX)
+    }
+}
+
+// SAFETY: the memory between limit and base is this stack's alone, is aligned to pages, and has a fence below.
+unsafe impl Stack for ItemStack {
+    fn base(&self) -> StackPointer {
+        self.at(FENCE_BYTES + STACK_BYTES)
+    }
+
+    fn limit(&self) -> StackPointer {
+        self.at(FENCE_BYTES)
+    }
+}
+
+impl Drop for ItemStack {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and used by nobody any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), FENCE_BYTES + STACK_BYTES) };
+    }
+}

@@ -1,0 +1,276 @@
+//! Kernels that fail: each failure is an error of its queue that says what happened where, and nothing else is
+//! harmed.
+
+use longshore::{Device, Environment, Error, ErrorCode, Grid, Program, Queue};
+use longshore_tests::device_code::{Workshop, clangs};
+use std::time::Duration;
+
+const SOURCE: &str = r#"
+#include "longshore_device.h"
+
+/* All that goes wrong goes wrong in item 5 of group 3. */
+#define IS_IT() (longshore_group_id(0) == 3 && longshore_item_id(0) == 5)
+
+LONGSHORE_KERNEL(store, (uint32_t *volatile where, uint32_t *out)) {
+  if (IS_IT()) *(volatile uint32_t *)where = 1;
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(load, (const uint32_t *where, uint32_t *out)) {
+  if (IS_IT()) out[0] = *(const volatile uint32_t *)where;
+}
+LONGSHORE_KERNEL(illegal, (uint32_t *out)) {
+  if (IS_IT()) {
+#if defined(__x86_64__)
+    __asm__ volatile("ud2");
+#else
+    __asm__ volatile("udf #0");
+#endif
+  }
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(divide, (uint32_t *out, uint32_t by)) {
+  if (IS_IT()) out[longshore_global_id(0)] = 7 / *(volatile uint32_t *)&by;
+}
+LONGSHORE_KERNEL(asserted, (uint32_t *out)) {
+  longshore_assert(!IS_IT());
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(trap, (uint32_t *out)) {
+  if (IS_IT()) longshore_trap();
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(overflow, (uint32_t *out)) {
+  volatile char big[64 << 20];
+  if (IS_IT()) { big[0] = 1; out[0] = (uint32_t)big[0]; }
+}
+
+/* The same on fibers, and in regions. */
+LONGSHORE_KERNEL(store_fibers, (uint32_t *where, uint32_t *out)) {
+  longshore_barrier();
+  if (IS_IT()) *(volatile uint32_t *)where = 1;
+  longshore_barrier();
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(assert_fibers, (uint32_t *out)) {
+  longshore_barrier();
+  longshore_assert(!IS_IT());
+  out[longshore_global_id(0)] = 1;
+}
+LONGSHORE_KERNEL(overflow_fibers, (uint32_t *out)) {
+  volatile char big[1 << 20];
+  longshore_barrier();
+  if (IS_IT()) { big[0] = 1; out[0] = (uint32_t)big[0]; }
+}
+LONGSHORE_GROUP_KERNEL(store_regions, (uint32_t *where, uint32_t *out)) {
+  LONGSHORE_ITEMS { out[longshore_global_id(0)] = 1; }
+  LONGSHORE_ITEMS { if (IS_IT()) *(volatile uint32_t *)where = 1; }
+}
+
+/* Items that wait at different places. */
+LONGSHORE_KERNEL(uneven, (uint32_t *out)) {
+  if (!IS_IT()) longshore_barrier();
+  out[longshore_global_id(0)] = 1;
+}
+
+LONGSHORE_KERNEL(fine, (uint32_t *out)) { out[longshore_global_id(0)] = 2; }
+LONGSHORE_KERNEL(spin, (uint32_t *flag)) {
+  (void)longshore_self;
+  while (!__atomic_load_n(flag, __ATOMIC_RELAXED)) {}
+}
+LONGSHORE_KERNEL(busy, (uint64_t *sum, uint32_t rounds)) {
+  uint64_t mine = 0;
+  for (uint32_t i = 0; i < rounds; ++i) mine += *(volatile uint32_t *)&rounds & 1;
+  __atomic_fetch_add(sum, mine, __ATOMIC_RELAXED);
+  (void)longshore_self;
+}
+"#;
+
+const GROUPS: u32 = 8;
+const ITEMS: u32 = 16;
+
+struct Scene {
+    workshop: Workshop,
+    clang: &'static str,
+}
+
+impl Scene {
+    fn new() -> Option<Scene> {
+        Some(Scene { workshop: Workshop::new(), clang: clangs().pop()? })
+    }
+
+    fn open(&self, flag: &str) -> (Device, Program, Queue) {
+        let device = self.workshop.device(Environment::empty().with("LONGSHORE_HOST_THREADS", "2"));
+        let program =
+            device.load(self.workshop.image(self.clang, "faults", SOURCE, &[flag])).unwrap();
+        let queue = device.queue().unwrap();
+        (device, program, queue)
+    }
+}
+
+fn grid() -> Grid {
+    Grid::linear(GROUPS, ITEMS)
+}
+
+/// The error has the place, and these words.
+#[track_caller]
+fn assert_says(error: &Error, kernel: &str, words: &[&str]) {
+    assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+    let place = format!("kernel '{kernel}', group (3, 0, 0), item (5, 0, 0): ");
+    for word in [&[place.as_str()], words].concat() {
+        assert!(error.message().contains(word), "expected '{word}': {error}");
+    }
+}
+
+/// An address that nothing is at.
+const HOLE: u64 = 0x10_0000_0000;
+
+#[test]
+fn each_kind_of_fault_is_an_error_with_kernel_group_and_item() {
+    let Some(scene) = Scene::new() else { return };
+    for flag in ["-O0", "-O3"] {
+        let (device, program, queue) = scene.open(flag);
+        let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+        let one = |name: &str| program.kernel(name).unwrap();
+        // SAFETY: each kernel writes within `out`, or where nothing is.
+        unsafe {
+            let fails = |result: longshore::Result<()>| result.unwrap_err();
+            for name in ["store", "store_fibers", "store_regions"] {
+                let error = fails(queue.launch_and_wait(&one(name), grid(), (HOLE, &out)));
+                let writing = if cfg!(target_arch = "x86_64") {
+                    "writing 0x1000000000"
+                } else {
+                    "0x1000000000"
+                };
+                assert_says(&error, name, &["segmentation fault", writing, "allocation of"]);
+                assert_eq!(error.vendor().unwrap().name, "SIGSEGV");
+            }
+            let error = fails(queue.launch_and_wait(&one("load"), grid(), (8u64, &out)));
+            assert_says(&error, "load", &["segmentation fault", "0x8, next to the null pointer"]);
+            let error = fails(queue.launch_and_wait(&one("illegal"), grid(), (&out,)));
+            assert_says(&error, "illegal", &["illegal instruction in the code at 0x"]);
+            if cfg!(target_arch = "x86_64") {
+                let error = fails(queue.launch_and_wait(&one("divide"), grid(), (&out, 0u32)));
+                assert_says(&error, "divide", &["integer division by zero"]);
+            }
+            for name in ["asserted", "assert_fibers"] {
+                let error = fails(queue.launch_and_wait(&one(name), grid(), (&out,)));
+                assert_says(&error, name, &["!IS_IT()", "faults.c:"]);
+            }
+            let error = fails(queue.launch_and_wait(&one("trap"), grid(), (&out,)));
+            assert_says(&error, "trap", &["trap"]);
+            let error = fails(queue.launch_and_wait(&one("overflow_fibers"), grid(), (&out,)));
+            assert!(error.message().contains("its stack of 262144 bytes overflowed"), "{error}");
+            let error = fails(queue.launch_and_wait(&one("uneven"), grid(), (&out,)));
+            let words =
+                ["different places", "(0, 0, 0) waits at a barrier", "(5, 0, 0) has returned"];
+            assert_says(&error, "uneven", &words);
+            queue.launch_and_wait(&one("fine"), grid(), (&out,)).unwrap();
+        }
+        assert_eq!(out.to_vec(&queue).unwrap(), [2; (GROUPS * ITEMS) as usize]);
+    }
+}
+
+#[test]
+fn an_overflow_of_the_threads_stack_is_a_fault_like_any_other() {
+    let Some(scene) = Scene::new() else { return };
+    let (device, program, queue) = scene.open("-O0");
+    let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+    let kernel = program.kernel("overflow").unwrap();
+    // On a thread of the queue's, on this one, and on one that the test makes.
+    // SAFETY: the kernel only overflows its stack.
+    unsafe {
+        queue.launch(&kernel, grid(), (&out,)).unwrap();
+        let error = queue.synchronize().unwrap_err();
+        assert!(error.message().contains("segmentation fault"), "{error}");
+        std::thread::scope(|scope| {
+            let error =
+                scope.spawn(|| queue.launch_and_wait(&kernel, grid(), (&out,)).unwrap_err());
+            assert!(error.join().unwrap().message().contains("segmentation fault"));
+        });
+        queue.launch_and_wait(&program.kernel("fine").unwrap(), grid(), (&out,)).unwrap();
+    }
+}
+
+#[test]
+fn a_fault_in_one_queue_leaves_another_that_computes_alone() {
+    let Some(scene) = Scene::new() else { return };
+    let (device, program, faulty) = scene.open("-O2");
+    let queue = device.queue().unwrap();
+    let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+    let sum = device.buffer_of(&queue, &[0u64]).unwrap();
+    let (busy, store) = (program.kernel("busy").unwrap(), program.kernel("store").unwrap());
+    let rounds = 20;
+    // SAFETY: `busy` adds to one number; `store` writes where nothing is, and within `out`.
+    unsafe {
+        for _ in 0..rounds {
+            queue.launch(&busy, Grid::linear(64, 16), (&sum, 10_001u32)).unwrap();
+            faulty.launch(&store, grid(), (HOLE, &out)).unwrap();
+        }
+    }
+    assert_says(&faulty.synchronize().unwrap_err(), "store", &["segmentation fault"]);
+    queue.synchronize().unwrap();
+    assert_eq!(sum.to_vec(&queue).unwrap(), [rounds * 64 * 16 * 10_001]);
+    faulty.synchronize().unwrap();
+}
+
+#[test]
+fn a_thousand_faults_in_a_row_leak_nothing() {
+    let Some(scene) = Scene::new() else { return };
+    let (device, program, queue) = scene.open("-O2");
+    let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+    let kernels =
+        ["store", "store_fibers", "store_regions"].map(|name| program.kernel(name).unwrap());
+    let round = |count: usize| {
+        for kernel in kernels.iter().cycle().take(count) {
+            // SAFETY: the kernels write where nothing is, and within `out`.
+            unsafe { queue.launch_and_wait(kernel, grid(), (HOLE, &out)).unwrap_err() };
+        }
+    };
+    round(100);
+    let before = footprint();
+    round(1000);
+    let after = footprint();
+    assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
+    assert!(
+        after.mappings <= before.mappings + 4,
+        "{} mappings, then {}",
+        before.mappings,
+        after.mappings
+    );
+    assert!(after.resident_kib <= before.resident_kib + 1024, "{before:?} then {after:?}");
+}
+
+#[test]
+fn a_stuck_kernel_is_waited_for_with_a_limit() {
+    let Some(scene) = Scene::new() else { return };
+    let (device, program, queue) = scene.open("-O2");
+    let other = device.queue().unwrap();
+    let flag = device.buffer_of(&other, &[0u32]).unwrap();
+    // SAFETY: the kernel reads one number, which is set below.
+    unsafe {
+        queue.launch(&program.kernel("spin").unwrap(), Grid::linear(1, 1), (&flag,)).unwrap()
+    };
+    assert!(!queue.synchronize_for(Duration::from_millis(30)).unwrap());
+    flag.write(&other, &[1]).unwrap();
+    assert!(queue.synchronize_for(Duration::from_secs(60)).unwrap());
+}
+
+#[derive(Debug)]
+struct Footprint {
+    descriptors: usize,
+    threads: usize,
+    mappings: usize,
+    resident_kib: u64,
+}
+
+fn footprint() -> Footprint {
+    let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    Footprint {
+        descriptors: count("/proc/self/fd"),
+        threads: count("/proc/self/task"),
+        mappings: std::fs::read_to_string("/proc/self/maps").unwrap().lines().count(),
+        resident_kib: resident.trim().trim_end_matches(" kB").parse().unwrap(),
+    }
+}
