@@ -10,6 +10,7 @@
 //! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h`, `%t` |
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
+//! | `LONGSHORE_CLANG` | the compiler of the command's subcommand `cc` |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
 //! [`BackendSelection`]: crate::BackendSelection
@@ -67,6 +68,11 @@ impl Environment {
     pub fn plugin_path(&self) -> Vec<PathBuf> {
         let paths = self.get("LONGSHORE_PLUGIN_PATH").map(std::env::split_paths);
         paths.into_iter().flatten().filter(|path| !path.as_os_str().is_empty()).collect()
+    }
+
+    /// `LONGSHORE_CLANG`, if it is set.
+    pub fn clang(&self) -> Option<PathBuf> {
+        self.get("LONGSHORE_CLANG").map(PathBuf::from)
     }
 
     /// `LONGSHORE_BACKEND`, if it is set.

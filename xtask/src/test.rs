@@ -14,10 +14,12 @@ struct Package {
 }
 
 const VERSION: &[&str] = &["--version"];
-/// Before 19 it has no version.
-const PROFDATA_HELP: &[&str] = &["show", "--help"];
+/// A package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
+const fn compiler(name: &'static str, program: &'static str) -> Package {
+    Package { name, probe: (program, VERSION), skipped: "kernels, profiles and `longshore cc` with this version" }
+}
 
-const PACKAGES: [Package; 22] = [
+const PACKAGES: [Package; 25] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -41,40 +43,19 @@ const PACKAGES: [Package; 22] = [
         probe: ("llvm-profdata-19", VERSION),
         skipped: "reading of profiles by llvm-profdata",
     },
+    compiler("clang-14", "clang-14"),
+    compiler("lld-14", "ld.lld-14"),
+    compiler("llvm-14", "llvm-link-14"),
+    compiler("clang-16", "clang-16"),
+    compiler("lld-16", "ld.lld-16"),
+    compiler("llvm-16", "llvm-link-16"),
+    compiler("clang-22", "clang-22"),
+    compiler("lld-22", "ld.lld-22"),
+    compiler("llvm-22", "llvm-link-22"),
     Package {
         name: "libclang-rt-19-dev",
         probe: ("test", &["-d", "/usr/lib/llvm-19/lib/clang/19/lib/linux"]),
         skipped: "images that have LLVM's profile runtime",
-    },
-    Package {
-        name: "clang-14",
-        probe: ("clang-14", VERSION),
-        skipped: "profiles of kernels that clang 14 makes",
-    },
-    Package {
-        name: "llvm-14",
-        probe: ("llvm-profdata-14", PROFDATA_HELP),
-        skipped: "reading of profiles by llvm-profdata 14",
-    },
-    Package {
-        name: "clang-16",
-        probe: ("clang-16", VERSION),
-        skipped: "profiles of kernels that clang 16 makes",
-    },
-    Package {
-        name: "llvm-16",
-        probe: ("llvm-profdata-16", PROFDATA_HELP),
-        skipped: "reading of profiles by llvm-profdata 16",
-    },
-    Package {
-        name: "clang-22",
-        probe: ("clang-22", VERSION),
-        skipped: "profiles of kernels that clang 22 makes",
-    },
-    Package {
-        name: "llvm-22",
-        probe: ("llvm-profdata-22", PROFDATA_HELP),
-        skipped: "reading of profiles by llvm-profdata 22",
     },
     Package {
         name: "valgrind",

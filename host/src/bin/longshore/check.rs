@@ -2,6 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::options::CommonOptions;
+use crate::path;
 use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -65,10 +66,7 @@ impl Check {
 
 fn find() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|this| this.with_file_name(SUITE));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    let mut places = beside.into_iter().chain(on_path.map(|folder| folder.join(SUITE)));
-    places.find(|place| place.is_file())
+    beside.filter(|file| file.is_file()).or_else(|| path::find(SUITE))
 }
 
 fn missing() -> Failure {

@@ -1,9 +1,10 @@
-//! `longshore`: looks at plugins and devices, runs kernels, links objects and checks devices from
-//! the shell.
+//! `longshore`: looks at plugins and devices, compiles and runs kernels, links objects and checks
+//! devices from the shell.
 //!
 //! Start reading at [`options`], which holds the command line; each subcommand has a file of its
 //! own. What goes wrong is a [`failure::Failure`], which knows its hint and the exit code.
 
+mod cc;
 mod check;
 mod device_facts;
 mod devices;
@@ -13,6 +14,7 @@ mod link;
 mod logging;
 mod options;
 mod output;
+mod path;
 mod plugins;
 mod probe;
 mod run;
@@ -26,7 +28,7 @@ use options::{Options, Subcommand};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = Options::parse_from(cc::arguments(std::env::args_os()));
     logging::start(&options);
     match execute(options) {
         Ok(code) => code,
@@ -41,6 +43,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Plugins(plugins) => plugins.execute(common)?,
         Subcommand::Run(run) => run.execute(common)?,
         Subcommand::Inspect(inspect) => inspect.execute()?,
+        Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
         Subcommand::Probe(probe) => return Ok(probe.execute()),

@@ -1,5 +1,6 @@
 //! The command line, and the host that it asks for.
 
+use crate::cc::Cc;
 use crate::check::Check;
 use crate::devices::Devices;
 use crate::failure::{Exit, Failure};
@@ -18,13 +19,14 @@ Environment:
   LONGSHORE_BACKEND       Backends to use, in order of preference; --backend replaces it
   LONGSHORE_DEVICES       Devices to use; --devices replaces it
   LONGSHORE_TRACK         '1': track memory, print leaks and memory-pool totals
+  LONGSHORE_CLANG         The compiler of `longshore cc`; --clang replaces it
   LONGSHORE_LOG           What to log, such as 'debug' or 'longshore=trace'; else RUST_LOG
 
 Exit codes:
   0  Success
-  1  The runtime, a plugin, the driver, the kernel's image or a link failed
+  1  The runtime, a plugin, the driver, the kernel's image, a compilation or a link failed
   2  Bad usage: an option or a selection cannot be understood
-  3  Nothing found: no plugin, no device, or none that the selection names
+  3  Nothing found: no plugin, no device, none that the selection names, or no compiler
   4  A check failed";
 
 /// Runs kernels on GPUs and CPUs through vendor plugins that are found at run time.
@@ -43,6 +45,7 @@ pub(crate) enum Subcommand {
     Plugins(Plugins),
     Run(Run),
     Inspect(Inspect),
+    Cc(Box<Cc>),
     Link(Box<Link>),
     Check(Check),
     #[command(name = "__probe", hide = true)]

@@ -1,0 +1,208 @@
+//! How an image comes about: which tool makes what, with which options, for each target.
+//!
+//! A source becomes an object, PTX or bitcode. Objects for a CPU are joined by `ld.lld -r`, one for
+//! AMD becomes a code object; several sources for a GPU meet as bitcode, because calls between objects
+//! are slow there, or impossible.
+
+use crate::cc::clang::Clang;
+use crate::cc::source::Source;
+use crate::cc::step::{Diagnostics, Step};
+use crate::cc::target::{Dialect, Target};
+use crate::cc::{flags, options, profile};
+use crate::failure::{Exit, Failure};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// What all targets have in common.
+pub(super) struct Job<'a> {
+    pub(super) sources: &'a [Source],
+    /// Those of clang that the user gave.
+    pub(super) options: &'a [OsString],
+    /// Makes machine code of PTX, if that is wanted.
+    pub(super) ptxas: Option<&'a Path>,
+    /// Where files lie that are not kept.
+    pub(super) folder: &'a Path,
+    /// The folder with the header for kernels.
+    pub(super) include: &'a Path,
+    pub(super) diagnostics: &'a Diagnostics,
+}
+
+/// The way to the image of one target.
+pub(super) struct Build<'a> {
+    job: &'a Job<'a>,
+    pub(super) target: &'a Target,
+    clang: PathBuf,
+    /// What the target needs of clang, for sources and for bitcode of them.
+    for_sources: Vec<String>,
+    for_bitcode: Vec<String>,
+    /// Clang's options that the user gave, as the target needs them.
+    user_options: Vec<OsString>,
+    dialect: Dialect,
+    product: Product,
+    lld: Option<PathBuf>,
+    llvm_link: Option<PathBuf>,
+    /// What files of it are called.
+    stem: PathBuf,
+}
+
+/// What a source becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Product {
+    Object,
+    Bitcode,
+    Ptx,
+}
+
+impl<'a> Build<'a> {
+    /// Finds the tools that it takes.
+    pub(super) fn new(
+        job: &'a Job<'a>,
+        target: &'a Target,
+        clang: &Clang,
+        index: usize,
+    ) -> Result<Build<'a>, Failure> {
+        let several = job.sources.len() > 1;
+        let dialect = target.dialect(clang);
+        let needs_lld = matches!(target, Target::Amdgcn(_)) || several && !target.is_gpu();
+        let needs_llvm_link = several && target.is_gpu();
+        let user_options = profile::prepared(job.options, target, clang, several)
+            .map_err(|message| Failure::new(Exit::Usage, message))?;
+        Ok(Build {
+            job,
+            target,
+            clang: clang.path.clone(),
+            for_sources: flags::for_sources(target, clang, several),
+            for_bitcode: flags::for_machine(target, clang),
+            user_options,
+            dialect,
+            product: product(target, dialect, several),
+            lld: needs_lld.then(|| clang.lld()).transpose()?,
+            llvm_link: needs_llvm_link.then(|| clang.llvm_link()).transpose()?,
+            stem: job.folder.join(format!("{index}")),
+        })
+    }
+
+    /// Compiles one source to a file. Blocks.
+    pub(super) fn compile(&self, index: usize) -> Result<PathBuf, String> {
+        let source = &self.job.sources[index];
+        let made = self.file(&format!("{index}.{}", self.product.extension()));
+        let include = self.job.include;
+        // Files are the same wherever the header lay for the time of the compilation.
+        let mut no_folder = OsString::from("-ffile-prefix-map=");
+        no_folder.push(include);
+        no_folder.push("=longshore");
+        let step = Step::new(&self.clang)
+            .args(&self.for_sources)
+            .args([OsStr::new("-isystem"), include.as_os_str(), &no_folder])
+            .args(options::for_source(&self.user_options, source, self.job.sources, self.dialect))
+            .args(self.product.options())
+            .args(["-x", language(source, self.dialect)])
+            .arg(&source.file)
+            .arg("-o")
+            .arg(&made);
+        self.run(step, &format!("compiling '{}'", source.file.display()))?;
+        Ok(made)
+    }
+
+    /// Makes the image of what the sources became. Blocks.
+    pub(super) fn finish(&self, compiled: &[PathBuf]) -> Result<Vec<u8>, String> {
+        let [first, others @ ..] = compiled else { return Err("there is no source".to_owned()) };
+        let mut made = first.clone();
+        if let Some(llvm_link) = self.llvm_link.as_ref().filter(|_| !others.is_empty()) {
+            made = self.file("bc");
+            let step = Step::new(llvm_link).args(compiled).arg("-o").arg(&made);
+            self.run(step, "joining the sources")?;
+        }
+        if self.product == Product::Bitcode {
+            made = self.machine_code(&made)?;
+        }
+        if let Some(lld) = &self.lld {
+            let object = std::slice::from_ref(&made);
+            made = self.link(lld, if self.target.is_gpu() { object } else { compiled })?;
+        }
+        if let Some(ptxas) = self.job.ptxas.filter(|_| matches!(self.target, Target::Nvptx(_))) {
+            made = self.assemble(ptxas, &made)?;
+        }
+        std::fs::read(&made).map_err(|error| format!("reading '{}': {error}", made.display()))
+    }
+
+    /// An object, or PTX, of bitcode.
+    fn machine_code(&self, bitcode: &Path) -> Result<PathBuf, String> {
+        let product = product(self.target, Dialect::Plain, false);
+        let made = self.file(product.extension());
+        let step = Step::new(&self.clang)
+            .args(&self.for_bitcode)
+            .args(options::for_bitcode(&self.user_options))
+            .args(product.options())
+            .args([OsStr::new("-x"), OsStr::new("ir"), bitcode.as_os_str()])
+            .arg("-o")
+            .arg(&made);
+        self.run(step, "compiling the bitcode of the sources")?;
+        Ok(made)
+    }
+
+    fn link(&self, lld: &Path, objects: &[PathBuf]) -> Result<PathBuf, String> {
+        let made = self.file("linked");
+        let how: &[&str] = match self.target.is_gpu() {
+            true => &["-shared", "--no-undefined"],
+            false => &["-r"],
+        };
+        let step = Step::new(lld).args(how).args(objects).arg("-o").arg(&made);
+        self.run(step, "linking")?;
+        Ok(made)
+    }
+
+    fn assemble(&self, ptxas: &Path, ptx: &Path) -> Result<PathBuf, String> {
+        let made = self.file("cubin");
+        let architecture = format!("-arch={}", self.target.architecture());
+        let step = Step::new(ptxas).arg(architecture).arg(ptx).arg("-o").arg(&made);
+        self.run(step, "assembling the PTX")?;
+        Ok(made)
+    }
+
+    fn run(&self, step: Step<'_>, what: &str) -> Result<(), String> {
+        step.run(what, &self.target.to_string(), self.job.diagnostics)
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        let mut file = self.stem.clone().into_os_string();
+        file.push(".");
+        file.push(extension);
+        file.into()
+    }
+}
+
+impl Product {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Product::Object => &["-c"],
+            Product::Bitcode => &["-c", "-emit-llvm"],
+            Product::Ptx => &["-S"],
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Product::Object => "o",
+            Product::Bitcode => "bc",
+            Product::Ptx => "ptx",
+        }
+    }
+}
+
+fn product(target: &Target, dialect: Dialect, several: bool) -> Product {
+    match target {
+        Target::Cpu(..) => Product::Object,
+        _ if several || dialect == Dialect::Hip => Product::Bitcode,
+        Target::Nvptx(_) => Product::Ptx,
+        Target::Amdgcn(_) => Product::Object,
+    }
+}
+
+fn language(source: &Source, dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Plain => source.language.name(),
+        Dialect::Cuda => "cuda",
+        Dialect::Hip => "hip",
+    }
+}

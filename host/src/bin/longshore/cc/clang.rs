@@ -1,0 +1,204 @@
+//! Which clang compiles, and the tools that belong to it.
+
+use crate::cc::target::Target;
+use crate::failure::{Exit, Failure};
+use crate::path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+/// The first version that works.
+const OLDEST: u32 = 14;
+
+/// A compiler that is there.
+#[derive(Debug)]
+pub(super) struct Clang {
+    pub(super) path: PathBuf,
+    pub(super) major: u32,
+    /// "19.1.7".
+    version: String,
+    /// What it can compile for, as `--print-targets` names it.
+    backends: Vec<String>,
+}
+
+impl Clang {
+    /// Asks a program whether it is clang, and what it can do.
+    fn open(path: &Path) -> Result<Clang, String> {
+        let said = answer(path, "--version")?;
+        let version = version(&said).ok_or_else(|| {
+            let line = said.lines().next().unwrap_or_default();
+            format!("'{}' is no clang: it calls itself '{line}'", path.display())
+        })?;
+        let major = version.split('.').next().and_then(|major| major.parse().ok());
+        let major = major.unwrap_or_default();
+        let path = path.to_owned();
+        if major < OLDEST {
+            let shown = path.display();
+            return Err(format!("'{shown}' is clang {version}, expected {OLDEST} or later"));
+        }
+        let targets = answer(&path, "--print-targets")?;
+        let backends = targets.lines().filter_map(|line| line.trim().split_once(" - "));
+        let backends = backends.map(|(name, _)| name.trim().to_owned()).collect();
+        Ok(Clang { path, major, version: version.to_owned(), backends })
+    }
+
+    fn supports(&self, target: &Target) -> bool {
+        self.backends.iter().any(|backend| backend == target.backend())
+    }
+
+    /// The linker beside it, of its version or of a later one.
+    pub(super) fn lld(&self) -> Result<PathBuf, Failure> {
+        let own = self.beside("ld.lld");
+        let own = own.or_else(|| path::find(&format!("ld.lld-{}", self.major)));
+        let other = || path::find("ld.lld").or_else(|| self.later("ld.lld"));
+        own.or_else(other).ok_or_else(|| self.missing("the linker ld.lld", "lld"))
+    }
+
+    /// The linker of bitcode, of its very version.
+    pub(super) fn llvm_link(&self) -> Result<PathBuf, Failure> {
+        let own = self.beside("llvm-link");
+        let own = own.or_else(|| path::find(&format!("llvm-link-{}", self.major)));
+        own.ok_or_else(|| self.missing("llvm-link, which joins sources for a GPU,", "llvm"))
+    }
+
+    /// A tool in the folder where the compiler itself lies.
+    fn beside(&self, tool: &str) -> Option<PathBuf> {
+        let real = std::fs::canonicalize(&self.path).ok()?;
+        let file = real.with_file_name(tool);
+        file.is_file().then_some(file)
+    }
+
+    /// A tool of the next later version.
+    fn later(&self, tool: &str) -> Option<PathBuf> {
+        let mut tools = numbered(tool);
+        tools.retain(|(major, _)| *major > self.major);
+        tools.into_iter().min().map(|(_, path)| path)
+    }
+
+    fn missing(&self, what: &str, package: &str) -> Failure {
+        let (clang, major) = (self.path.display(), self.major);
+        let message = format!("{what} is neither beside '{clang}' nor on PATH");
+        Failure::new(Exit::NothingFound, message)
+            .or_hint(format!("install it; on Debian and Ubuntu: apt install {package}-{major}"))
+    }
+}
+
+/// The compilers that may be used, the preferred one first.
+pub(super) struct Compilers {
+    is_given: bool,
+    /// Not yet opened, the preferred one last.
+    candidates: Vec<PathBuf>,
+    opened: Vec<Rc<Clang>>,
+    /// Why others are not used.
+    refused: Vec<String>,
+}
+
+impl Compilers {
+    /// The one that is given, or all on PATH: `clang` and `clang-NN`, the newest first.
+    pub(super) fn new(given: Option<PathBuf>) -> Compilers {
+        let is_given = given.is_some();
+        let candidates = given.map_or_else(candidates, |path| vec![on_path(path)]);
+        Compilers { is_given, candidates, opened: Vec::new(), refused: Vec::new() }
+    }
+
+    /// The first that can compile for a target.
+    pub(super) fn choose(&mut self, target: &Target) -> Result<Rc<Clang>, Failure> {
+        let opened = self.opened.iter().find(|clang| clang.supports(target));
+        if let Some(clang) = opened {
+            return Ok(Rc::clone(clang));
+        }
+        while let Some(path) = self.candidates.pop() {
+            match Clang::open(&path) {
+                Ok(clang) => self.opened.push(Rc::new(clang)),
+                Err(why) => self.refused.push(why),
+            }
+            if let Some(clang) = self.opened.last().filter(|clang| clang.supports(target)) {
+                return Ok(Rc::clone(clang));
+            }
+        }
+        Err(self.none(target))
+    }
+
+    fn none(&self, target: &Target) -> Failure {
+        let lacking = self.opened.iter().map(|clang| {
+            let backend = target.backend();
+            format!("'{}' (clang {}) lacks '{backend}'", clang.path.display(), clang.version)
+        });
+        let why: Vec<_> = self.refused.iter().cloned().chain(lacking).collect();
+        let message = match why.is_empty() {
+            true => "no clang is on PATH".to_owned(),
+            false => format!("no clang compiles for {target}: {}", why.join("; ")),
+        };
+        let failure = Failure::new(Exit::NothingFound, message);
+        match self.is_given {
+            true => failure.or_hint("leave out --clang and LONGSHORE_CLANG to use those on PATH"),
+            false => failure.or_hint(
+                "install clang and lld, version 14 or later (on Debian and Ubuntu: apt install \
+                 clang lld), or name a compiler with --clang or LONGSHORE_CLANG",
+            ),
+        }
+    }
+}
+
+/// A program that is named without a folder is one on PATH.
+fn on_path(program: PathBuf) -> PathBuf {
+    let name = program.to_str().filter(|name| !name.contains('/'));
+    name.and_then(path::find).unwrap_or(program)
+}
+
+/// `clang` and `clang-NN` on PATH, the newest last; of equals `clang` is the last.
+fn candidates() -> Vec<PathBuf> {
+    let mut found = numbered("clang");
+    if let Some(path) = path::find("clang") {
+        let opened = Clang::open(&path);
+        found.push((opened.map_or(0, |clang| clang.major), path));
+    }
+    found.sort_by_key(|(major, _)| *major);
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The programs `NAME-NN` on PATH, with their numbers: of each number the first.
+fn numbered(name: &str) -> Vec<(u32, PathBuf)> {
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in path::folders().iter().flat_map(std::fs::read_dir).flatten().flatten() {
+        let file = entry.file_name();
+        let number = file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-'));
+        let Some(number) = number.and_then(|number| number.parse().ok()) else { continue };
+        if entry.path().is_file() && found.iter().all(|(known, _)| *known != number) {
+            found.push((number, entry.path()));
+        }
+    }
+    found
+}
+
+/// What a program prints when it is asked.
+fn answer(program: &Path, question: &str) -> Result<String, String> {
+    let shown = program.display();
+    let output = Command::new(program).arg(question).output();
+    let output = output.map_err(|error| format!("'{shown}' cannot be started: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("'{shown} {question}' failed: {}", output.status)),
+    }
+}
+
+/// "19.1.7" of "Debian clang version 19.1.7 (3~deb12u1)".
+fn version(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("clang version ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|version| !version.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_found_in_what_compilers_say() {
+        assert_eq!(version("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x"), Some("19.1.7"));
+        assert_eq!(version("clang version 23.0.0git (https://x)"), Some("23.0.0"));
+        assert_eq!(version("Apple clang version 15.0.0 (clang-1500)"), Some("15.0.0"));
+        assert_eq!(version("gcc (Debian 12.2.0) 12.2.0"), None);
+        assert_eq!(version("clang version"), None);
+    }
+}

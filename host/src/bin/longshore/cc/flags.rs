@@ -1,0 +1,137 @@
+//! The options of clang that a target needs, by the version of clang.
+
+use crate::cc::clang::Clang;
+use crate::cc::step::succeeds;
+use crate::cc::target::{Dialect, Machine, Target};
+use std::ffi::OsStr;
+
+/// Those by which sources become code for a target, if `several` in a form that is joined.
+pub(super) fn for_sources(target: &Target, clang: &Clang, several: bool) -> Vec<String> {
+    let dialect = target.dialect(clang);
+    let mut options = match dialect {
+        Dialect::Plain => for_machine(target, clang),
+        Dialect::Cuda => for_cuda(target, clang),
+        Dialect::Hip => for_hip(target),
+    };
+    if several && dialect != Dialect::Plain {
+        // Else functions that only other sources call are left out.
+        options.push("-fgpu-rdc".to_owned());
+    }
+    match target {
+        Target::Cpu(..) => options.push("-fPIC".to_owned()),
+        _ => options.extend(BARE.map(str::to_owned)),
+    }
+    if target.is_foreign_cpu() && !has_headers(clang, &options) {
+        log::info!("{target}: no headers of the C library, so that sources have only clang's own");
+        options.extend(BARE.map(str::to_owned));
+    }
+    options
+}
+
+/// Those by which plain sources, or bitcode, become machine code or PTX of a target.
+pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
+    let architecture = target.architecture();
+    match target {
+        Target::Cpu(machine, _) => {
+            let triple = format!("--target={}-linux-gnu", machine.name());
+            let foreign = target.is_foreign_cpu().then_some(triple);
+            foreign.into_iter().chain([cpu(*machine, architecture)]).collect()
+        }
+        Target::Nvptx(_) => {
+            let machine = ["--target=nvptx64-nvidia-cuda", "-nogpulib"].map(str::to_owned);
+            let architecture = [format!("-march={architecture}")];
+            machine.into_iter().chain(architecture).chain(ptx_version(target, clang)).collect()
+        }
+        Target::Amdgcn(_) => {
+            let machine = ["--target=amdgcn-amd-amdhsa", "-nogpulib"].map(str::to_owned);
+            machine.into_iter().chain([format!("-mcpu={architecture}")]).collect()
+        }
+    }
+}
+
+/// No C library: what is not clang's own is not found, rather than taken from this machine.
+const BARE: [&str; 2] = ["-ffreestanding", "-nostdlibinc"];
+
+/// Products and sums are joined where C allows it, as in plain sources, and not wherever possible.
+const CONTRACTION: &str = "-ffp-contract=on";
+
+fn for_cuda(target: &Target, clang: &Clang) -> Vec<String> {
+    // An installed toolkit plays no part, whatever its version.
+    let no_toolkit = ["-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version"];
+    let fixed =
+        ["--cuda-device-only", CONTRACTION].into_iter().chain(no_toolkit).map(str::to_owned);
+    let architecture = [format!("--cuda-gpu-arch={}", target.architecture())];
+    fixed.chain(architecture).chain(ptx_version(target, clang)).collect()
+}
+
+fn for_hip(target: &Target) -> Vec<String> {
+    let fixed = ["--cuda-device-only", "-nogpuinc", "-nogpulib", CONTRACTION].map(str::to_owned);
+    let architecture = [format!("--offload-arch={}", target.architecture())];
+    fixed.into_iter().chain(architecture).collect()
+}
+
+/// Levels are `-march` everywhere; other names are `-mcpu` on AArch64.
+fn cpu(machine: Machine, name: &str) -> String {
+    match machine {
+        Machine::Aarch64 if !name.starts_with("armv") => format!("-mcpu={name}"),
+        _ => format!("-march={name}"),
+    }
+}
+
+/// The option for the PTX version. Clang 22 needs it, those before 15 do not know it.
+fn ptx_version(target: &Target, clang: &Clang) -> Option<String> {
+    let version = ptx_for(target.architecture()).filter(|_| clang.major >= 15)?;
+    Some(format!("--cuda-feature=+ptx{version}"))
+}
+
+/// The first PTX version that has an architecture, but at least 6.3, which all drivers of the last
+/// years take and which has all operations on sub-groups. `None` if the architecture is not known.
+fn ptx_for(architecture: &str) -> Option<u32> {
+    let number = architecture.strip_prefix("sm_")?;
+    let digits = number.trim_end_matches(['a', 'f']);
+    let specific = number.len() > digits.len();
+    Some(match (digits.parse().ok()?, specific) {
+        (..=75, false) => 63,
+        (80, false) => 70,
+        (86, false) => 71,
+        (87, false) => 74,
+        (89 | 90, false) => 78,
+        (90, true) => 80,
+        (100 | 101, _) if !number.ends_with('f') => 86,
+        (120, _) if !number.ends_with('f') => 87,
+        (100 | 101 | 103 | 120 | 121, _) => 88,
+        (88 | 110, _) => 90,
+        _ => return None,
+    })
+}
+
+/// Whether clang finds a C library's headers for a machine that is not this one.
+fn has_headers(clang: &Clang, options: &[String]) -> bool {
+    let fixed = ["-fsyntax-only", "-x", "c", "-"];
+    let arguments: Vec<&OsStr> =
+        options.iter().map(OsStr::new).chain(fixed.map(OsStr::new)).collect();
+    succeeds(&clang.path, &arguments, "#include <stdlib.h>\n#include <stdint.h>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_versions_are_those_that_first_have_an_architecture() {
+        let known = [("sm_52", 63), ("sm_75", 63), ("sm_80", 70), ("sm_90", 78), ("sm_90a", 80)];
+        let newer =
+            [("sm_100", 86), ("sm_100a", 86), ("sm_100f", 88), ("sm_120", 87), ("sm_110", 90)];
+        for (architecture, version) in known.into_iter().chain(newer) {
+            assert_eq!(ptx_for(architecture), Some(version), "{architecture}");
+        }
+        assert_eq!(ptx_for("sm_999"), None);
+    }
+
+    #[test]
+    fn cpus_are_named_as_each_machine_has_it() {
+        assert_eq!(cpu(Machine::X86_64, "znver4"), "-march=znver4");
+        assert_eq!(cpu(Machine::Aarch64, "armv8.2-a"), "-march=armv8.2-a");
+        assert_eq!(cpu(Machine::Aarch64, "neoverse-v1"), "-mcpu=neoverse-v1");
+    }
+}

@@ -1,0 +1,240 @@
+//! Options that are clang's: which of the command line they are, and what becomes of them.
+
+use crate::cc::source::{Language, Source};
+use crate::cc::target::Dialect;
+use crate::failure::{Exit, Failure};
+use std::ffi::{OsStr, OsString};
+
+/// How options of clang begin that need no `--` before them.
+const CLANGS: [&str; 22] = [
+    "-O",
+    "-g",
+    "-I",
+    "-D",
+    "-U",
+    "-W",
+    "-w",
+    "-f",
+    "-m",
+    "-std=",
+    "--std=",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-imacros",
+    "-pedantic",
+    "-c",
+    "-S",
+    "-E",
+    "-l",
+    "-L",
+];
+/// Those that are followed by their value.
+const WITH_VALUE: [&str; 11] = [
+    "-I",
+    "-D",
+    "-U",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-imacros",
+    "-mllvm",
+    "-Xclang",
+    "-Xpreprocessor",
+];
+/// Options of the command that stand before the subcommand and are followed by their value.
+const COMMON: [&str; 3] = ["--backend", "--devices", "--plugin"];
+/// Those that would make something else than what is asked for.
+const REFUSED: [&str; 13] = [
+    "-c",
+    "-S",
+    "-E",
+    "-o",
+    "-x",
+    "-M",
+    "-MM",
+    "-emit-llvm",
+    "-fsyntax-only",
+    "-###",
+    "--target",
+    "-save-temps",
+    "-target",
+];
+
+/// The command line, in which `longshore cc` finds clang's options behind `--`.
+pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut all = all.into_iter();
+    let mut ours: Vec<_> = all.next().into_iter().collect();
+    while let Some(argument) = all.next() {
+        let is_option = starts_with_any(&argument, &["-"]);
+        let has_value = is_any(&argument, &COMMON);
+        let is_cc = argument == "cc";
+        ours.push(argument);
+        if is_cc {
+            return divide(ours, all);
+        }
+        if !is_option {
+            break;
+        }
+        if has_value {
+            ours.extend(all.next());
+        }
+    }
+    ours.extend(all);
+    ours
+}
+
+fn divide(mut ours: Vec<OsString>, mut rest: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut clangs = Vec::new();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            break;
+        }
+        let has_value = is_any(&argument, &WITH_VALUE);
+        if has_value || starts_with_any(&argument, &CLANGS) {
+            clangs.push(argument);
+            clangs.extend(has_value.then(|| rest.next()).flatten());
+        } else {
+            ours.push(argument);
+        }
+    }
+    clangs.extend(rest);
+    if !clangs.is_empty() {
+        ours.push("--".into());
+        ours.extend(clangs);
+    }
+    ours
+}
+
+/// Fails for options that do not go with this command.
+pub(super) fn check(options: &[OsString]) -> Result<(), Failure> {
+    let refuse = |option: &OsStr, hint: &str| {
+        let message = format!("'{}' cannot be given to clang by this command", option.display());
+        Err(Failure::new(Exit::Usage, message).or_hint(hint))
+    };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if is_any(option, &WITH_VALUE) {
+            options.next();
+        } else if starts_with_any(option, &["-march=", "-mcpu="]) {
+            return refuse(option, "--target says the CPU: x86_64:x86-64-v3, nvptx64:sm_90");
+        } else if is_any(option, &REFUSED)
+            || starts_with_any(option, &["-l", "-L"])
+            || !starts_with_any(option, &["-"])
+        {
+            return refuse(
+                option,
+                "what is compiled, for what, and to which file is said before `--`: FILE... \
+                 --target TARGETS -o FILE",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Those with which a source is compiled, with `-O3` unless they say how to optimise. A standard of
+/// the other language is for the other sources; CUDA and HIP have none of C's.
+pub(super) fn for_source(
+    options: &[OsString],
+    source: &Source,
+    sources: &[Source],
+    dialect: Dialect,
+) -> Vec<OsString> {
+    let optimised = options.iter().any(|option| starts_with_any(option, &["-O"]));
+    let mut chosen: Vec<OsString> = Vec::new();
+    chosen.extend((!optimised).then(|| "-O3".into()));
+    let fits = |option: &&OsString| {
+        let Some(language) = standard(option).map(Language::of_standard) else { return true };
+        let is_own = language == source.language;
+        match dialect {
+            Dialect::Plain => is_own || sources.iter().all(|source| source.language != language),
+            Dialect::Cuda | Dialect::Hip => is_own && language == Language::Cpp,
+        }
+    };
+    chosen.extend(options.iter().filter(fits).cloned());
+    chosen
+}
+
+/// Those that matter when bitcode becomes machine code.
+pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
+    let mut chosen: Vec<OsString> = vec!["-O3".into()];
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if starts_with_any(option, &["-O", "-ffp-contract", "-ffast-math", "-mcode-object"]) {
+            chosen.push(option.clone());
+        } else if option == "-mllvm" {
+            chosen.extend([Some(option), options.next()].into_iter().flatten().cloned());
+        } else if is_any(option, &WITH_VALUE) {
+            options.next();
+        }
+    }
+    chosen
+}
+
+fn standard(option: &OsStr) -> Option<&str> {
+    let option = option.to_str()?;
+    option.strip_prefix("-std=").or_else(|| option.strip_prefix("--std="))
+}
+
+fn is_any(option: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|name| option == *name)
+}
+
+fn starts_with_any(option: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|name| option.as_encoded_bytes().starts_with(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(words: &str) -> Vec<OsString> {
+        words.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn options_of_clang_need_no_dashes_before_them() {
+        let divided = |words| arguments(strings(words));
+        let cases = [
+            ("l cc k.c -O2 -I a -o k -g -- -mllvm x", "l cc k.c -o k -- -O2 -I a -g -mllvm x"),
+            ("l --backend cc cc k.c -fno-x --raw", "l --backend cc cc k.c --raw -- -fno-x"),
+            ("l -v cc k.c -x c++ -v", "l -v cc k.c -x c++ -v"),
+            ("l run cc -O2", "l run cc -O2"),
+            ("l", "l"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(divided(given), strings(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn standards_go_to_sources_of_their_language() {
+        let source = |language| Source { file: "k".into(), language };
+        let sources = [source(Language::C), source(Language::Cpp)];
+        let options = strings("-std=c11 -std=c++17 -O1");
+        let chosen =
+            |index: usize, dialect| for_source(&options, &sources[index], &sources, dialect);
+        assert_eq!(chosen(0, Dialect::Plain), strings("-std=c11 -O1"));
+        assert_eq!(chosen(1, Dialect::Plain), strings("-std=c++17 -O1"));
+        assert_eq!(chosen(0, Dialect::Cuda), strings("-O1"));
+        assert_eq!(chosen(1, Dialect::Hip), strings("-std=c++17 -O1"));
+        let alone = for_source(&strings("-std=c++17"), &sources[0], &sources[..1], Dialect::Plain);
+        assert_eq!(alone, strings("-O3 -std=c++17"));
+    }
+
+    #[test]
+    fn options_that_would_make_something_else_are_refused() {
+        for refused in ["-c", "-I a -E", "k.c", "-march=native", "-mllvm -x -S"] {
+            assert!(check(&strings(refused)).is_err(), "{refused}");
+        }
+        assert!(check(&strings("-I -c -mllvm -S -mavx2 -D x")).is_ok());
+    }
+
+    #[test]
+    fn bitcode_is_compiled_with_what_concerns_machine_code() {
+        let options = strings("-O1 -D -O0 -fprofile-generate -mllvm -x -ffp-contract=off -g");
+        assert_eq!(for_bitcode(&options), strings("-O3 -O1 -mllvm -x -ffp-contract=off"));
+    }
+}

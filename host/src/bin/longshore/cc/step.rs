@@ -1,0 +1,139 @@
+//! Running compilers and linkers, and what they say.
+
+use crate::cc::target::Target;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// A run of a tool.
+pub(super) struct Step<'a> {
+    tool: &'a Path,
+    arguments: Vec<OsString>,
+}
+
+impl<'a> Step<'a> {
+    pub(super) fn new(tool: &'a Path) -> Step<'a> {
+        Step { tool, arguments: Vec::new() }
+    }
+
+    pub(super) fn arg(mut self, argument: impl Into<OsString>) -> Step<'a> {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub(super) fn args(mut self, arguments: impl IntoIterator<Item: Into<OsString>>) -> Step<'a> {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs the tool, and tells `diagnostics` what it said for `target`. Blocks.
+    ///
+    /// # Errors
+    /// How it ended if not well; `what` is what it was to do: "compiling 'k.c'".
+    pub(super) fn run(
+        self,
+        what: &str,
+        target: &str,
+        diagnostics: &Diagnostics,
+    ) -> Result<(), String> {
+        let shown = self.tool.display();
+        let mut command = Command::new(self.tool);
+        command.args(&self.arguments).stdin(Stdio::null());
+        log::info!("{command:?}");
+        let output = command.output();
+        let output = output.map_err(|error| format!("'{shown}' cannot be started: {error}"))?;
+        for said in [output.stdout, output.stderr] {
+            diagnostics.add(target, String::from_utf8_lossy(&said).trim_end());
+        }
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("{what} failed ({shown}: {})", ended(output.status))),
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// Whether a program ends well with these arguments, and `input` to read.
+pub(super) fn succeeds(program: &Path, arguments: &[&OsStr], input: &str) -> bool {
+    use std::io::Write;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else { return false };
+    // A program that does not read it all says by its exit code what that means.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+    child.wait().is_ok_and(|status| status.success())
+}
+
+/// What tools said, each text once, with the targets for which it was said.
+#[derive(Default)]
+pub(super) struct Diagnostics(Mutex<Vec<(String, Vec<String>)>>);
+
+impl Diagnostics {
+    fn add(&self, target: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut texts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match texts.iter_mut().find(|(known, _)| known == text) {
+            Some((_, targets)) if targets.iter().any(|known| known == target) => {}
+            Some((_, targets)) => targets.push(target.to_owned()),
+            None => texts.push((text.to_owned(), vec![target.to_owned()])),
+        }
+    }
+
+    /// All texts, in the order of the targets: each, if there are several targets, after those that
+    /// it is about.
+    pub(super) fn shown(&self, targets: &[Target]) -> String {
+        let texts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let order: Vec<String> = targets.iter().map(|target| target.to_string()).collect();
+        let about = |named: &[String]| -> Vec<usize> {
+            (0..order.len()).filter(|index| named.contains(&order[*index])).collect()
+        };
+        let mut shown: Vec<_> = texts.iter().map(|(text, named)| (about(named), text)).collect();
+        shown.sort();
+        let shown = shown.into_iter().map(|(about, text)| match order.len() {
+            0 | 1 => format!("{text}\n"),
+            _ => {
+                let names: Vec<&str> = about.iter().map(|index| order[*index].as_str()).collect();
+                format!("for {}:\n{text}\n", names.join(", "))
+            }
+        });
+        shown.collect()
+    }
+}
+
+/// Does something with all items, on as many threads as there are cores. The results are in the
+/// items' order.
+pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(index)
+        {
+            done.push((index, work(item)));
+        }
+        done
+    };
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores.min(items.len())).map(|_| scope.spawn(run)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,267 @@
+//! What `longshore cc` compiles for.
+
+use crate::cc::clang::Clang;
+use longshore::ImageKind;
+use std::fmt;
+
+/// The forms of a target, as errors and the help show them.
+pub(super) const FORMS: &str = "x86_64[:CPU], aarch64[:CPU], host[:CPU] (this machine's of the two), \
+     nvptx64:sm_NN, amdgcn:gfxNNN[:FEATURE+|-...]";
+
+/// A target: "x86_64:native", "nvptx64:sm_90", "amdgcn:gfx90a:xnack+".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A CPU, by machine and, if it is not the least that all have, by name.
+    Cpu(Machine, Option<String>),
+    /// An NVIDIA GPU: "sm_90".
+    Nvptx(String),
+    /// An AMD GPU, with its features in alphabetical order: "gfx90a:sramecc+:xnack-".
+    Amdgcn(String),
+}
+
+/// What a CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Machine {
+    X86_64,
+    Aarch64,
+}
+
+impl Machine {
+    /// This machine, if it is one of them.
+    pub(super) fn own() -> Option<Machine> {
+        [Machine::X86_64, Machine::Aarch64]
+            .into_iter()
+            .find(|machine| machine.name() == std::env::consts::ARCH)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "x86_64",
+            Machine::Aarch64 => "aarch64",
+        }
+    }
+
+    /// What all machines of this kind have, as `-march` names it.
+    fn baseline(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "x86-64",
+            Machine::Aarch64 => "armv8-a",
+        }
+    }
+}
+
+impl Target {
+    /// Reads one of [`FORMS`].
+    pub(super) fn parse(text: &str) -> Result<Target, String> {
+        let (kind, rest) = match text.split_once(':') {
+            Some((kind, rest)) => (kind, Some(rest)),
+            None => (text, None),
+        };
+        let machines = [Machine::X86_64, Machine::Aarch64];
+        if let Some(machine) = machines.into_iter().find(|machine| machine.name() == kind) {
+            return cpu(machine, rest);
+        }
+        match kind {
+            "nvptx64" => nvptx(rest),
+            "amdgcn" => amdgcn(rest),
+            _ if ["host"].contains(&kind) => {
+                let own = Machine::own();
+                cpu(own.ok_or("this machine is neither x86_64 nor aarch64")?, rest)
+            }
+            _ => Err(format!("the targets are {FORMS}{}", suggestion(text))),
+        }
+    }
+
+    /// The triple that a container has for it.
+    pub(super) fn triple(&self) -> &'static str {
+        match self {
+            Target::Cpu(Machine::X86_64, _) => "x86_64-unknown-linux-gnu",
+            Target::Cpu(Machine::Aarch64, _) => "aarch64-unknown-linux-gnu",
+            Target::Nvptx(_) => "nvptx64-nvidia-cuda",
+            Target::Amdgcn(_) => "amdgcn-amd-amdhsa",
+        }
+    }
+
+    /// The architecture that a container has for it.
+    pub(super) fn architecture(&self) -> &str {
+        match self {
+            Target::Cpu(machine, cpu) => cpu.as_deref().unwrap_or(machine.baseline()),
+            Target::Nvptx(architecture) | Target::Amdgcn(architecture) => architecture,
+        }
+    }
+
+    /// What `clang --print-targets` calls it.
+    pub(super) fn backend(&self) -> &'static str {
+        match self {
+            Target::Cpu(Machine::X86_64, _) => "x86-64",
+            Target::Cpu(Machine::Aarch64, _) => "aarch64",
+            Target::Nvptx(_) => "nvptx64",
+            Target::Amdgcn(_) => "amdgcn",
+        }
+    }
+
+    pub(super) fn is_gpu(&self) -> bool {
+        !matches!(self, Target::Cpu(..))
+    }
+
+    /// A CPU of another machine than this.
+    pub(super) fn is_foreign_cpu(&self) -> bool {
+        matches!(self, Target::Cpu(machine, _) if Machine::own() != Some(*machine))
+    }
+
+    /// In which language this compiler takes kernels for it.
+    pub(super) fn dialect(&self, clang: &Clang) -> Dialect {
+        match self {
+            Target::Nvptx(_) if clang.major < 17 => Dialect::Cuda,
+            Target::Amdgcn(_) if clang.major < 16 => Dialect::Hip,
+            _ => Dialect::Plain,
+        }
+    }
+
+    /// What its images are.
+    pub(super) fn image_kind(&self, is_cubin: bool) -> ImageKind {
+        match self {
+            Target::Nvptx(_) if is_cubin => ImageKind::Cubin,
+            Target::Nvptx(_) => ImageKind::Ptx,
+            _ => ImageKind::Object,
+        }
+    }
+
+    /// How files of such images end.
+    pub(super) fn extension(&self, is_cubin: bool) -> &'static str {
+        match self {
+            Target::Cpu(..) => "o",
+            Target::Nvptx(_) if is_cubin => "cubin",
+            Target::Nvptx(_) => "ptx",
+            Target::Amdgcn(_) => "co",
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Cpu(machine, None) => f.write_str(machine.name()),
+            Target::Cpu(machine, Some(cpu)) => write!(f, "{}:{cpu}", machine.name()),
+            Target::Nvptx(architecture) => write!(f, "nvptx64:{architecture}"),
+            Target::Amdgcn(architecture) => write!(f, "amdgcn:{architecture}"),
+        }
+    }
+}
+
+/// The language in which a compiler takes sources in C and C++.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// That of the source.
+    Plain,
+    /// CUDA C++: only in it older compilers know kernels for NVIDIA.
+    Cuda,
+    /// HIP: the same for AMD.
+    Hip,
+}
+
+fn cpu(machine: Machine, name: Option<&str>) -> Result<Target, String> {
+    let machine_name = machine.name();
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    match name {
+        Some(name) if name.is_empty() || !name.bytes().all(is_known) => Err(format!(
+            "'{name}' is no CPU; after '{machine_name}:' comes what clang calls it, a level such as \
+             {}, or native",
+            machine.baseline()
+        )),
+        Some("native") if Machine::own() != Some(machine) => {
+            Err(format!("this machine is no {machine_name}, so that native is not known"))
+        }
+        name => Ok(Target::Cpu(machine, name.map(str::to_owned))),
+    }
+}
+
+fn nvptx(architecture: Option<&str>) -> Result<Target, String> {
+    let Some(architecture) = architecture else {
+        return Err("nvptx64 needs an architecture: nvptx64:sm_90".to_owned());
+    };
+    let number = architecture.strip_prefix("sm_").unwrap_or_default();
+    let digits = number.strip_suffix(['a', 'f']).unwrap_or(number);
+    match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Ok(Target::Nvptx(architecture.to_owned())),
+        false => Err(format!("'{architecture}' is no architecture of NVIDIA's, such as sm_90")),
+    }
+}
+
+fn amdgcn(architecture: Option<&str>) -> Result<Target, String> {
+    let Some(architecture) = architecture else {
+        return Err("amdgcn needs a processor: amdgcn:gfx942".to_owned());
+    };
+    let mut parts = architecture.split(':');
+    let processor = parts.next().unwrap_or_default();
+    let name = processor.strip_prefix("gfx").unwrap_or_default();
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if name.is_empty() || !name.bytes().all(is_known) {
+        return Err(format!("'{processor}' is no processor of AMD's, such as gfx942"));
+    }
+    let mut features: Vec<_> = parts.collect();
+    let is_feature = |feature: &str| {
+        let name = feature.strip_suffix(['+', '-']).unwrap_or_default();
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    if let Some(other) = features.iter().find(|feature| !is_feature(feature)) {
+        return Err(format!("'{other}' is no feature with + or -, such as xnack+ or sramecc-"));
+    }
+    features.sort_unstable();
+    features.insert(0, processor);
+    Ok(Target::Amdgcn(features.join(":")))
+}
+
+/// What may have been meant.
+fn suggestion(text: &str) -> String {
+    let machine = match text.split(['-', ':']).next().unwrap_or_default() {
+        gpu if gpu.starts_with("sm_") => format!("nvptx64:{text}"),
+        gpu if gpu.starts_with("gfx") => format!("amdgcn:{text}"),
+        "amd64" | "x86" | "x64" | "x86_64" => "x86_64".to_owned(),
+        "arm64" | "aarch64" => "aarch64".to_owned(),
+        "nvptx" | "nvptx64" => "nvptx64:sm_90".to_owned(),
+        "amdgcn" => "amdgcn:gfx942".to_owned(),
+        _ => return String::new(),
+    };
+    format!("; '{machine}' may be meant")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_shown_as_they_are_read() {
+        for text in ["x86_64", "aarch64:neoverse-v1", "nvptx64:sm_100a", "amdgcn:gfx9-4-generic"] {
+            assert_eq!(Target::parse(text).unwrap().to_string(), text);
+        }
+        let parsed = Target::parse("amdgcn:gfx90a:xnack-:sramecc+").unwrap();
+        assert_eq!(parsed.to_string(), "amdgcn:gfx90a:sramecc+:xnack-");
+        assert_eq!(Target::parse("x86_64").unwrap().architecture(), "x86-64");
+    }
+
+    #[test]
+    fn what_is_no_target_is_told_with_what_may_be_meant() {
+        let cases = [
+            ("sm_90", "'nvptx64:sm_90' may be meant"),
+            ("gfx942:xnack+", "'amdgcn:gfx942:xnack+' may be meant"),
+            ("arm64", "'aarch64' may be meant"),
+            ("x86_64-unknown-linux-gnu", "'x86_64' may be meant"),
+            ("", "the targets are x86_64[:CPU]"),
+            ("riscv64", "the targets are x86_64[:CPU]"),
+            ("x86_64:", "'' is no CPU"),
+            ("x86_64:a b", "'a b' is no CPU"),
+            ("nvptx64", "nvptx64:sm_90"),
+            ("nvptx64:90", "'90' is no architecture"),
+            ("nvptx64:sm_a", "'sm_a' is no architecture"),
+            ("amdgcn", "amdgcn:gfx942"),
+            ("amdgcn:942", "'942' is no processor"),
+            ("amdgcn:gfx942:xnack", "'xnack' is no feature"),
+            ("amdgcn:gfx942:", "'' is no feature"),
+        ];
+        for (text, told) in cases {
+            let error = Target::parse(text).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}
