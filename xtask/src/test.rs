@@ -16,7 +16,11 @@ struct Package {
 const VERSION: &[&str] = &["--version"];
 /// A package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
 const fn compiler(name: &'static str, program: &'static str) -> Package {
-    Package { name, probe: (program, VERSION), skipped: "kernels, profiles and `longshore cc` with this version" }
+    Package {
+        name,
+        probe: (program, VERSION),
+        skipped: "kernels, profiles and `longshore cc` with this version",
+    }
 }
 
 const PACKAGES: [Package; 25] = [
