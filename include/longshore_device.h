@@ -132,9 +132,9 @@
 
 /* ---- Barriers ------------------------------------------------------------------------------------------------- */
 
-/* Waits for all items of the group; what they wrote before is seen after. In kernels of items, for all that have not
- * returned on a CPU, so on GPUs none may have. Not for LONGSHORE_ITEMS; outside of it, a group needs it after
- * LONGSHORE_ITEMS_NOWAIT alone. */
+/* Waits for all items of the group; what they wrote before is seen after. All items of the group come to it, or none:
+ * anything else ends the launch with an error on a CPU, and is undefined on GPUs. Not for LONGSHORE_ITEMS; outside of
+ * it, a group needs it after LONGSHORE_ITEMS_NOWAIT alone. */
 #define longshore_barrier() LONGSHORE_STATEMENT_(LONGSHORE_NOTE_BARRIER_, longshore_barrier_(longshore_self))
 
 /* Waits for all items of the launch, which must be a cooperative one. Not for LONGSHORE_ITEMS. On GPUs, kernels of one

@@ -65,6 +65,58 @@ LONGSHORE_KERNEL(helped, (uint32_t *out)) {
 }
 "#;
 
+const SUBGROUPS: &str = r#"
+#include "longshore_device.h"
+#define PER_ITEM 12
+
+/* Some items leave early: operations go on among the others. */
+LONGSHORE_KERNEL(lanes, (const uint32_t *in, uint64_t *out, uint32_t left)) {
+  uint64_t i = longshore_global_id(0);
+  uint32_t value = in[i];
+  uint64_t *mine = out + i * PER_ITEM;
+  if (longshore_item_index() >= left) return;
+  mine[0] = longshore_subgroup_width();
+  mine[1] = longshore_subgroup_lane();
+  mine[2] = longshore_subgroup_id();
+  mine[3] = longshore_subgroup_ballot(value % 3 == 0);
+  mine[4] = longshore_subgroup_shuffle(value, 3);
+  mine[5] = longshore_subgroup_shuffle_xor(value, 1);
+  mine[6] = longshore_subgroup_reduce_add(value);
+  mine[7] = longshore_subgroup_inclusive_add(value);
+  mine[8] = longshore_subgroup_exclusive_max(value);
+  mine[9] = (uint64_t)longshore_subgroup_reduce_min((double)value);
+  mine[10] = longshore_subgroup_any(value == 7) + 2 * longshore_subgroup_all(value < 1000);
+  mine[11] = longshore_subgroup_shuffle_down(value, 2);
+}
+"#;
+
+const SHARED: &str = r#"
+#include "longshore_device.h"
+LONGSHORE_GLOBAL uint32_t hits = 5;
+LONGSHORE_CONSTANT uint32_t factor = 3;
+
+LONGSHORE_KERNEL(reverse, (uint32_t *x)) {
+  uint32_t *box = (uint32_t *)longshore_dynamic_shared();
+  uint32_t i = longshore_item_id(0), n = longshore_group_items(0);
+  box[i] = x[longshore_global_id(0)] * factor;
+  longshore_barrier();
+  x[longshore_global_id(0)] = box[n - 1 - i];
+  longshore_atomic_add(&hits, 1);
+}
+LONGSHORE_GROUP_KERNEL(reverse_regions, (uint32_t *x)) {
+  uint32_t *box = (uint32_t *)longshore_dynamic_shared();
+  uint32_t n = longshore_group_items(0);
+  LONGSHORE_ITEMS { box[longshore_item_id(0)] = x[longshore_global_id(0)] * factor; }
+  LONGSHORE_ITEMS {
+    x[longshore_global_id(0)] = box[n - 1 - longshore_item_id(0)];
+    longshore_atomic_add(&hits, 1);
+  }
+}
+LONGSHORE_KERNEL(past_the_end, (uint32_t *x)) {
+  ((volatile uint32_t *)longshore_dynamic_shared())[longshore_group_items(0)] = x[0];
+}
+"#;
+
 const GRID: &str = r#"
 #include "longshore_device.h"
 
@@ -195,6 +247,80 @@ fn items_meet_at_barriers_in_loops_conditionals_and_functions() {
         unsafe { queue.launch_and_wait(&helped, Grid::linear(2, 32), (&output,)).unwrap() };
         let output = output.to_vec(&queue).unwrap();
         assert_eq!(output, (0..2).flat_map(|_| (0..32).rev()).collect::<Vec<u32>>());
+    });
+}
+
+/// What `lanes` gives to an item.
+fn lanes(values: &[u32], item: usize) -> [u64; 12] {
+    let first = item / 32 * 32;
+    let present = &values[first..values.len().min(first + 32)];
+    let (lane, own) = (item - first, values[item]);
+    let at = |lane: usize| u64::from(present.get(lane).copied().unwrap_or(own));
+    let sum = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum();
+    let bits = present.iter().enumerate().map(|(lane, value)| u64::from(value % 3 == 0) << lane);
+    let seven = present.contains(&7);
+    [
+        32,
+        lane as u64,
+        (item / 32) as u64,
+        bits.sum(),
+        at(3),
+        at(lane ^ 1),
+        sum(present),
+        sum(&present[..=lane]),
+        present[..lane].iter().max().copied().unwrap_or(0).into(),
+        present.iter().min().copied().unwrap_or(0).into(),
+        u64::from(seven) + 2,
+        if lane + 2 < 32 { at(lane + 2) } else { own.into() },
+    ]
+}
+
+#[test]
+fn sub_groups_exchange_values_among_the_items_that_are_there() {
+    everywhere(SUBGROUPS, |device, program| {
+        let queue = device.queue().unwrap();
+        let kernel = program.kernel("lanes").unwrap();
+        for (items, left) in [(1u32, 1u32), (32, 32), (33, 33), (100, 100), (64, 45)] {
+            let values: Vec<u32> = (0..items).map(|i| i * 5 % 17).collect();
+            let input = device.buffer_of(&queue, &values).unwrap();
+            let output = device.buffer_of(&queue, &vec![0u64; items as usize * 12]).unwrap();
+            let grid = Grid::linear(1, items);
+            // SAFETY: one element of the input and twelve of the output for each item.
+            unsafe { queue.launch_and_wait(&kernel, grid, (&input, &output, left)).unwrap() };
+            let output = output.to_vec(&queue).unwrap();
+            for (item, got) in output.chunks(12).enumerate().take(left as usize) {
+                assert_eq!(
+                    got,
+                    lanes(&values[..left as usize], item),
+                    "item {item} of {left} of {items}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn shared_memory_is_as_large_as_the_launch_says_and_globals_are_the_hosts_too() {
+    everywhere(SHARED, |device, program| {
+        let queue = device.queue().unwrap();
+        for name in ["reverse", "reverse_regions"] {
+            let kernel = program.kernel(name).unwrap();
+            let values = device.buffer_of(&queue, &(0..128u32).collect::<Vec<_>>()).unwrap();
+            let grid = Grid::linear(2, 64).with_shared_bytes(256);
+            // SAFETY: one element for each item, shared and global.
+            unsafe { queue.launch_and_wait(&kernel, grid, (&values,)).unwrap() };
+            let expected: Vec<u32> =
+                (0..2).flat_map(|g| (0..64).rev().map(move |i| (g * 64 + i) * 3)).collect();
+            assert_eq!(values.to_vec(&queue).unwrap(), expected, "{name}");
+        }
+        let hits = program.global("hits").unwrap();
+        assert_eq!(hits.read::<u32>(&queue).unwrap(), 5 + 2 * 128);
+        let values = device.buffer_of(&queue, &[0u32]).unwrap();
+        let past = program.kernel("past_the_end").unwrap();
+        let grid = Grid::linear(1, 64).with_shared_bytes(256);
+        // SAFETY: the kernel writes into the fence behind its shared memory.
+        let error = unsafe { queue.launch_and_wait(&past, grid, (&values,)) }.unwrap_err();
+        assert!(error.message().contains("segmentation fault"), "{error}");
     });
 }
 
