@@ -15,11 +15,12 @@
 //!   they captured lie in, `line.rs` decides which thread runs them.
 //! - [`HostEvent`]: a place in a queue that was or was not reached yet.
 //!
-//! Kernels have LLVM's host form, `void kernel(void **args)`: called once per launch whatever the
-//! size of the grid, each `args[i]` pointing at that argument's value, which the kernel must not
-//! write to. A kernel runs on the thread that waits for it where one does, else on the queue's own.
+//! Kernels are work-group kernels, made with `longshore_device.h`, or have LLVM's host form, `void kernel(void
+//! **args)`: called once per launch whatever the size of the grid, each `args[i]` pointing at that argument's value,
+//! which the kernel must not write to. A launch runs on the thread that waits for it where one does, else on the
+//! queue's own, and on helpers that all queues share: `execute/`.
 //!
-//! Start reading at [`HostQueue`], then `line.rs`: that is the path of a launch.
+//! Start reading at [`HostQueue`], then `line.rs` and `execute/mod.rs`: that is the path of a launch.
 
 mod command;
 mod cpu;
