@@ -633,7 +633,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                    \
     for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                     \
       for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                   \
-        for (int longshore_once = 1; longshore_once;)                                                              \
+        for (int longshore_once = 1; longshore_once; longshore_once = 0)                                           \
           for (struct longshore_self longshore_item =                                                              \
                    longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                  \
                    *const longshore_self LONGSHORE_UNUSED_ = &longshore_item;                                      \
