@@ -117,6 +117,10 @@
  * outlives LONGSHORE_ITEMS. An item uses its own as longshore_private(sum). */
 #define LONGSHORE_PRIVATE(type, name) LONGSHORE_PRIVATE_(type, name)
 #define longshore_private(name) longshore_private_(name)
+/* The same with `count` variables for each item; an item's own are longshore_private_of(sums, 0) and so on. On a CPU
+ * those of the same number lie side by side. */
+#define LONGSHORE_PRIVATE_ARRAY(type, name, count) LONGSHORE_PRIVATE_ARRAY_(type, name, count)
+#define longshore_private_of(name, number) longshore_private_of_(name, number)
 
 /*
  * Before a variable outside of functions and namespaces: the host finds it by its name, and the compiler takes it to
@@ -612,6 +616,8 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   }                                                                                                                \
   LONGSHORE_BODY_(name, type, params)
 
+/* Loops over items are for the vectoriser: what was unrolled before it cannot be vectorised any more. */
+#define LONGSHORE_KEEP_LOOP_ _Pragma("clang loop unroll(disable)")
 #define LONGSHORE_RUN_0(name, params)                                                                              \
   const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                             \
                              traced ? work->first[2] : 0};                                                         \
@@ -619,6 +625,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
                             traced ? work->last[2] : self.items[2]};                                               \
   for (uint32_t z = first[2]; z < last[2]; ++z)                                                                    \
     for (uint32_t y = first[1]; y < last[1]; ++y)                                                                  \
+      LONGSHORE_KEEP_LOOP_                                                                                         \
       for (uint32_t x = first[0]; x < last[0]; ++x) {                                                              \
         struct longshore_self item = longshore_item_(&self, x, y, z);                                              \
         __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                       \
@@ -632,6 +639,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
 #define LONGSHORE_EACH_ITEM_(zero)                                                                                 \
   for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                    \
     for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                     \
+      LONGSHORE_KEEP_LOOP_                                                                                         \
       for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                   \
         for (int longshore_once = 1; longshore_once; longshore_once = 0)                                           \
           for (struct longshore_self longshore_item =                                                              \
@@ -686,6 +694,11 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
   type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]         \
       __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
 #define longshore_private_(name) (name[longshore_item_index()])
+#define LONGSHORE_PRIVATE_ARRAY_(type, name, count)                                                                \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                         \
+  type name[count][longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]  \
+      __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
+#define longshore_private_of_(name, number) (name[number][longshore_item_index()])
 
 /* What a group does outside of LONGSHORE_ITEMS comes after what its items did. */
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
@@ -702,6 +715,8 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
   self->work->calls->grid_barrier(self->work);
 }
 
+/* A group is run by one thread. */
+#define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
   __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
@@ -837,6 +852,8 @@ extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_mem
 
 #define LONGSHORE_PRIVATE_(type, name) type name[1]
 #define longshore_private_(name) (name[0])
+#define LONGSHORE_PRIVATE_ARRAY_(type, name, count) type name[count]
+#define longshore_private_of_(name, number) (name[number])
 
 /* Counts the groups that wait, and the barriers that were passed. */
 LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint32_t __longshore_grid_barrier[2];
@@ -1176,6 +1193,9 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 #define longshore_before_(order, scope) ((void)0)
 #define longshore_after_(order, scope) ((void)0)
 #endif
+#ifndef LONGSHORE_ATOMIC_BY_ONE_THREAD_
+#define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) 0
+#endif
 #define LONGSHORE_FAILED_(order)                                                                                   \
   ((order) == __ATOMIC_RELEASE ? __ATOMIC_RELAXED : (order) == __ATOMIC_ACQ_REL ? __ATOMIC_ACQUIRE : (order))
 
@@ -1223,7 +1243,11 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
     T result;                                                                                                      \
     (void)scope;                                                                                                   \
     longshore_before_(order, scope);                                                                               \
-    if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                        \
+    if (LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope)) {                                                                  \
+      const T old = *(T *)p;                                                                                       \
+      *(T *)p = (next);                                                                                            \
+      result = old;                                                                                                \
+    } else if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                 \
       LONGSHORE_FETCH_LOOP_(T, next)                                                                               \
       result = old;                                                                                                \
     } else {                                                                                                       \
