@@ -32,6 +32,7 @@
 mod conformance;
 pub mod device_code;
 mod fixtures;
+pub mod kernels;
 pub mod programs;
 mod services;
 pub mod world;

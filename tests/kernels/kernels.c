@@ -1,0 +1,344 @@
+/*
+ * The kernels that tests and benchmarks run, in C that is also C++. They are right for any n.
+ *
+ * Kernels with barriers come in two forms: what a group does, and, with the suffix _items, what an item does.
+ */
+#include "longshore_device.h"
+
+/* The items of groups, where there is nothing to choose. */
+#define GROUP 256
+
+/* ---- Without barriers: one item for each element, in groups of any size ---------------------------------------- */
+
+LONGSHORE_KERNEL(empty, (void)) { (void)longshore_self; }
+
+LONGSHORE_KERNEL(saxpy, (float factor, const float *__restrict x, float *__restrict y, uint64_t n)) {
+  const uint64_t i = longshore_global_id(0);
+  if (i < n) y[i] = factor * x[i] + y[i];
+}
+
+LONGSHORE_KERNEL(triad, (float factor, const float *__restrict b, const float *__restrict c, float *__restrict a,
+                         uint64_t n)) {
+  const uint64_t i = longshore_global_id(0);
+  if (i < n) a[i] = b[i] + factor * c[i];
+}
+
+/* The sum of an element and its neighbours; beyond the ends are zeros. */
+LONGSHORE_KERNEL(stencil, (const float *__restrict x, float *__restrict y, uint64_t n)) {
+  const uint64_t i = longshore_global_id(0);
+  if (i < n) {
+    const float left = i > 0 ? x[i - 1] : 0, right = i + 1 < n ? x[i + 1] : 0;
+    y[i] = left + x[i] + right;
+  }
+}
+
+/* ---- Matrix multiply ------------------------------------------------------------------------------------------ */
+
+/*
+ * c = a b, of m x k and k x n elements, row by row. A group makes a tile of TILE x TILE elements of c, an item EACH
+ * of them below each other. Groups: n / TILE in x, m / TILE in y, rounded up.
+ */
+#define TILE 64
+#define EACH 8
+/* How much of a dot product the compiler sees at once. */
+#define STEP 16
+
+/* An element of a matrix; 0 beyond its edges. */
+LONGSHORE_FUNCTION float element(const float *matrix, uint32_t rows, uint32_t columns, uint64_t row, uint64_t column) {
+  return row < rows && column < columns ? matrix[row * columns + column] : 0;
+}
+
+LONGSHORE_GROUP_KERNEL(matmul, (const float *__restrict a, const float *__restrict b, float *__restrict c, uint32_t m,
+                                uint32_t n, uint32_t k),
+                       LONGSHORE_GROUP_SIZE(TILE, TILE / EACH, 1)) {
+  LONGSHORE_SHARED(float, left, [TILE][TILE]);
+  LONGSHORE_SHARED(float, right, [TILE][TILE]);
+  LONGSHORE_PRIVATE_ARRAY(float, sums, EACH);
+  const uint64_t row = (uint64_t)longshore_group_id(1) * TILE, column = (uint64_t)longshore_group_id(0) * TILE;
+  LONGSHORE_ITEMS_NOWAIT {
+    for (uint32_t i = 0; i < EACH; ++i) longshore_private_of(sums, i) = 0;
+  }
+  for (uint64_t begin = 0; begin < k; begin += TILE) {
+    for (uint32_t i = 0; i < TILE; i += TILE / EACH)
+      LONGSHORE_ITEMS_NOWAIT {
+        const uint32_t x = longshore_item_id(0), y = i + longshore_item_id(1);
+        left[y][x] = element(a, m, k, row + y, begin + x);
+        right[y][x] = element(b, k, n, begin + y, column + x);
+      }
+    longshore_barrier();
+    for (uint32_t from = 0; from < TILE; from += STEP)
+      LONGSHORE_ITEMS_NOWAIT {
+        const uint32_t x = longshore_item_id(0), y = longshore_item_id(1) * EACH;
+        float sum[EACH];
+#pragma unroll
+        for (uint32_t i = 0; i < EACH; ++i) sum[i] = longshore_private_of(sums, i);
+#pragma unroll
+        for (uint32_t j = from; j < from + STEP; ++j)
+#pragma unroll
+          for (uint32_t i = 0; i < EACH; ++i) sum[i] += left[y + i][j] * right[j][x];
+#pragma unroll
+        for (uint32_t i = 0; i < EACH; ++i) longshore_private_of(sums, i) = sum[i];
+      }
+    longshore_barrier();
+  }
+  LONGSHORE_ITEMS_NOWAIT {
+    const uint64_t x = column + longshore_item_id(0), y = row + (uint64_t)longshore_item_id(1) * EACH;
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; ++i)
+      if (x < n && y + i < m) c[(y + i) * n + x] = longshore_private_of(sums, i);
+  }
+}
+
+/* An item makes one element. Groups as above, but for tiles of 16 x 16. */
+LONGSHORE_KERNEL(matmul_items, (const float *a, const float *b, float *c, uint32_t m, uint32_t n, uint32_t k),
+                 LONGSHORE_GROUP_SIZE(16, 16, 1)) {
+  LONGSHORE_SHARED(float, left, [16][16]);
+  LONGSHORE_SHARED(float, right, [16][16]);
+  const uint64_t row = longshore_global_id(1), column = longshore_global_id(0);
+  const uint32_t x = longshore_item_id(0), y = longshore_item_id(1);
+  float sum = 0;
+  for (uint64_t begin = 0; begin < k; begin += 16) {
+    left[y][x] = element(a, m, k, row, begin + x);
+    right[y][x] = element(b, k, n, begin + y, column);
+    longshore_barrier();
+    for (uint32_t j = 0; j < 16; ++j) sum += left[y][j] * right[j][x];
+    longshore_barrier();
+  }
+  if (row < m && column < n) c[row * n + column] = sum;
+}
+
+/* ---- Several groups of GROUP items, as many as one likes, each with a part of the elements ---------------------- */
+
+/* Where a group's elements begin: at a multiple of GROUP, or at the end. The next group's is where they end. */
+LONGSHORE_FUNCTION uint64_t part(uint64_t group, uint64_t groups, uint64_t n) {
+  const uint64_t blocks = (n + GROUP - 1) / GROUP, each = (blocks + groups - 1) / groups;
+  const uint64_t begin = group * each * GROUP;
+  return begin < n ? begin : n;
+}
+
+/* A kernel `name` that writes the sum of each group's elements. */
+#define SUMS(name, type)                                                                                          \
+  LONGSHORE_GROUP_KERNEL(name, (const type *__restrict x, type *__restrict sums, uint64_t n),                      \
+                         LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {                                                      \
+    LONGSHORE_SHARED(type, tile, [GROUP]);                                                                        \
+    LONGSHORE_PRIVATE(type, sum);                                                                                 \
+    const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);                              \
+    const uint64_t end = part(group + 1, groups, n);                                                              \
+    LONGSHORE_ITEMS_NOWAIT { longshore_private(sum) = 0; }                                                        \
+    for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP)                                    \
+      LONGSHORE_ITEMS_NOWAIT {                                                                                    \
+        const uint64_t i = begin + longshore_item_id(0);                                                          \
+        if (i < end) longshore_private(sum) += x[i];                                                              \
+      }                                                                                                           \
+    LONGSHORE_ITEMS { tile[longshore_item_id(0)] = longshore_private(sum); }                                      \
+    _Pragma("unroll") for (uint32_t half = GROUP / 2; half > 0; half /= 2) {                                      \
+      LONGSHORE_ITEMS {                                                                                           \
+        const uint32_t i = longshore_item_id(0);                                                                  \
+        if (i < half) tile[i] += tile[i + half];                                                                  \
+      }                                                                                                           \
+    }                                                                                                             \
+    LONGSHORE_ITEMS_NOWAIT {                                                                                      \
+      if (longshore_item_id(0) == 0) sums[group] = tile[0];                                                       \
+    }                                                                                                             \
+  }
+SUMS(reduce, float)
+SUMS(prefix_sum_parts, uint32_t)
+
+LONGSHORE_KERNEL(reduce_items, (const float *x, float *sums, uint64_t n), LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(float, tile, [GROUP]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  const uint32_t id = longshore_item_id(0);
+  float sum = 0;
+  for (uint64_t i = part(group, groups, n) + id; i < end; i += GROUP) sum += x[i];
+  tile[id] = sum;
+  longshore_barrier();
+  for (uint32_t half = GROUP / 2; half > 0; half /= 2) {
+    if (id < half) tile[id] += tile[id + half];
+    longshore_barrier();
+  }
+  if (id == 0) sums[group] = tile[0];
+}
+
+/* How often each byte occurs is added to the bins. */
+LONGSHORE_GROUP_KERNEL(histogram, (const uint8_t *__restrict x, uint32_t *bins, uint64_t n),
+                       LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(uint32_t, own, [256]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  LONGSHORE_ITEMS { own[longshore_item_id(0)] = 0; }
+  for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP)
+    LONGSHORE_ITEMS_NOWAIT {
+      const uint64_t i = begin + longshore_item_id(0);
+      if (i < end) longshore_atomic_add_explicit(&own[x[i]], 1, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
+    }
+  longshore_barrier();
+  LONGSHORE_ITEMS_NOWAIT {
+    longshore_atomic_add(&bins[longshore_item_id(0)], own[longshore_item_id(0)]);
+  }
+}
+
+LONGSHORE_KERNEL(histogram_items, (const uint8_t *x, uint32_t *bins, uint64_t n), LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(uint32_t, own, [256]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  const uint32_t id = longshore_item_id(0);
+  own[id] = 0;
+  longshore_barrier();
+  for (uint64_t i = part(group, groups, n) + id; i < end; i += GROUP)
+    longshore_atomic_add_explicit(&own[x[i]], 1, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
+  longshore_barrier();
+  longshore_atomic_add(&bins[id], own[id]);
+}
+
+/* ---- Prefix sum ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Each element of y becomes the sum of those of x up to its own, which may be the same array. Three launches:
+ * prefix_sum_parts for the sums of the groups' parts, prefix_sum of these by one group without `before`, and
+ * prefix_sum of all with what that gave.
+ */
+#define RUN 8
+#define BLOCK (GROUP * RUN)
+
+LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32_t *before, uint64_t n),
+                       LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(uint32_t, tile, [BLOCK]);
+  LONGSHORE_SHARED(uint32_t, totals, [2][GROUP]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  uint32_t sum = before && group > 0 ? before[group - 1] : 0;
+  for (uint64_t begin = part(group, groups, n); begin < end; begin += BLOCK) {
+    for (uint32_t i = 0; i < BLOCK; i += GROUP)
+      LONGSHORE_ITEMS_NOWAIT {
+        const uint32_t j = i + longshore_item_id(0);
+        tile[j] = begin + j < end ? x[begin + j] : 0;
+      }
+    longshore_barrier();
+    LONGSHORE_ITEMS {
+      uint32_t *run = tile + longshore_item_id(0) * RUN;
+      for (uint32_t i = 1; i < RUN; ++i) run[i] += run[i - 1];
+      totals[0][longshore_item_id(0)] = run[RUN - 1];
+    }
+    /* Eight times, so the sums are in totals[0] again. */
+    _Pragma("unroll") for (uint32_t near = 1; near < GROUP; near *= 2) {
+      LONGSHORE_ITEMS {
+        const uint32_t i = longshore_item_id(0), from = __builtin_ctz(near) % 2;
+        totals[1 - from][i] = totals[from][i] + (i >= near ? totals[from][i - near] : 0);
+      }
+    }
+    LONGSHORE_ITEMS {
+      const uint32_t id = longshore_item_id(0);
+      const uint32_t add = sum + (id > 0 ? totals[0][id - 1] : 0);
+      uint32_t *run = tile + id * RUN;
+      for (uint32_t i = 0; i < RUN; ++i) run[i] += add;
+    }
+    sum += totals[0][GROUP - 1];
+    for (uint32_t i = 0; i < BLOCK; i += GROUP)
+      LONGSHORE_ITEMS_NOWAIT {
+        const uint32_t j = i + longshore_item_id(0);
+        if (begin + j < end) y[begin + j] = tile[j];
+      }
+    longshore_barrier();
+  }
+}
+
+LONGSHORE_KERNEL(prefix_sum_items, (const uint32_t *x, uint32_t *y, const uint32_t *before, uint64_t n),
+                 LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(uint32_t, tile, [2][GROUP]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  const uint32_t id = longshore_item_id(0);
+  uint32_t sum = before && group > 0 ? before[group - 1] : 0;
+  for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP) {
+    uint32_t from = 0;
+    tile[0][id] = begin + id < end ? x[begin + id] : 0;
+    longshore_barrier();
+    for (uint32_t near = 1; near < GROUP; near *= 2) {
+      tile[1 - from][id] = tile[from][id] + (id >= near ? tile[from][id - near] : 0);
+      from = 1 - from;
+      longshore_barrier();
+    }
+    if (begin + id < end) y[begin + id] = sum + tile[from][id];
+    sum += tile[from][GROUP - 1];
+    longshore_barrier();
+  }
+}
+
+/* ---- N-body ----------------------------------------------------------------------------------------------------- */
+
+/* Keeps the pull of near bodies, and of a body on itself, finite. */
+#define SOFTENING 1e-3f
+
+struct body {
+  float x, y, z, mass;
+};
+
+/* What all bodies do to one: its acceleration, in units in which the gravitational constant is 1. */
+struct pull {
+  float x, y, z, unused;
+};
+
+/* One item for each body. */
+LONGSHORE_GROUP_KERNEL(nbody, (const struct body *__restrict bodies, struct pull *__restrict pulls, uint64_t n),
+                       LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(struct body, tile, [GROUP]);
+  LONGSHORE_PRIVATE_ARRAY(float, place, 3);
+  LONGSHORE_PRIVATE_ARRAY(float, sum, 3);
+  LONGSHORE_ITEMS_NOWAIT {
+    const uint64_t i = longshore_global_id(0), known = i < n ? i : 0;
+    longshore_private_of(place, 0) = bodies[known].x;
+    longshore_private_of(place, 1) = bodies[known].y;
+    longshore_private_of(place, 2) = bodies[known].z;
+    for (uint32_t d = 0; d < 3; ++d) longshore_private_of(sum, d) = 0;
+  }
+  for (uint64_t begin = 0; begin < n; begin += GROUP) {
+    const uint32_t count = n - begin < GROUP ? (uint32_t)(n - begin) : GROUP;
+    LONGSHORE_ITEMS {
+      if (longshore_item_id(0) < count) tile[longshore_item_id(0)] = bodies[begin + longshore_item_id(0)];
+    }
+    for (uint32_t j = 0; j < count; ++j)
+      LONGSHORE_ITEMS_NOWAIT {
+        const float x = tile[j].x - longshore_private_of(place, 0), y = tile[j].y - longshore_private_of(place, 1),
+                    z = tile[j].z - longshore_private_of(place, 2);
+        const float square = x * x + y * y + z * z + SOFTENING, inverse = 1 / __builtin_sqrtf(square);
+        const float pull = tile[j].mass * inverse * inverse * inverse;
+        longshore_private_of(sum, 0) += pull * x;
+        longshore_private_of(sum, 1) += pull * y;
+        longshore_private_of(sum, 2) += pull * z;
+      }
+    longshore_barrier();
+  }
+  LONGSHORE_ITEMS_NOWAIT {
+    const uint64_t i = longshore_global_id(0);
+    if (i < n) {
+      pulls[i].x = longshore_private_of(sum, 0);
+      pulls[i].y = longshore_private_of(sum, 1);
+      pulls[i].z = longshore_private_of(sum, 2);
+      pulls[i].unused = 0;
+    }
+  }
+}
+
+LONGSHORE_KERNEL(nbody_items, (const struct body *bodies, struct pull *pulls, uint64_t n),
+                 LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(struct body, tile, [GROUP]);
+  const uint64_t i = longshore_global_id(0);
+  const struct body own = bodies[i < n ? i : 0];
+  struct pull sum = {0, 0, 0, 0};
+  for (uint64_t begin = 0; begin < n; begin += GROUP) {
+    const uint32_t count = n - begin < GROUP ? (uint32_t)(n - begin) : GROUP;
+    if (longshore_item_id(0) < count) tile[longshore_item_id(0)] = bodies[begin + longshore_item_id(0)];
+    longshore_barrier();
+    for (uint32_t j = 0; j < count; ++j) {
+      const float x = tile[j].x - own.x, y = tile[j].y - own.y, z = tile[j].z - own.z;
+      const float square = x * x + y * y + z * z + SOFTENING, inverse = 1 / __builtin_sqrtf(square);
+      const float pull = tile[j].mass * inverse * inverse * inverse;
+      sum.x += pull * x;
+      sum.y += pull * y;
+      sum.z += pull * z;
+    }
+    longshore_barrier();
+  }
+  if (i < n) pulls[i] = sum;
+}

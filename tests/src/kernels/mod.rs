@@ -1,0 +1,22 @@
+//! The kernels of `kernels/kernels.c`, made with `longshore_device.h`: how they are compiled, how they are launched,
+//! and what must come out, computed in plain Rust.
+
+mod build;
+mod launches;
+mod numbers;
+mod reference;
+
+pub use build::{Build, Language, Shape};
+pub use launches::{Form, GROUP, Kernels, elements, parts};
+pub use numbers::{bodies, bytes, integers, small_floats};
+pub use reference::{
+    PullBound, histogram, matmul, nbody, nbody_bounds, prefix_sum, reduce, saxpy, stencil, triad,
+};
+
+use crate::world::root;
+use std::path::PathBuf;
+
+/// The kernels' source.
+pub fn source() -> PathBuf {
+    root().join("tests/kernels/kernels.c")
+}

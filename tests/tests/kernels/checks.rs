@@ -1,0 +1,183 @@
+//! The kernels one by one, for sizes around those of groups, blocks and vectors.
+
+use crate::rig::Rig;
+use longshore_tests::kernels::{
+    Form, bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce,
+    saxpy, small_floats, stencil, triad,
+};
+
+type Check = (&'static str, fn(&Rig));
+
+pub(crate) const CHECKS: [Check; 8] = [
+    ("saxpy", check_saxpy),
+    ("triad", check_triad),
+    ("stencil", check_stencil),
+    ("matmul", check_matmul),
+    ("reduce", check_reduce),
+    ("histogram", check_histogram),
+    ("prefix_sum", check_prefix_sum),
+    ("nbody", check_nbody),
+];
+
+const SIZES: [usize; 20] =
+    [1, 2, 7, 15, 16, 17, 31, 32, 33, 255, 256, 257, 511, 1000, 2047, 2048, 2049, 4095, 4096, 4097];
+/// Items of a group, where a kernel takes any.
+const GROUP_ITEMS: [u32; 5] = [1, 7, 32, 100, 256];
+/// Groups, where each does a part: some have nothing to do.
+const PARTS: [u32; 4] = [1, 2, 3, 20];
+const MATRICES: [[u32; 3]; 9] = [
+    [1, 1, 1],
+    [2, 3, 5],
+    [31, 33, 32],
+    [64, 64, 64],
+    [65, 63, 1],
+    [1, 130, 65],
+    [130, 1, 64],
+    [100, 70, 129],
+    [128, 192, 64],
+];
+const BODIES: [usize; 8] = [1, 2, 31, 33, 255, 256, 257, 600];
+const FACTOR: f32 = 3.0;
+
+fn check_saxpy(rig: &Rig) {
+    for n in SIZES {
+        let (x, y) = (small_floats(1, n), small_floats(2, n));
+        for items in GROUP_ITEMS {
+            let (x_there, y_there) = (rig.buffer(&x), rig.buffer(&y));
+            let arguments = (FACTOR, &x_there, &y_there, n as u64);
+            // SAFETY: both buffers have n elements.
+            unsafe {
+                rig.kernels.launch("saxpy", Form::Group, elements(n as u64, items), arguments)
+            }
+            .unwrap();
+            rig.expect(&format!("{n} in {items}"), &y_there, &saxpy(FACTOR, &x, &y));
+        }
+    }
+}
+
+fn check_triad(rig: &Rig) {
+    for n in SIZES {
+        let (b, c) = (small_floats(3, n), small_floats(4, n));
+        let (b_there, c_there) = (rig.buffer(&b), rig.buffer(&c));
+        for items in GROUP_ITEMS {
+            let a = rig.output(n);
+            let arguments = (FACTOR, &b_there, &c_there, &a, n as u64);
+            // SAFETY: the buffers have n elements.
+            unsafe {
+                rig.kernels.launch("triad", Form::Group, elements(n as u64, items), arguments)
+            }
+            .unwrap();
+            rig.expect(&format!("{n} in {items}"), &a, &triad(FACTOR, &b, &c));
+        }
+    }
+}
+
+fn check_stencil(rig: &Rig) {
+    for n in SIZES {
+        let x = small_floats(5, n);
+        let x_there = rig.buffer(&x);
+        for items in GROUP_ITEMS {
+            let y = rig.output(n);
+            let arguments = (&x_there, &y, n as u64);
+            // SAFETY: both buffers have n elements.
+            unsafe {
+                rig.kernels.launch("stencil", Form::Group, elements(n as u64, items), arguments)
+            }
+            .unwrap();
+            rig.expect(&format!("{n} in {items}"), &y, &stencil(&x));
+        }
+    }
+}
+
+fn check_matmul(rig: &Rig) {
+    for sizes in MATRICES {
+        let [m, n, k] = sizes.map(|size| size as usize);
+        let (a, b) = (small_floats(6, m * k), small_floats(7, k * n));
+        let expected = matmul(&a, &b, [m, n, k]);
+        let (a, b) = (rig.buffer(&a), rig.buffer(&b));
+        for form in Form::ALL {
+            let c = rig.output(m * n);
+            let [m, n, k] = sizes;
+            // SAFETY: the matrices have these sizes.
+            unsafe {
+                rig.kernels.launch("matmul", form, form.matmul_grid(m, n), (&a, &b, &c, m, n, k))
+            }
+            .unwrap();
+            rig.expect(&format!("{form:?} {m} x {n} x {k}"), &c, &expected);
+        }
+    }
+}
+
+fn check_reduce(rig: &Rig) {
+    for n in SIZES {
+        let x = small_floats(8, n);
+        let x_there = rig.buffer(&x);
+        for (form, groups) in forms_and_parts() {
+            let (sums, result) = (rig.output(groups as usize), rig.output(1));
+            let buffers = [&x_there, &sums, &result];
+            // SAFETY: the buffers have n, `groups` and 1 elements.
+            unsafe { rig.kernels.reduce(form, buffers, n as u64, groups) }.unwrap();
+            rig.expect(&format!("{form:?} {n} in {groups}"), &result, &[reduce(&x)]);
+            rig.read(&sums);
+        }
+    }
+}
+
+fn check_histogram(rig: &Rig) {
+    for n in SIZES {
+        let x = bytes(9, n);
+        let x_there = rig.buffer(&x);
+        for (form, groups) in forms_and_parts() {
+            let bins = rig.buffer(&[1u32; 256]);
+            let arguments = (&x_there, &bins, n as u64);
+            // SAFETY: there are n bytes and 256 bins.
+            unsafe { rig.kernels.launch("histogram", form, parts(groups), arguments) }.unwrap();
+            let expected: Vec<_> = histogram(&x).iter().map(|count| count + 1).collect();
+            rig.expect(&format!("{form:?} {n} in {groups}"), &bins, &expected);
+        }
+    }
+}
+
+fn check_prefix_sum(rig: &Rig) {
+    for n in SIZES {
+        let x = integers(10, n);
+        let x_there = rig.buffer(&x);
+        for (form, groups) in forms_and_parts() {
+            let (y, sums) = (rig.output(n), rig.output(groups as usize));
+            let buffers = [&x_there, &y, &sums];
+            // SAFETY: the buffers have n, n and `groups` elements.
+            unsafe { rig.kernels.prefix_sum(form, buffers, n as u64, groups) }.unwrap();
+            rig.expect(&format!("{form:?} {n} in {groups}"), &y, &prefix_sum(&x));
+            rig.read(&sums);
+        }
+    }
+}
+
+fn check_nbody(rig: &Rig) {
+    for n in BODIES {
+        let bodies = bodies(11, n);
+        let expected = nbody(&bodies);
+        let there = rig.buffer(&bodies);
+        for form in Form::ALL {
+            let pulls = rig.output::<f32>(4 * n);
+            let arguments = (&there, &pulls, n as u64);
+            // SAFETY: both buffers have n times 4 elements.
+            unsafe { rig.kernels.launch("nbody", form, elements(n as u64, 256), arguments) }
+                .unwrap();
+            for (body, (got, bounds)) in rig.read(&pulls).chunks(4).zip(&expected).enumerate() {
+                for (got, bound) in got.iter().zip(bounds) {
+                    let error = (f64::from(*got) - bound.value).abs();
+                    assert!(
+                        error <= bound.tolerance,
+                        "{form:?} {n}, body {body}: {got}, {bound:?}"
+                    );
+                }
+                assert_eq!(got[3], 0.0);
+            }
+        }
+    }
+}
+
+fn forms_and_parts() -> impl Iterator<Item = (Form, u32)> {
+    Form::ALL.into_iter().flat_map(|form| PARTS.map(|groups| (form, groups)))
+}

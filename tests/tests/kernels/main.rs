@@ -1,0 +1,69 @@
+//! The kernels of `kernels/kernels.c` on the CPU, against plain Rust: for each way of compiling them, all kernels,
+//! sizes and group sizes, on one thread and on several.
+//!
+//! A few ways are tried always, all of them with `--run-ignored all` (or `-- --include-ignored`).
+
+mod checks;
+mod rig;
+
+use checks::CHECKS;
+use longshore_tests::kernels::{Build, Language, Shape};
+use longshore_tests::programs::Position;
+use rig::Rig;
+
+const VERSIONS: [u32; 4] = [14, 16, 19, 22];
+const NATIVE: &[&str] = &["-O3", "-march=native"];
+const FAST: &[&str] = &["-O3"];
+const PLAIN: &[&str] = &["-O0"];
+const INDEPENDENT: Shape = Shape::Object(Position::Independent);
+const FIXED: Shape = Shape::Object(Position::Fixed);
+
+/// Runs all checks, on so many threads.
+fn check(build: Build, threads: &[u32]) {
+    if !build.is_available() {
+        println!("clang-{} is not installed", build.clang);
+        return;
+    }
+    let image = build.image();
+    for threads in threads {
+        let rig = Rig::new(&image, *threads);
+        for (name, check) in CHECKS {
+            println!("{build}, {threads} threads: {name}");
+            check(&rig);
+        }
+    }
+}
+
+macro_rules! always {
+    ($($name:ident: $clang:literal, $language:ident, $flags:ident, $shape:expr;)*) => { $(
+        #[test]
+        fn $name() {
+            let (language, flags) = (Language::$language, $flags);
+            check(Build { clang: $clang, language, flags, shape: $shape }, &[1, 2, 5]);
+        }
+    )* };
+}
+
+always! {
+    kernels_of_clang_14_are_right_unoptimised: 14, C, PLAIN, INDEPENDENT;
+    kernels_of_clang_14_are_right_for_this_cpu: 14, C, NATIVE, FIXED;
+    kernels_of_clang_14_are_right_in_a_shared_object: 14, C, FAST, Shape::Shared;
+    kernels_of_clang_19_are_right_unoptimised: 19, Cpp, PLAIN, Shape::Shared;
+    kernels_of_clang_19_are_right_for_any_cpu: 19, C, FAST, FIXED;
+    kernels_of_clang_19_are_right_for_this_cpu: 19, C, NATIVE, INDEPENDENT;
+    kernels_of_clang_19_are_right_in_cpp: 19, Cpp, NATIVE, Shape::Shared;
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn kernels_are_right_however_they_are_compiled() {
+    for clang in VERSIONS {
+        for language in [Language::C, Language::Cpp] {
+            for flags in [PLAIN, FAST, NATIVE] {
+                for shape in [INDEPENDENT, FIXED, Shape::Shared] {
+                    check(Build { clang, language, flags, shape }, &[1, 2, 3]);
+                }
+            }
+        }
+    }
+}
