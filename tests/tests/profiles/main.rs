@@ -5,6 +5,7 @@ mod compilers;
 mod files;
 mod variants;
 mod versions;
+mod work_groups;
 
 use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
 use longshore::{Device, FunctionCounters, Grid, Image, UnloadReport};
