@@ -7,6 +7,7 @@ use command_support::{Outcome, alone, command, outcome};
 use longshore::{ContainerEntry, Image, ImageKind};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -353,6 +354,31 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     world.cc("nosuch.c").assert_fails(1, &["error: cannot read 'nosuch.c': No such file"]);
     world.cc(".").assert_fails(1, &["error: '.' is a folder"]);
     world.cc("saxpy.c -o no/k.img").assert_fails(1, &["there is no folder 'no'"]);
+}
+
+#[test]
+fn an_interrupted_compilation_leaves_nothing() {
+    let Some(world) = World::new() else { return };
+    let bin = world.scripts(&[(
+        "slow",
+        "case $1 in --version) echo clang version 19.0.0;; --print-targets) echo '  x86-64 - x';\n\
+         echo '  aarch64 - x';; *) touch started; exec sleep 60;; esac",
+    )]);
+    let mut cc = world.command("cc saxpy.c --clang");
+    let mut running = cc.arg(bin.join("slow")).process_group(0).spawn().unwrap();
+    while !world.path("started").exists() {
+        assert!(running.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = |signal: &str, process: String| {
+        assert!(Command::new("kill").args([signal, "--", &process]).status().unwrap().success());
+    };
+    kill("-TERM", running.id().to_string());
+    let ended = running.wait().unwrap();
+    kill("-KILL", format!("-{}", running.id()));
+    assert_eq!(ended.signal(), Some(15), "{ended}");
+    assert_eq!(fs::read_dir(world.temporary.path()).unwrap().count(), 0);
+    assert!(!world.path("saxpy.img").exists());
 }
 
 #[test]

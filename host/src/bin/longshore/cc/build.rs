@@ -39,7 +39,9 @@ pub(super) struct Build<'a> {
     user_options: Vec<OsString>,
     dialect: Dialect,
     product: Product,
+    /// For AMD, and for several sources for a CPU.
     lld: Option<PathBuf>,
+    /// For several sources for a GPU.
     llvm_link: Option<PathBuf>,
     /// What files of it are called.
     stem: PathBuf,
@@ -71,7 +73,7 @@ impl<'a> Build<'a> {
             job,
             target,
             clang: clang.path.clone(),
-            for_sources: flags::for_sources(target, clang, several),
+            for_sources: flags::for_sources(target, clang, job.options, several),
             for_bitcode: flags::for_machine(target, clang),
             user_options,
             dialect,
@@ -106,9 +108,8 @@ impl<'a> Build<'a> {
 
     /// Makes the image of what the sources became. Blocks.
     pub(super) fn finish(&self, compiled: &[PathBuf]) -> Result<Vec<u8>, String> {
-        let [first, others @ ..] = compiled else { return Err("there is no source".to_owned()) };
-        let mut made = first.clone();
-        if let Some(llvm_link) = self.llvm_link.as_ref().filter(|_| !others.is_empty()) {
+        let mut made = compiled.first().expect("the command line has sources").clone();
+        if let Some(llvm_link) = &self.llvm_link {
             made = self.file("bc");
             let step = Step::new(llvm_link).args(compiled).arg("-o").arg(&made);
             self.run(step, "joining the sources")?;

@@ -29,17 +29,15 @@ impl Clang {
             let line = said.lines().next().unwrap_or_default();
             format!("'{}' is no clang: it calls itself '{line}'", path.display())
         })?;
-        let major = version.split('.').next().and_then(|major| major.parse().ok());
-        let major = major.unwrap_or_default();
-        let path = path.to_owned();
+        let major = major(version);
         if major < OLDEST {
             let shown = path.display();
             return Err(format!("'{shown}' is clang {version}, expected {OLDEST} or later"));
         }
-        let targets = answer(&path, "--print-targets")?;
+        let targets = answer(path, "--print-targets")?;
         let backends = targets.lines().filter_map(|line| line.trim().split_once(" - "));
         let backends = backends.map(|(name, _)| name.trim().to_owned()).collect();
-        Ok(Clang { path, major, version: version.to_owned(), backends })
+        Ok(Clang { path: path.to_owned(), major, version: version.to_owned(), backends })
     }
 
     fn supports(&self, target: &Target) -> bool {
@@ -150,8 +148,8 @@ fn on_path(program: PathBuf) -> PathBuf {
 fn candidates() -> Vec<PathBuf> {
     let mut found = numbered("clang");
     if let Some(path) = path::find("clang") {
-        let opened = Clang::open(&path);
-        found.push((opened.map_or(0, |clang| clang.major), path));
+        let said = answer(&path, "--version").unwrap_or_default();
+        found.push((version(&said).map_or(0, major), path));
     }
     found.sort_by_key(|(major, _)| *major);
     found.into_iter().map(|(_, path)| path).collect()
@@ -187,6 +185,11 @@ fn version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("clang version ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     Some(&rest[..end]).filter(|version| !version.is_empty())
+}
+
+/// 19 of "19.1.7".
+fn major(version: &str) -> u32 {
+    version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,10 +3,16 @@
 use crate::cc::clang::Clang;
 use crate::cc::step::succeeds;
 use crate::cc::target::{Dialect, Machine, Target};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
-/// Those by which sources become code for a target, if `several` in a form that is joined.
-pub(super) fn for_sources(target: &Target, clang: &Clang, several: bool) -> Vec<String> {
+/// Those by which sources become code for a target, if `several` in a form that is joined. `given` are
+/// the user's options.
+pub(super) fn for_sources(
+    target: &Target,
+    clang: &Clang,
+    given: &[OsString],
+    several: bool,
+) -> Vec<String> {
     let dialect = target.dialect(clang);
     let mut options = match dialect {
         Dialect::Plain => for_machine(target, clang),
@@ -21,7 +27,7 @@ pub(super) fn for_sources(target: &Target, clang: &Clang, several: bool) -> Vec<
         Target::Cpu(..) => options.push("-fPIC".to_owned()),
         _ => options.extend(BARE.map(str::to_owned)),
     }
-    if target.is_foreign_cpu() && !has_headers(clang, &options) {
+    if target.is_foreign_cpu() && !has_headers(clang, &options, given) {
         log::info!("{target}: no headers of the C library, so that sources have only clang's own");
         options.extend(BARE.map(str::to_owned));
     }
@@ -105,11 +111,13 @@ fn ptx_for(architecture: &str) -> Option<u32> {
     })
 }
 
-/// Whether clang finds a C library's headers for a machine that is not this one.
-fn has_headers(clang: &Clang, options: &[String]) -> bool {
-    let fixed = ["-fsyntax-only", "-x", "c", "-"];
+/// Whether clang finds a C library's headers for a machine that is not this one, where the user's
+/// options may say where they are: `--sysroot=`.
+fn has_headers(clang: &Clang, options: &[String], given: &[OsString]) -> bool {
+    let roots = given.iter().filter(|option| option.as_encoded_bytes().starts_with(b"--"));
+    let options = options.iter().map(OsStr::new).chain(roots.map(OsString::as_os_str));
     let arguments: Vec<&OsStr> =
-        options.iter().map(OsStr::new).chain(fixed.map(OsStr::new)).collect();
+        options.chain(["-fsyntax-only", "-x", "c", "-"].map(OsStr::new)).collect();
     succeeds(&clang.path, &arguments, "#include <stdlib.h>\n#include <stdint.h>\n")
 }
 

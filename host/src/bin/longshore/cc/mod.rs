@@ -13,6 +13,7 @@ mod profile;
 mod source;
 mod step;
 mod target;
+mod workspace;
 
 pub(crate) use options::arguments;
 
@@ -28,11 +29,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use step::{Diagnostics, in_parallel};
 use target::Target;
-use tempfile::TempDir;
-
-/// The header that kernels include.
-const HEADER: &str = include_str!("../../../../../include/longshore_device.h");
-const HEADER_NAME: &str = "longshore_device.h";
+use workspace::Workspace;
 
 const AFTER_CC_HELP: &str = "\
 Targets:
@@ -89,9 +86,9 @@ pub(crate) struct Cc {
 impl Cc {
     pub(crate) fn execute(&self) -> Result<(), Failure> {
         if let Some(folder) = &self.header {
-            let file = folder.join(HEADER_NAME);
+            let file = folder.join(workspace::HEADER_NAME);
             output::check(&file)?;
-            return output::write(&file, HEADER.as_bytes());
+            return output::write(&file, workspace::HEADER.as_bytes());
         }
         options::check(&self.options)?;
         self.check_targets()?;
@@ -141,7 +138,7 @@ impl Cc {
 
     /// Compiles for all targets, and tells what clang said. Blocks.
     fn images(&self, sources: &[Source]) -> Result<Vec<u8>, Failure> {
-        let folder = Workspace::new()?;
+        let workspace = Workspace::new()?;
         let diagnostics = Diagnostics::default();
         let ptxas = self.cubin.then(ptxas).transpose()?;
         let options = self.clang_options();
@@ -149,8 +146,8 @@ impl Cc {
             sources,
             options: &options,
             ptxas: ptxas.as_deref(),
-            folder: folder.0.path(),
-            include: &folder.include(),
+            folder: workspace.path(),
+            include: &workspace.include(),
             diagnostics: &diagnostics,
         };
         let builds = self.builds(&job)?;
@@ -235,28 +232,6 @@ fn grouped<'a>(failed: impl Iterator<Item = (&'a Target, &'a String)>) -> String
     }
     let lines = groups.iter().map(|(why, targets)| format!("{}: {why}", targets.join(", ")));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// A folder for files that are not kept, with the header in it. It goes when it is dropped.
-struct Workspace(TempDir);
-
-impl Workspace {
-    fn new() -> Result<Workspace, Failure> {
-        let made = || {
-            let workspace = Workspace(tempfile::Builder::new().prefix("longshore-cc-").tempdir()?);
-            std::fs::create_dir(workspace.include())?;
-            std::fs::write(workspace.include().join(HEADER_NAME), HEADER)?;
-            Ok(workspace)
-        };
-        made().map_err(|error: std::io::Error| {
-            let message = format!("making a temporary folder: {error}");
-            Failure::new(Exit::Runtime, message).or_hint("TMPDIR names another place for it")
-        })
-    }
-
-    fn include(&self) -> PathBuf {
-        self.0.path().join("include")
-    }
 }
 
 /// NVIDIA's assembler, on PATH or where its toolkit is installed.
