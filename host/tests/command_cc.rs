@@ -3,7 +3,7 @@
 
 mod command_support;
 
-use command_support::{Outcome, alone, command, outcome};
+use command_support::{Outcome, alone, command, install, outcome};
 use longshore::{ContainerEntry, Image, ImageKind};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -137,9 +137,9 @@ impl World {
         let folder = self.path("bin");
         fs::create_dir_all(&folder).unwrap();
         for (name, text) in scripts {
-            let file = folder.join(name);
-            fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            let source = self.path("script");
+            fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
+            install(&source, &folder.join(name));
         }
         folder
     }
@@ -351,6 +351,10 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     let all = format!("{own}, aarch64, nvptx64:sm_80, amdgcn:gfx90a:sramecc+:xnack-");
     let told = [format!("for {all}:\nworse.c:1:8"), format!("error: {all}: compiling 'worse.c'")];
     failed.assert_fails(1, &[&told[0], &told[1]]);
+    world.write("hosted.c", "#include <stdlib.h>\n");
+    world.cc("hosted.c").assert_succeeds();
+    let hosted = world.cc("hosted.c -t host,nvptx64:sm_80");
+    hosted.assert_fails(1, &["'stdlib.h' file not found", "hint: for GPUs there is no C library"]);
     world.cc("nosuch.c").assert_fails(1, &["error: cannot read 'nosuch.c': No such file"]);
     world.cc(".").assert_fails(1, &["error: '.' is a folder"]);
     world.cc("saxpy.c -o no/k.img").assert_fails(1, &["there is no folder 'no'"]);

@@ -63,9 +63,16 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
 pub(crate) fn alone() -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     let executable = folder.path().join("longshore");
-    std::fs::copy(EXECUTABLE, &executable).unwrap();
+    install(Path::new(EXECUTABLE), &executable);
     let command = clean(&executable);
     (folder, command)
+}
+
+/// Copies a program. Another process does it: what this one has open for writing, programs that other
+/// tests start meanwhile may have open too, and then it cannot be started.
+pub(crate) fn install(program: &Path, to: &Path) {
+    let mut install = Command::new("install");
+    assert!(install.args(["-m", "755"]).args([program, to]).status().unwrap().success());
 }
 
 /// Builds a plugin in C that does `connect` when it is connected.

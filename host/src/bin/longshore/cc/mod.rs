@@ -155,7 +155,7 @@ impl Cc {
         let said = diagnostics.shown(&self.target);
         // Where nobody reads it there is nobody else to tell.
         let _ = std::io::stderr().write_all(said.as_bytes());
-        self.pack(&builds, images)
+        self.pack(&builds, images).map_err(|failure| explain(failure, &said, &self.target))
     }
 
     fn clang_options(&self) -> Vec<OsString> {
@@ -219,6 +219,17 @@ fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
         }
         build.finish(&compiled.iter().flatten().cloned().collect::<Vec<_>>())
     })
+}
+
+/// Says why a GPU's sources may lack a header.
+fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
+    match said.contains("file not found") && targets.iter().any(Target::is_gpu) {
+        true => failure.or_hint(
+            "for GPUs there is no C library: headers are clang's own, such as stdint.h, and those \
+             of -I; #if defined(__NVPTX__) || defined(__AMDGCN__) keeps others away from them",
+        ),
+        false => failure,
+    }
 }
 
 /// "x86_64, aarch64: compiling 'k.c' failed", a line for each reason.

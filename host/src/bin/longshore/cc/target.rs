@@ -8,6 +8,9 @@ use std::fmt;
 pub(super) const FORMS: &str = "x86_64[:CPU], aarch64[:CPU], host[:CPU] (this machine's of the two), \
      nvptx64:sm_NN, amdgcn:gfxNNN[:FEATURE+|-...]";
 
+/// Stands for the CPU of this machine.
+const THIS_MACHINE: &str = "host";
+
 /// A target: "x86_64:native", "nvptx64:sm_90", "amdgcn:gfx90a:xnack+".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
@@ -64,7 +67,7 @@ impl Target {
         match kind {
             "nvptx64" => nvptx(rest),
             "amdgcn" => amdgcn(rest),
-            _ if ["host"].contains(&kind) => {
+            THIS_MACHINE => {
                 let own = Machine::own();
                 cpu(own.ok_or("this machine is neither x86_64 nor aarch64")?, rest)
             }
