@@ -1,0 +1,70 @@
+//! One source of kernels, compiled by `longshore cc` for CPUs and GPUs, and what `longshore inspect` says of it.
+
+use longshore_tests::device_code::clangs;
+use longshore_tests::world::{command, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+const TARGETS: &str = "x86_64,aarch64,nvptx64:sm_80,nvptx64:sm_90,amdgcn:gfx90a,amdgcn:gfx1030";
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each kernel's description.
+fn descriptions(image: &Value) -> BTreeMap<String, Value> {
+    let kernels = image["kernels"].as_array().unwrap().iter();
+    let described = kernels.filter(|kernel| !kernel["description"].is_null());
+    described
+        .map(|kernel| (kernel["name"].as_str().unwrap().to_owned(), kernel["description"].clone()))
+        .collect()
+}
+
+fn compile(clang: &str, source: &Path, targets: &str, into: &Path) {
+    // Clang 14 makes no image for sm_90.
+    let targets = match clang {
+        "clang-14" => targets.replace("nvptx64:sm_90,", ""),
+        _ => targets.to_owned(),
+    };
+    let mut compile = Command::new(command());
+    compile.arg("cc").arg(source).args(["--clang", clang, "--target", &targets, "-o"]).arg(into);
+    output(&mut compile);
+}
+
+#[test]
+fn the_descriptions_of_kernels_are_the_same_for_all_targets_and_compilers() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/kernels/kernels.c");
+    let mut first = None;
+    for clang in clangs() {
+        let image = folder.path().join(format!("{clang}.img"));
+        compile(clang, &source, TARGETS, &image);
+        let said = output(Command::new(command()).arg("inspect").arg(&image).arg("--json"));
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let images = said["images"].as_array().unwrap();
+        assert!(images.len() >= 5, "{clang}: {} images", images.len());
+        for image in images {
+            let entry = &image["entry"]["triple"];
+            let described = descriptions(image);
+            let expected = first.get_or_insert_with(|| described.clone());
+            assert_eq!(&described, expected, "{clang}, {entry}");
+        }
+    }
+    let Some(described) = first else { return };
+    let of = |kernel: &str| described[kernel].to_string();
+    assert!(described.len() >= 8, "{described:?}");
+    for (kernel, words) in [
+        ("saxpy", &["\"items\"", "\"loop\""][..]),
+        ("matmul", &["\"regions\""]),
+        ("reduce_items", &["\"fibers\""]),
+    ] {
+        for word in words {
+            assert!(of(kernel).contains(word), "{kernel}: {}", of(kernel));
+        }
+    }
+}
