@@ -79,10 +79,14 @@ impl Device<HostBackend> for HostDevice {
         Ok(())
     }
 
-    /// A kernel of LLVM's host form is called once whatever the size, so no size is better than
-    /// another; 256 divides the work of programs that were written for GPUs as they expect.
-    fn optimal_group_items(&self, _kernel: &HostKernel, _shared_bytes: u64) -> Result<u32> {
-        Ok(256)
+    /// What the kernel requires, else 256: enough for loops over items, few enough for groups to be spread, and what
+    /// programs that were written for GPUs expect.
+    fn optimal_group_items(&self, kernel: &HostKernel, _shared_bytes: u64) -> Result<u32> {
+        let required = match kernel.code() {
+            Code::Groups(code) => code.required_group.iter().product(),
+            Code::Host(_) => 0,
+        };
+        Ok(if required == 0 { 256 } else { required })
     }
 
     /// One for LLVM's host form: groups of a kernel that is called once cannot wait for each other.

@@ -202,7 +202,8 @@ impl Module<HostBackend> for HostModule {
                 // SAFETY: the address is that of a function: the checked image has it in executable
                 // memory, or its resolver chose it. That it is of this form is the image's promise.
                 let entry = unsafe { std::mem::transmute::<usize, GroupEntry>(address as usize) };
-                Code::Groups(GroupCode::new(entry, mode, notes.has_grid_barrier))
+                let grid = notes.has_grid_barrier;
+                Code::Groups(GroupCode::new(entry, mode, grid, description.required_group))
             }
             None => {
                 attributes.argument_sizes = self.argument_sizes(name);

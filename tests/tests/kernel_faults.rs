@@ -238,6 +238,45 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
     assert!(after.resident_kib <= before.resident_kib + 1024, "{before:?} then {after:?}");
 }
 
+const HOST_FORM: &str = r#"
+#include <assert.h>
+#include <stdlib.h>
+void store(void **arguments) { **(int *volatile *)arguments[0] = 1; }
+void give_up(void **arguments) { (void)arguments; abort(); }
+void claim(void **arguments) { assert(!arguments); }
+void fine(void **arguments) { **(int **)arguments[0] = 7; }
+"#;
+
+#[test]
+fn kernels_in_llvms_host_form_fail_alike() {
+    let Some(scene) = Scene::new() else { return };
+    let device = scene.workshop.device(Environment::empty());
+    let image = scene.workshop.image(scene.clang, "host_form", HOST_FORM, &["-O2"]);
+    let program = device.load(image).unwrap();
+    let queue = device.queue().unwrap();
+    let number = device.buffer_of(&queue, &[0u32]).unwrap();
+    // SAFETY: the kernels write one number, or where nothing is.
+    unsafe {
+        for (name, address, words) in [
+            ("store", HOLE, "segmentation fault"),
+            ("give_up", 0, "abort() was called"),
+            ("claim", 0, "abort() was called"),
+        ] {
+            for _ in 0..3 {
+                queue.launch(&program.kernel(name).unwrap(), Grid::default(), (address,)).unwrap();
+                let error = queue.synchronize().unwrap_err();
+                assert_eq!(error.code(), ErrorCode::BackendFailure);
+                assert!(error.message().contains(words), "{error}");
+                assert!(error.message().starts_with(&format!("kernel '{name}': ")), "{error}");
+            }
+        }
+        queue
+            .launch_and_wait(&program.kernel("fine").unwrap(), Grid::default(), (&number,))
+            .unwrap();
+    }
+    assert_eq!(number.to_vec(&queue).unwrap(), [7]);
+}
+
 #[test]
 fn a_stuck_kernel_is_waited_for_with_a_limit() {
     let Some(scene) = Scene::new() else { return };

@@ -396,6 +396,40 @@ fn a_grid_of_two_to_the_31_groups_runs_each_once() {
 }
 
 #[test]
+fn helpers_have_names_and_are_as_many_as_was_asked_for() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    let device = workshop.device(threads(4).with("LONGSHORE_HOST_PIN", "1"));
+    let program = device.load(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
+    let (queue, kernel) = (device.queue().unwrap(), program.kernel("count_groups").unwrap());
+    let count = device.buffer_of(&queue, &[0u64]).unwrap();
+    // SAFETY: the kernel adds to one counter.
+    unsafe { queue.launch_and_wait(&kernel, Grid::linear(1 << 20, 1), (&count,)).unwrap() };
+    assert_eq!(count.to_vec(&queue).unwrap(), [1 << 20]);
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let mut names: Vec<_> = names.map(|name| name.unwrap().trim().to_owned()).collect();
+    names.retain(|name| name.starts_with("longshore-w"));
+    names.sort();
+    assert_eq!(names, ["longshore-w1", "longshore-w2", "longshore-w3"]);
+}
+
+#[test]
+fn settings_that_cannot_be_understood_are_named() {
+    let world = longshore_tests::world::World::new();
+    longshore_tests::world::copy_into(&world, &longshore_tests::world::host_plugin());
+    for (name, value) in
+        [("THREADS", "0"), ("THREADS", "many"), ("THREADS", "9999"), ("PIN", "yes")]
+    {
+        let environment = Environment::empty().with(format!("LONGSHORE_HOST_{name}"), value);
+        let host = world.host().environment(environment).build().unwrap();
+        let said = format!("{:?}", host.candidates());
+        assert!(host.default_device().is_err());
+        assert!(said.contains(name) && said.contains(value), "{said}");
+    }
+}
+
+#[test]
 fn launches_that_cannot_be_are_refused_before_anything_runs() {
     let workshop = Workshop::new();
     let Some(clang) = clangs().pop() else { return };

@@ -26,10 +26,9 @@ pub(super) fn run(pool: &Arc<Pool>, job: &Arc<Job>, run: &Run<'_>) -> bool {
     let grid = Grid { run, total: run.total(), state: Mutex::default(), changed: Condvar::new() };
     let threads = (pool.threads() as u64).min(grid.total);
     match threads {
-        1 => drop(grid.run(0, 1)),
+        1 => grid.run(0, 1),
         _ => pool.run(job, &grid, threads, 1),
     }
-    !run.has_failed()
 }
 
 struct Grid<'a> {

@@ -28,6 +28,8 @@ pub(crate) enum Cause {
     GridStuck,
     NoStack(std::io::Error),
     StackOverflow,
+    /// A thread of the backend itself panicked.
+    Panicked,
 }
 
 // SAFETY: the pointers are to constants of the image, which is loaded until the fault was described.
@@ -73,6 +75,7 @@ impl Fault {
             Cause::NoStack(error) => {
                 let _ = write!(message, "no stack of {STACK_BYTES} bytes for it: {error}");
             }
+            Cause::Panicked => message.push_str("the thread that ran it panicked"),
             Cause::StackOverflow => {
                 let _ = write!(message, "its stack of {STACK_BYTES} bytes overflowed");
             }

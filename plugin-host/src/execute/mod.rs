@@ -57,6 +57,8 @@ pub(crate) struct GroupCode {
     pub(crate) mode: Mode,
     /// Whether groups wait for each other.
     pub(crate) has_grid_barrier: bool,
+    /// Group size that it requires; 0 where it leaves it open.
+    pub(crate) required_group: [u32; 3],
     /// Nanoseconds that a group takes, as measured; 0 if it was not yet.
     cost: AtomicU64,
 }
@@ -73,8 +75,13 @@ pub(crate) enum Mode {
 }
 
 impl GroupCode {
-    pub(crate) fn new(entry: GroupEntry, mode: Mode, has_grid_barrier: bool) -> GroupCode {
-        GroupCode { entry, mode, has_grid_barrier, cost: AtomicU64::new(0) }
+    pub(crate) fn new(
+        entry: GroupEntry,
+        mode: Mode,
+        has_grid_barrier: bool,
+        required_group: [u32; 3],
+    ) -> GroupCode {
+        GroupCode { entry, mode, has_grid_barrier, required_group, cost: AtomicU64::new(0) }
     }
 }
 
@@ -182,10 +189,7 @@ impl Engine {
         let by_time = CHUNK.as_nanos() as u64 * COST_PER_NS as u64 / cost;
         let chunk = by_time.clamp(1, (rest / (threads * LEAST_CHUNKS)).max(1));
         let rest_of = Rest { run, done };
-        run.timed(done, total, threads, |_| {
-            self.pool.run(job, &rest_of, rest, chunk);
-            !run.has_failed()
-        })
+        run.timed(done, total, threads, |_| self.pool.run(job, &rest_of, rest, chunk))
     }
 
     #[cold]
@@ -197,7 +201,7 @@ impl Engine {
     #[cold]
     fn describe(&self, kernel: &HostKernel, run: Run<'_>) -> Error {
         let fault = run.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let fault = fault.expect("a run that did not finish has a fault");
+        let fault = fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None });
         fault.describe(kernel.name(), Some(run.shape.groups), &self.allocations)
     }
 }
@@ -313,10 +317,6 @@ impl Run<'_> {
     fn keep(&self, fault: Fault) {
         let mut kept = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get_or_insert(fault);
-    }
-
-    fn has_failed(&self) -> bool {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Runs `body`, which does groups `begin..end` on so many threads, and notes what a group costs.

@@ -10,6 +10,7 @@
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use rustix::thread::futex;
 use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock, Weak};
 use std::thread::{self, Thread};
@@ -104,8 +105,14 @@ impl Pool {
     }
 
     /// Does `total` groups on this thread and on helpers, `chunk` at a time. Returns when all are done, or
-    /// when it failed and nobody does any more.
-    pub(crate) fn run(self: &Arc<Pool>, job: &Arc<Job>, task: &dyn Task, total: u64, chunk: u64) {
+    /// when it failed and nobody does any more; whether all are done. A panic counts as a failure.
+    pub(crate) fn run(
+        self: &Arc<Pool>,
+        job: &Arc<Job>,
+        task: &dyn Task,
+        total: u64,
+        chunk: u64,
+    ) -> bool {
         self.start();
         job.registered.call_once(|| self.register(job));
         let chunk = chunk.max(total.div_ceil(MOST_CHUNKS)).max(1);
@@ -117,6 +124,7 @@ impl Pool {
         self.notify(chunks - 1);
         job.take_part(0);
         job.close();
+        !job.failed.load(Ordering::Relaxed)
     }
 
     fn notify(&self, wanted: u64) {
@@ -259,7 +267,9 @@ impl Job {
             let begin = u64::from(first) * plan.chunk;
             let end = begin.saturating_add(u64::from(taken) * plan.chunk).min(plan.total);
             let start = Instant::now();
-            if !task.run(begin, end) {
+            // Whoever waits for a helper that is gone would wait for ever.
+            let finished = catch_unwind(AssertUnwindSafe(|| task.run(begin, end)));
+            if !finished.unwrap_or(false) {
                 self.failed.store(true, Ordering::Relaxed);
             }
             let spent = start.elapsed();
