@@ -277,6 +277,61 @@ fn kernels_in_llvms_host_form_fail_alike() {
     assert_eq!(number.to_vec(&queue).unwrap(), [7]);
 }
 
+/// What a process does after it ran kernels: its own faults are nobody else's.
+const FAULT: &str = "LONGSHORE_TEST_FAULT";
+
+#[test]
+fn the_programs_own_faults_end_it_as_ever() {
+    use std::os::unix::process::ExitStatusExt;
+    if let Ok(fault) = std::env::var(FAULT) {
+        return fault_after_a_kernel(&fault);
+    }
+    if clangs().is_empty() {
+        return;
+    }
+    for (fault, signal, words) in [
+        ("null", libc::SIGSEGV, ""),
+        ("abort", libc::SIGABRT, ""),
+        ("overflow", libc::SIGABRT, "has overflowed its stack"),
+        ("host function", libc::SIGSEGV, ""),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "the_programs_own_faults_end_it_as_ever", "--nocapture"]);
+        let output = child.env(FAULT, fault).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(signal), "{fault}: {said}");
+        assert!(said.contains(words), "{fault}: {said}");
+    }
+}
+
+fn fault_after_a_kernel(fault: &str) {
+    let (device, program, queue) = Scene::new().expect("there is a clang").open("-O2");
+    let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+    let hole = HOLE as *const u32;
+    // SAFETY: the kernel writes where nothing is. What comes after is meant to end the process.
+    unsafe {
+        let store = program.kernel("store").unwrap();
+        queue.launch_and_wait(&store, grid(), (HOLE, &out)).unwrap_err();
+        match fault {
+            "null" => _ = hole.read_volatile(),
+            "abort" => libc::abort(),
+            "overflow" => {
+                fn deeper(depth: u64) -> u64 {
+                    std::hint::black_box([depth; 512]);
+                    if depth == u64::MAX { 0 } else { deeper(depth + 1) + 1 }
+                }
+                std::hint::black_box(deeper(0));
+            }
+            _ => {
+                let address = hole as usize;
+                let body = move || _ = (address as *const u32).read_volatile();
+                queue.host_function(body).unwrap();
+                queue.synchronize().unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_stuck_kernel_is_waited_for_with_a_limit() {
     let Some(scene) = Scene::new() else { return };

@@ -29,15 +29,23 @@ const MOST_THREADS: usize = 1024;
 /// How many chunks a job may have: two ends of a range fit a word.
 const MOST_CHUNKS: u64 = u32::MAX as u64;
 
-/// The helpers.
+/// The helpers, which end when it is dropped.
 pub(crate) struct Pool {
     helpers: usize,
     pinned: bool,
     started: Once,
+    bell: Arc<Bell>,
+}
+
+/// What helpers wait for.
+#[derive(Default)]
+struct Bell {
     /// Changes when there is something to do.
     epoch: AtomicU32,
     sleepers: AtomicUsize,
     jobs: RwLock<Vec<Weak<Job>>>,
+    /// There will be nothing to do any more.
+    closed: AtomicBool,
 }
 
 /// Something that several threads do together.
@@ -93,9 +101,7 @@ impl Pool {
             helpers: threads.max(1) - 1,
             pinned,
             started: Once::new(),
-            epoch: AtomicU32::new(0),
-            sleepers: AtomicUsize::new(0),
-            jobs: RwLock::default(),
+            bell: Arc::default(),
         }))
     }
 
@@ -106,28 +112,62 @@ impl Pool {
 
     /// Does `total` groups on this thread and on helpers, `chunk` at a time. Returns when all are done, or
     /// when it failed and nobody does any more; whether all are done. A panic counts as a failure.
-    pub(crate) fn run(
-        self: &Arc<Pool>,
-        job: &Arc<Job>,
-        task: &dyn Task,
-        total: u64,
-        chunk: u64,
-    ) -> bool {
+    pub(crate) fn run(&self, job: &Arc<Job>, task: &dyn Task, total: u64, chunk: u64) -> bool {
         self.start();
-        job.registered.call_once(|| self.register(job));
+        job.registered.call_once(|| self.bell.register(job));
         let chunk = chunk.max(total.div_ceil(MOST_CHUNKS)).max(1);
         let chunks = total.div_ceil(chunk);
         // SAFETY: only the lifetime changes: the job is closed and empty before this returns.
         let task =
             unsafe { std::mem::transmute::<*const dyn Task, *const (dyn Task + 'static)>(task) };
         job.open(Plan { task, total, chunk, runner: thread::current() }, chunks);
-        self.notify(chunks - 1);
+        self.bell.ring(chunks - 1);
         job.take_part(0);
         job.close();
         !job.failed.load(Ordering::Relaxed)
     }
 
-    fn notify(&self, wanted: u64) {
+    fn start(&self) {
+        self.started.call_once(|| {
+            let cpus = if self.pinned { allowed_cpus() } else { Vec::new() };
+            for helper in 1..=self.helpers {
+                let bell = Arc::clone(&self.bell);
+                let cpu = cpus.get(helper % cpus.len().max(1)).copied();
+                let body = move || {
+                    pin_to(cpu);
+                    bell.serve(helper);
+                };
+                let name = format!("longshore-w{helper}");
+                let builder = thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
+                if let Err(error) = builder.spawn(body) {
+                    log::warn!("thread '{name}' cannot be started, launches use fewer: {error}");
+                    break;
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.bell.closed.store(true, Ordering::SeqCst);
+        self.bell.ring(u64::MAX);
+    }
+}
+
+impl Bell {
+    /// The life of a helper.
+    fn serve(&self, helper: usize) {
+        while !self.closed.load(Ordering::SeqCst) {
+            let seen = self.epoch.load(Ordering::SeqCst);
+            while let Some(job) = self.find() {
+                job.help(helper);
+            }
+            self.await_change(seen);
+        }
+    }
+
+    fn ring(&self, wanted: u64) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let sleepers = self.sleepers.load(Ordering::SeqCst);
         if sleepers > 0 {
@@ -142,26 +182,6 @@ impl Pool {
         jobs.push(Arc::downgrade(job));
     }
 
-    fn start(self: &Arc<Pool>) {
-        self.started.call_once(|| {
-            let cpus = if self.pinned { allowed_cpus() } else { Vec::new() };
-            for helper in 1..=self.helpers {
-                let pool = Arc::downgrade(self);
-                let cpu = cpus.get(helper % cpus.len().max(1)).copied();
-                let body = move || {
-                    pin_to(cpu);
-                    help(&pool, helper);
-                };
-                let name = format!("longshore-w{helper}");
-                let builder = thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
-                if let Err(error) = builder.spawn(body) {
-                    log::warn!("thread '{name}' cannot be started, launches use fewer: {error}");
-                    break;
-                }
-            }
-        });
-    }
-
     /// A job that wants help.
     fn find(&self) -> Option<Arc<Job>> {
         let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
@@ -170,25 +190,16 @@ impl Pool {
 
     /// Blocks until there may be something to do.
     fn await_change(&self, seen: u32) {
-        if spin_until(PATIENCE, || self.epoch.load(Ordering::SeqCst) != seen) {
+        let has_changed =
+            || self.epoch.load(Ordering::SeqCst) != seen || self.closed.load(Ordering::SeqCst);
+        if spin_until(PATIENCE, has_changed) {
             return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        // Wakes now and then to see whether the pool is still there.
-        let limit = futex::Timespec { tv_sec: 1, tv_nsec: 0 };
-        let _ = futex::wait(&self.epoch, futex::Flags::PRIVATE, seen, Some(&limit));
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// The life of a helper: ends with the pool.
-fn help(pool: &Weak<Pool>, helper: usize) {
-    while let Some(pool) = pool.upgrade() {
-        let seen = pool.epoch.load(Ordering::SeqCst);
-        while let Some(job) = pool.find() {
-            job.help(helper);
+        if !self.closed.load(Ordering::SeqCst) {
+            let _ = futex::wait(&self.epoch, futex::Flags::PRIVATE, seen, None);
         }
-        pool.await_change(seen);
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -355,3 +366,6 @@ fn pin_to(cpu: Option<usize>) {
         log::warn!("a thread cannot be pinned to CPU {cpu}: {error}");
     }
 }
+
+#[cfg(test)]
+mod tests;
