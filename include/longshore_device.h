@@ -88,7 +88,8 @@
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------ */
 
-/* Of dimension d = 0, 1, 2; all but item and global ids also outside of LONGSHORE_ITEMS. uint32_t; global ones uint64_t. */
+/* Of dimension d = 0, 1, 2: uint32_t, global ones uint64_t. All but item and global ids also outside of
+ * LONGSHORE_ITEMS. */
 #define longshore_item_id(d) longshore_item_id_(longshore_self, (d))
 #define longshore_group_id(d) longshore_group_id_(longshore_self, (d))
 #define longshore_group_items(d) longshore_group_items_(longshore_self, (d))
@@ -96,12 +97,12 @@
 #define longshore_global_id(d) ((uint64_t)longshore_group_id(d) * longshore_group_items(d) + longshore_item_id(d))
 #define longshore_global_items(d) ((uint64_t)longshore_group_count(d) * longshore_group_items(d))
 /* The item's number in its group (uint32_t), and the group's in the launch (uint64_t): x first, then y, then z. */
-#define longshore_item_index()                                                                                     \
-  ((longshore_item_id(2) * longshore_group_items(1) + longshore_item_id(1)) * longshore_group_items(0) +           \
+#define longshore_item_index()                                                                                        \
+  ((longshore_item_id(2) * longshore_group_items(1) + longshore_item_id(1)) * longshore_group_items(0) +              \
    longshore_item_id(0))
-#define longshore_group_index()                                                                                    \
-  (((uint64_t)longshore_group_id(2) * longshore_group_count(1) + longshore_group_id(1)) *                          \
-       longshore_group_count(0) +                                                                                  \
+#define longshore_group_index()                                                                                       \
+  (((uint64_t)longshore_group_id(2) * longshore_group_count(1) + longshore_group_id(1)) *                             \
+       longshore_group_count(0) +                                                                                     \
    longshore_group_id(0))
 
 /* ---- Memory --------------------------------------------------------------------------------------------------- */
@@ -143,7 +144,7 @@
 
 /* Waits for all items of the launch, which must be a cooperative one. Not for LONGSHORE_ITEMS. On GPUs, kernels of one
  * program that call it must not run at the same time. */
-#define longshore_grid_barrier()                                                                                   \
+#define longshore_grid_barrier()                                                                                      \
   LONGSHORE_STATEMENT_(LONGSHORE_NOTE_GRID_BARRIER_, longshore_grid_barrier_(longshore_self))
 
 /* ---- Sub-groups ----------------------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@
 #define longshore_subgroup_width() longshore_width_(longshore_of_(longshore_self))
 #define longshore_subgroup_lane() longshore_lane_(longshore_self)
 #define longshore_subgroup_id() (longshore_item_index() / longshore_subgroup_width())
-#define longshore_subgroup_count()                                                                                 \
+#define longshore_subgroup_count()                                                                                    \
   ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
    longshore_subgroup_width())
 
@@ -170,9 +171,9 @@
 #define longshore_subgroup_shuffle(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
 #define longshore_subgroup_broadcast(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
 #define longshore_subgroup_shuffle_xor(value, mask) LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() ^ (uint32_t)(mask))
-#define longshore_subgroup_shuffle_up(value, distance)                                                             \
+#define longshore_subgroup_shuffle_up(value, distance)                                                                \
   LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() - (uint32_t)(distance))
-#define longshore_subgroup_shuffle_down(value, distance)                                                           \
+#define longshore_subgroup_shuffle_down(value, distance)                                                              \
   LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() + (uint32_t)(distance))
 
 /*
@@ -223,9 +224,9 @@
  */
 #define longshore_atomic_load(p) longshore_atomic_load_explicit(p, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
 #define longshore_atomic_store(p, v) longshore_atomic_store_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
-#define longshore_atomic_exchange(p, v)                                                                            \
+#define longshore_atomic_exchange(p, v)                                                                               \
   longshore_atomic_exchange_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
-#define longshore_atomic_compare_exchange(p, expected, v)                                                          \
+#define longshore_atomic_compare_exchange(p, expected, v)                                                             \
   longshore_atomic_compare_exchange_explicit(p, expected, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
 #define longshore_atomic_add(p, v) longshore_atomic_add_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
 #define longshore_atomic_sub(p, v) longshore_atomic_sub_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
@@ -238,7 +239,7 @@
 #define longshore_atomic_load_explicit(p, order, scope) LONGSHORE_ATOMIC_LOAD_(p, order, scope)
 #define longshore_atomic_store_explicit(p, v, order, scope) LONGSHORE_ATOMIC_STORE_(p, v, order, scope)
 #define longshore_atomic_exchange_explicit(p, v, order, scope) LONGSHORE_ATOMIC_EXCHANGE_(p, v, order, scope)
-#define longshore_atomic_compare_exchange_explicit(p, expected, v, order, scope)                                   \
+#define longshore_atomic_compare_exchange_explicit(p, expected, v, order, scope)                                      \
   LONGSHORE_ATOMIC_COMPARE_EXCHANGE_(p, expected, v, order, scope)
 #define longshore_atomic_add_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(add, p, v, order, scope)
 #define longshore_atomic_sub_explicit(p, v, order, scope) LONGSHORE_ATOMIC_FETCH_(sub, p, v, order, scope)
@@ -257,7 +258,7 @@
 #define longshore_printf(...) LONGSHORE_PRINTF_(__VA_ARGS__)
 
 /* Ends the launch with an error that names the condition, file and line, if the condition is false. */
-#define longshore_assert(condition)                                                                                \
+#define longshore_assert(condition)                                                                                   \
   ((condition) ? (void)0 : longshore_fail_(longshore_self, #condition, __FILE__, __LINE__))
 /* Ends the launch with an error. */
 #define longshore_trap() longshore_fail_(longshore_self, "longshore_trap", __FILE__, __LINE__)
@@ -315,12 +316,12 @@
 
 /* The type of *p without qualifiers. */
 #define LONGSHORE_VALUE_(p) __typeof__((__typeof__(*(p)))0)
-#define LONGSHORE_FOR_INTEGERS_(m)                                                                                 \
-  m(int, 0, __INT_MAX__, -__INT_MAX__ - 1) m(long, 0, __LONG_MAX__, -__LONG_MAX__ - 1)                             \
-  m(long long, 0, __LONG_LONG_MAX__, -__LONG_LONG_MAX__ - 1)                                                       \
-  m(unsigned, 0, __INT_MAX__ * 2u + 1, 0) m(unsigned long, 0, __LONG_MAX__ * 2ul + 1, 0)                           \
+#define LONGSHORE_FOR_INTEGERS_(m)                                                                                    \
+  m(int, 0, __INT_MAX__, -__INT_MAX__ - 1) m(long, 0, __LONG_MAX__, -__LONG_MAX__ - 1)                                \
+  m(long long, 0, __LONG_LONG_MAX__, -__LONG_LONG_MAX__ - 1)                                                          \
+  m(unsigned, 0, __INT_MAX__ * 2u + 1, 0) m(unsigned long, 0, __LONG_MAX__ * 2ul + 1, 0)                              \
   m(unsigned long long, 0, __LONG_LONG_MAX__ * 2ull + 1, 0)
-#define LONGSHORE_FOR_FLOATS_(m)                                                                                   \
+#define LONGSHORE_FOR_FLOATS_(m)                                                                                      \
   m(float, 0, __builtin_inff(), -__builtin_inff()) m(double, 0, __builtin_inf(), -__builtin_inf())
 
 /* ---- Lists of parameters -------------------------------------------------------------------------------------- */
@@ -334,7 +335,7 @@
 
 /* Calls m(0, p0) m(1, p1) ... for up to 32 parameters. */
 #define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_RESCAN_(LONGSHORE_EACH_STEP_(m, 0, __VA_ARGS__, )))
-#define LONGSHORE_EACH_STEP_(m, i, p, ...) \
+#define LONGSHORE_EACH_STEP_(m, i, p, ...)                                                                            \
   m(i, p) __VA_OPT__(LONGSHORE_EACH_AGAIN_ LONGSHORE_PARENS_(m, LONGSHORE_GLUE_(LONGSHORE_NEXT_, i), __VA_ARGS__))
 #define LONGSHORE_EACH_AGAIN_() LONGSHORE_EACH_STEP_
 #define LONGSHORE_PARENS_ ()
@@ -378,7 +379,7 @@
 /* Calls m(0, p0) ... for the parameters of a list in parentheses; (void) has none. */
 #define LONGSHORE_PARAMETERS_(m, params) LONGSHORE_PARAMETERS2_(m, LONGSHORE_UNWRAP_ params)
 #define LONGSHORE_PARAMETERS2_(m, ...) LONGSHORE_PARAMETERS3_(m, __VA_ARGS__)
-#define LONGSHORE_PARAMETERS3_(m, ...)                                                                              \
+#define LONGSHORE_PARAMETERS3_(m, ...)                                                                                \
   __VA_OPT__(LONGSHORE_GLUE(LONGSHORE_PARAMETERS_OF_, LONGSHORE_IS_VOID_(LONGSHORE_FIRST_(__VA_ARGS__, )))(m, __VA_ARGS__))
 #define LONGSHORE_PARAMETERS_OF_0(m, ...) LONGSHORE_EACH_(m, __VA_ARGS__)
 #define LONGSHORE_PARAMETERS_OF_1(m, ...)
@@ -437,13 +438,13 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_SAMPLE_(type, kind) ((type)0)
 #define LONGSHORE_KIND_OF_TYPE_(type, kind) (kind)
 /* m(type, kind) of the parameter's type, `other` if that is a pointer. */
-#define LONGSHORE_PICK_(p, m, other)                                                                               \
-  __extension__ _Generic((void (*)(p))0, void (*)(_Bool): m(_Bool, 2), void (*)(char): m(char, 1),                               \
-           void (*)(signed char): m(signed char, 1), void (*)(unsigned char): m(unsigned char, 2),                 \
-           void (*)(short): m(short, 1), void (*)(unsigned short): m(unsigned short, 2), void (*)(int): m(int, 1), \
-           void (*)(unsigned): m(unsigned, 2), void (*)(long): m(long, 1),                                         \
-           void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                     \
-           void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                   \
+#define LONGSHORE_PICK_(p, m, other)                                                                                  \
+  __extension__ _Generic((void (*)(p))0, void (*)(_Bool): m(_Bool, 2), void (*)(char): m(char, 1),                    \
+           void (*)(signed char): m(signed char, 1), void (*)(unsigned char): m(unsigned char, 2),                    \
+           void (*)(short): m(short, 1), void (*)(unsigned short): m(unsigned short, 2), void (*)(int): m(int, 1),    \
+           void (*)(unsigned): m(unsigned, 2), void (*)(long): m(long, 1),                                            \
+           void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                        \
+           void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                      \
            void (*)(double): m(double, 3), default: other)
 #endif
 #define LONGSHORE_BYTES_(p) ((uint32_t)sizeof(LONGSHORE_TYPE_(p)))
@@ -455,16 +456,17 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_VOLUME_(x, y, z, ...) ((x) * (y) * (z))
 
 /* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of each argument. */
-#define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                               \
-  __extension__ struct longshore_description_of_##name {                                                                         \
-    uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                          \
-    char text[sizeof(#params)];                                                                                    \
-  };                                                                                                               \
-  LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ const struct longshore_description_of_##name __longshore_kernel_##name; \
-  __extension__ LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ const struct longshore_description_of_##name __longshore_kernel_##name = { \
-      {1, form, LONGSHORE_SIZE_(__VA_ARGS__), 0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params),                \
-       (uint32_t)sizeof(#params), 0},                                                                              \
-      {LONGSHORE_PARAMETERS_(LONGSHORE_DESCRIBE_ONE_, params)},                                                    \
+#define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                                  \
+  __extension__ struct longshore_description_of_##name {                                                              \
+    uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                             \
+    char text[sizeof(#params)];                                                                                       \
+  };                                                                                                                  \
+  LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ const struct longshore_description_of_##name __longshore_kernel_##name;    \
+  __extension__ LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_                                                                \
+  const struct longshore_description_of_##name __longshore_kernel_##name = {                                          \
+      {1, form, LONGSHORE_SIZE_(__VA_ARGS__), 0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params),                   \
+       (uint32_t)sizeof(#params), 0},                                                                                 \
+      {LONGSHORE_PARAMETERS_(LONGSHORE_DESCRIBE_ONE_, params)},                                                       \
       #params};
 #define LONGSHORE_ONE_MORE_(i, p) +1
 #define LONGSHORE_DESCRIBE_ONE_(i, p) {LONGSHORE_BYTES_(p), LONGSHORE_KIND_(p)},
@@ -480,9 +482,9 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
  * the number only if there are others. In C++ the digits before `__longshore_body_` are the length of that and the
  * name. A note without `__longshore_body_` is in a function of the program's, and speaks of all kernels, which may call it.
  */
-#define LONGSHORE_NOTE_(kind, value)                                                                               \
-  {                                                                                                                \
-    static const uint32_t longshore_note[2] __attribute__((used)) = {(kind), (value)};                             \
+#define LONGSHORE_NOTE_(kind, value)                                                                                  \
+  {                                                                                                                   \
+    static const uint32_t longshore_note[2] __attribute__((used)) = {(kind), (value)};                                \
   }
 #define LONGSHORE_NOTE_BARRIER_ 1
 #define LONGSHORE_NOTE_SUBGROUP_ 2
@@ -493,9 +495,9 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_STATEMENT_(kind, ...) ((void)LONGSHORE_NOTED_(kind, __VA_ARGS__))
 
 #define LONGSHORE_KERNEL_(name, params, ...) LONGSHORE_DEFINE_(name, 0, struct longshore_self, params, __VA_ARGS__)
-#define LONGSHORE_GROUP_KERNEL_(name, params, ...)                                                                 \
+#define LONGSHORE_GROUP_KERNEL_(name, params, ...)                                                                    \
   LONGSHORE_DEFINE_(name, 1, const struct longshore_group, params, __VA_ARGS__)
-#define LONGSHORE_BODY_(name, type, params)                                                                        \
+#define LONGSHORE_BODY_(name, type, params)                                                                           \
   static LONGSHORE_INLINE_ void __longshore_body_##name LONGSHORE_WITH_SELF_(type *longshore_self LONGSHORE_UNUSED_, params)
 
 /* ---- On a CPU ------------------------------------------------------------------------------------------------- */
@@ -586,65 +588,65 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   return self;
 }
 
-#define LONGSHORE_LOCAL_(i, p)                                                                                     \
+#define LONGSHORE_LOCAL_(i, p)                                                                                        \
   LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)(arguments[i]);
 
 /* A kernel: its description, a version that is fast and one that says which item it is at. */
-#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                           \
-  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                             \
-  LONGSHORE_BODY_(name, type, params);                                                                             \
-  static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                     \
-                                                     struct longshore_work *work, uint32_t traced) {               \
-    LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                \
-    const uint64_t end = work->end;                                                                                \
-    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : 32, LONGSHORE_SIZE_(__VA_ARGS__));    \
-    for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                            \
-      *(volatile uint64_t *)&work->group = group;                                                                  \
-      LONGSHORE_RUN_##form(name, params)                                                                           \
-    }                                                                                                              \
-  }                                                                                                                \
-  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments,                      \
-                                                                      struct longshore_work *work) {               \
-    longshore_run_##name(arguments, work, 1);                                                                      \
-  }                                                                                                                \
-  LONGSHORE_EXTERN_C_ void name(void *const *arguments, struct longshore_work *work);                              \
-  LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                               \
-    if (__builtin_expect(work->traced != 0, 0))                                                                    \
-      longshore_traced_##name(arguments, work);                                                                    \
-    else                                                                                                           \
-      longshore_run_##name(arguments, work, 0);                                                                    \
-  }                                                                                                                \
+#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
+  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
+  LONGSHORE_BODY_(name, type, params);                                                                                \
+  static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                        \
+                                                     struct longshore_work *work, uint32_t traced) {                  \
+    LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                   \
+    const uint64_t end = work->end;                                                                                   \
+    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : 32, LONGSHORE_SIZE_(__VA_ARGS__));       \
+    for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                               \
+      *(volatile uint64_t *)&work->group = group;                                                                     \
+      LONGSHORE_RUN_##form(name, params)                                                                              \
+    }                                                                                                                 \
+  }                                                                                                                   \
+  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments,                         \
+                                                                      struct longshore_work *work) {                  \
+    longshore_run_##name(arguments, work, 1);                                                                         \
+  }                                                                                                                   \
+  LONGSHORE_EXTERN_C_ void name(void *const *arguments, struct longshore_work *work);                                 \
+  LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                                  \
+    if (__builtin_expect(work->traced != 0, 0))                                                                       \
+      longshore_traced_##name(arguments, work);                                                                       \
+    else                                                                                                              \
+      longshore_run_##name(arguments, work, 0);                                                                       \
+  }                                                                                                                   \
   LONGSHORE_BODY_(name, type, params)
 
 /* Loops over items are for the vectoriser: what was unrolled before it cannot be vectorised any more. */
 #define LONGSHORE_KEEP_LOOP_ _Pragma("clang loop unroll(disable)")
-#define LONGSHORE_RUN_0(name, params)                                                                              \
-  const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                             \
-                             traced ? work->first[2] : 0};                                                         \
-  const uint32_t last[3] = {traced ? work->last[0] : self.items[0], traced ? work->last[1] : self.items[1],        \
-                            traced ? work->last[2] : self.items[2]};                                               \
-  for (uint32_t z = first[2]; z < last[2]; ++z)                                                                    \
-    for (uint32_t y = first[1]; y < last[1]; ++y)                                                                  \
+#define LONGSHORE_RUN_0(name, params)                                                                                 \
+  const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                                \
+                             traced ? work->first[2] : 0};                                                            \
+  const uint32_t last[3] = {traced ? work->last[0] : self.items[0], traced ? work->last[1] : self.items[1],           \
+                            traced ? work->last[2] : self.items[2]};                                                  \
+  for (uint32_t z = first[2]; z < last[2]; ++z)                                                                       \
+    for (uint32_t y = first[1]; y < last[1]; ++y)                                                                     \
       LONGSHORE_KEEP_LOOP_                                                                                         \
-      for (uint32_t x = first[0]; x < last[0]; ++x) {                                                              \
-        struct longshore_self item = longshore_item_(&self, x, y, z);                                              \
-        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                       \
+      for (uint32_t x = first[0]; x < last[0]; ++x) {                                                                 \
+        struct longshore_self item = longshore_item_(&self, x, y, z);                                                 \
+        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                          \
       }
-#define LONGSHORE_RUN_1(name, params)                                                                              \
-  const struct longshore_group whole = {self, 1};                                                                  \
+#define LONGSHORE_RUN_1(name, params)                                                                                 \
+  const struct longshore_group whole = {self, 1};                                                                     \
   __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
 
 #define LONGSHORE_ITEMS_ LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 0u))
 #define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0)
-#define LONGSHORE_EACH_ITEM_(zero)                                                                                 \
-  for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                    \
-    for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                     \
+#define LONGSHORE_EACH_ITEM_(zero)                                                                                    \
+  for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                       \
+    for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                        \
       LONGSHORE_KEEP_LOOP_                                                                                         \
-      for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                   \
-        for (int longshore_once = 1; longshore_once; longshore_once = 0)                                           \
-          for (struct longshore_self longshore_item =                                                              \
-                   longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                  \
-                   *const longshore_self LONGSHORE_UNUSED_ = &longshore_item;                                      \
+      for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                      \
+        for (int longshore_once = 1; longshore_once; longshore_once = 0)                                              \
+          for (struct longshore_self longshore_item =                                                                 \
+                   longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                     \
+                   *const longshore_self LONGSHORE_UNUSED_ = &longshore_item;                                         \
                longshore_once; longshore_once = 0)
 
 LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct longshore_self *self) { return self; }
@@ -678,20 +680,20 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
   return (char *)self->work->fixed + at;
 }
 
-#define LONGSHORE_SHARED_(type, name, dimensions)                                                                  \
-  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                 \
-  char longshore_memory_of_##name[sizeof(*longshore_self) == sizeof(struct longshore_group)                        \
-                                      ? sizeof(type dimensions)                                                    \
-                                      : 1] __attribute__((aligned(64)));                                           \
-  __typeof__(&(*(type(*) dimensions)0)[0]) const name = (__typeof__(&(*(type(*) dimensions)0)[0]))                 \
+#define LONGSHORE_SHARED_(type, name, dimensions)                                                                     \
+  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                    \
+  char longshore_memory_of_##name[sizeof(*longshore_self) == sizeof(struct longshore_group)                           \
+                                      ? sizeof(type dimensions)                                                       \
+                                      : 1] __attribute__((aligned(64)));                                              \
+  __typeof__(&(*(type(*) dimensions)0)[0]) const name = (__typeof__(&(*(type(*) dimensions)0)[0]))                    \
       longshore_shared_(longshore_self, longshore_memory_of_##name, sizeof(type dimensions))
 
-#define longshore_dynamic_shared_(self)                                                                            \
+#define longshore_dynamic_shared_(self)                                                                               \
   LONGSHORE_NOTED_(LONGSHORE_NOTE_DYNAMIC_SHARED_, longshore_of_(self)->work->dynamic)
 
-#define LONGSHORE_PRIVATE_(type, name)                                                                             \
-  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                        \
-  type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]         \
+#define LONGSHORE_PRIVATE_(type, name)                                                                                \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                            \
+  type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]            \
       __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
 #define longshore_private_(name) (name[longshore_item_index()])
 #define LONGSHORE_PRIVATE_ARRAY_(type, name, count)                                                                \
@@ -718,7 +720,7 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
 /* A group is run by one thread. */
 #define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
-#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
   __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
 static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   (void)scope;
@@ -798,8 +800,8 @@ struct longshore_group {
 #if defined(__CUDA__)
 #define LONGSHORE_LIMIT_(...) __VA_OPT__(__attribute__((launch_bounds(LONGSHORE_VOLUME2_(__VA_ARGS__)))))
 #elif defined(__AMDGCN__) && (defined(__HIP__) || __clang_major__ >= 22)
-#define LONGSHORE_LIMIT_(...)                                                                                      \
-  __VA_OPT__(__attribute__((                                                                                       \
+#define LONGSHORE_LIMIT_(...)                                                                                         \
+  __VA_OPT__(__attribute__((                                                                                          \
       amdgpu_flat_work_group_size(LONGSHORE_VOLUME2_(__VA_ARGS__), LONGSHORE_VOLUME2_(__VA_ARGS__)))))
 #else
 #define LONGSHORE_LIMIT_(...)
@@ -808,25 +810,26 @@ struct longshore_group {
 
 /* A kernel: its description, and an entry that calls the body. Parameters have no names in C, so the entry has its own,
  * of the same types but for void * instead of other pointers. */
-#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                           \
-  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                             \
-  LONGSHORE_BODY_(name, type, params);                                                                             \
-  LONGSHORE_EXTERN_C_ LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ LONGSHORE_LIMIT_(__VA_ARGS__) void name LONGSHORE_NAMED_(params);                \
-  LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ void name LONGSHORE_NAMED_(params) {                                          \
-    LONGSHORE_START_##form(LONGSHORE_SIZE_(__VA_ARGS__))                                                           \
-    __longshore_body_##name(&self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                           \
-  }                                                                                                                \
+#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
+  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
+  LONGSHORE_BODY_(name, type, params);                                                                                \
+  LONGSHORE_EXTERN_C_ LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ LONGSHORE_LIMIT_(__VA_ARGS__)                                \
+  void name LONGSHORE_NAMED_(params);                                                                                 \
+  LONGSHORE_ENTRY_ LONGSHORE_EXPORT_ void name LONGSHORE_NAMED_(params) {                                             \
+    LONGSHORE_START_##form(LONGSHORE_SIZE_(__VA_ARGS__))                                                              \
+    __longshore_body_##name(&self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                              \
+  }                                                                                                                   \
   LONGSHORE_BODY_(name, type, params)
 #define LONGSHORE_START_0(...) struct longshore_self self = longshore_start_(__VA_ARGS__);
 #define LONGSHORE_START_1(...) const struct longshore_group self = {longshore_start_(__VA_ARGS__)};
 
-#define LONGSHORE_ITEMS_                                                                                           \
-  for (int longshore_once = LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 1); longshore_once;                          \
-       longshore_once = 0, longshore_wait_for_group_())                                                            \
+#define LONGSHORE_ITEMS_                                                                                              \
+  for (int longshore_once = LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 1); longshore_once;                             \
+       longshore_once = 0, longshore_wait_for_group_())                                                               \
   LONGSHORE_ITEM_
-#define LONGSHORE_ITEMS_NOWAIT_                                                                                    \
+#define LONGSHORE_ITEMS_NOWAIT_                                                                                       \
   for (int longshore_once = 1; longshore_once; longshore_once = 0) LONGSHORE_ITEM_
-#define LONGSHORE_ITEM_                                                                                            \
+#define LONGSHORE_ITEM_                                                                                               \
   for (struct longshore_self longshore_item = longshore_self->self, *longshore_self LONGSHORE_UNUSED_ = &longshore_item; \
        longshore_once; longshore_once = 0)
 
@@ -836,10 +839,10 @@ LONGSHORE_OVERLOAD_ const struct longshore_self *longshore_of_(const struct long
 }
 #define longshore_group_items_(self, d) (longshore_of_(self)->items[d])
 
-#define LONGSHORE_SHARED_(type, name, dimensions)                                                                  \
-  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                 \
-  static LONGSHORE_LOCAL_MEMORY_ __attribute__((aligned(16))) type longshore_memory_of_##name dimensions;          \
-  __typeof__(&(*(type(*) dimensions)0)[0]) const name =                                                            \
+#define LONGSHORE_SHARED_(type, name, dimensions)                                                                     \
+  LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                    \
+  static LONGSHORE_LOCAL_MEMORY_ __attribute__((aligned(16))) type longshore_memory_of_##name dimensions;             \
+  __typeof__(&(*(type(*) dimensions)0)[0]) const name =                                                               \
       (__typeof__(&(*(type(*) dimensions)0)[0]))longshore_memory_of_##name
 
 #if defined(__CUDA__) || defined(__HIP__)
@@ -847,7 +850,7 @@ LONGSHORE_EXTERN_C_ __attribute__((shared, aligned(16))) char longshore_dynamic_
 #else
 extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_memory_[];
 #endif
-#define longshore_dynamic_shared_(self)                                                                            \
+#define longshore_dynamic_shared_(self)                                                                               \
   ((void)(self), LONGSHORE_NOTED_(LONGSHORE_NOTE_DYNAMIC_SHARED_, (void *)(char *)longshore_dynamic_memory_))
 
 #define LONGSHORE_PRIVATE_(type, name) type name[1]
@@ -862,7 +865,8 @@ struct longshore_gathered_ {
   uint64_t present, own;
 };
 
-/* An argument of longshore_printf, of which the format is the first: 1 an integer of 4 bytes, 2 of 8 bytes, 3 a double, 4 a pointer, 5 a text. */
+/* An argument of longshore_printf, of which the format is the first. Kinds: 1 an integer of 4 bytes, 2 of 8 bytes,
+ * 3 a double, 4 a pointer, 5 a text. */
 struct longshore_word_ {
   uint64_t word;
   uint32_t kind;
@@ -890,12 +894,12 @@ LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(const char *v) {
 }
 
 /* The size of a call is that of its result, and makes the compiler compare the arguments with the format. */
-#define LONGSHORE_PRINTF_(...)                                                                                     \
-  __extension__({                                                                                                  \
-    const struct longshore_word_ longshore_words[] = {LONGSHORE_EACH_(LONGSHORE_WORD_, __VA_ARGS__)};              \
-    (void)sizeof(__builtin_printf(__VA_ARGS__));                                                                   \
-    (void)sizeof(char[sizeof(longshore_words) <= 17 * sizeof(longshore_words[0]) ? 1 : -1]);                       \
-    longshore_print_(longshore_words, sizeof(longshore_words) / sizeof(longshore_words[0]));                       \
+#define LONGSHORE_PRINTF_(...)                                                                                        \
+  __extension__({                                                                                                     \
+    const struct longshore_word_ longshore_words[] = {LONGSHORE_EACH_(LONGSHORE_WORD_, __VA_ARGS__)};                 \
+    (void)sizeof(__builtin_printf(__VA_ARGS__));                                                                      \
+    (void)sizeof(char[sizeof(longshore_words) <= 17 * sizeof(longshore_words[0]) ? 1 : -1]);                          \
+    longshore_print_(longshore_words, sizeof(longshore_words) / sizeof(longshore_words[0]));                          \
   })
 #define LONGSHORE_WORD_(i, p) longshore_word_of_(p),
 #define longshore_fail_(self, what, file, line) ((void)(self), longshore_fail_at_((what), (file), (line)))
@@ -960,12 +964,12 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
  * follows: clang before 20 ignores both. Its loads and stores are for the system whatever is asked.
  */
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, __ATOMIC_RELAXED)
-#define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, v, old)                                                       \
-  ((scope) == LONGSHORE_SCOPE_SYSTEM ? longshore_system_exchange_((volatile void *)(p), (v), (old), sizeof(*(v)))  \
+#define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, v, old)                                                          \
+  ((scope) == LONGSHORE_SCOPE_SYSTEM ? longshore_system_exchange_((volatile void *)(p), (v), (old), sizeof(*(v)))     \
                                      : __atomic_exchange(p, v, old, __ATOMIC_RELAXED))
-#define LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, v)                                                    \
-  ((scope) == LONGSHORE_SCOPE_SYSTEM                                                                               \
-       ? longshore_system_compare_((volatile void *)(p), (expected), (v), sizeof(*(v)))                            \
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, v)                                                       \
+  ((scope) == LONGSHORE_SCOPE_SYSTEM                                                                                  \
+       ? longshore_system_compare_((volatile void *)(p), (expected), (v), sizeof(*(v)))                               \
        : __atomic_compare_exchange(p, expected, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 #define LONGSHORE_ATOMIC_BY_LOOP_(scope) ((scope) == LONGSHORE_SCOPE_SYSTEM)
 
@@ -1075,13 +1079,13 @@ static LONGSHORE_INLINE_ void longshore_wait_for_group_(void) {
 }
 
 /* The builtin wants constants. */
-#define LONGSHORE_FENCE_AMONG_(order)                                                \
-  switch (scope) {                                                                   \
-    case LONGSHORE_SCOPE_SYSTEM: __builtin_amdgcn_fence(order, ""); break;           \
-    case LONGSHORE_SCOPE_DEVICE: __builtin_amdgcn_fence(order, "agent"); break;      \
-    case LONGSHORE_SCOPE_GROUP: __builtin_amdgcn_fence(order, "workgroup"); break;   \
-    case LONGSHORE_SCOPE_SUBGROUP: __builtin_amdgcn_fence(order, "wavefront"); break; \
-    default: __builtin_amdgcn_fence(order, "singlethread"); break;                   \
+#define LONGSHORE_FENCE_AMONG_(order)                                                                                 \
+  switch (scope) {                                                                                                    \
+    case LONGSHORE_SCOPE_SYSTEM: __builtin_amdgcn_fence(order, ""); break;                                            \
+    case LONGSHORE_SCOPE_DEVICE: __builtin_amdgcn_fence(order, "agent"); break;                                       \
+    case LONGSHORE_SCOPE_GROUP: __builtin_amdgcn_fence(order, "workgroup"); break;                                    \
+    case LONGSHORE_SCOPE_SUBGROUP: __builtin_amdgcn_fence(order, "wavefront"); break;                                 \
+    default: __builtin_amdgcn_fence(order, "singlethread"); break;                                                    \
   }
 static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   switch (order) {
@@ -1096,11 +1100,11 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
 /* Without scopes, an operation is for the system. */
 #if __has_builtin(__scoped_atomic_fetch_add)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __scoped_atomic_##name(__VA_ARGS__, (order), (scope))
-#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
   __scoped_atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order), (scope))
 #else
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
-#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                               \
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
   __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
 #endif
 
@@ -1196,81 +1200,81 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 #ifndef LONGSHORE_ATOMIC_BY_ONE_THREAD_
 #define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) 0
 #endif
-#define LONGSHORE_FAILED_(order)                                                                                   \
+#define LONGSHORE_FAILED_(order)                                                                                      \
   ((order) == __ATOMIC_RELEASE ? __ATOMIC_RELAXED : (order) == __ATOMIC_ACQ_REL ? __ATOMIC_ACQUIRE : (order))
 
-#define LONGSHORE_ATOMIC_LOAD_(p, order, scope)                                                                    \
-  __extension__({                                                                                                  \
-    LONGSHORE_VALUE_(p) longshore_loaded;                                                                          \
-    longshore_before_(order, scope);                                                                               \
-    LONGSHORE_ATOMIC_(load, order, scope, p, &longshore_loaded);                                                   \
-    longshore_after_(order, scope);                                                                                \
-    longshore_loaded;                                                                                              \
+#define LONGSHORE_ATOMIC_LOAD_(p, order, scope)                                                                       \
+  __extension__({                                                                                                     \
+    LONGSHORE_VALUE_(p) longshore_loaded;                                                                             \
+    longshore_before_(order, scope);                                                                                  \
+    LONGSHORE_ATOMIC_(load, order, scope, p, &longshore_loaded);                                                      \
+    longshore_after_(order, scope);                                                                                   \
+    longshore_loaded;                                                                                                 \
   })
-#define LONGSHORE_ATOMIC_STORE_(p, v, order, scope)                                                                \
-  __extension__({                                                                                                  \
-    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                    \
-    longshore_before_(order, scope);                                                                               \
-    LONGSHORE_ATOMIC_(store, order, scope, p, &longshore_stored);                                                  \
+#define LONGSHORE_ATOMIC_STORE_(p, v, order, scope)                                                                   \
+  __extension__({                                                                                                     \
+    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                       \
+    longshore_before_(order, scope);                                                                                  \
+    LONGSHORE_ATOMIC_(store, order, scope, p, &longshore_stored);                                                     \
   })
-#define LONGSHORE_ATOMIC_EXCHANGE_(p, v, order, scope)                                                             \
-  __extension__({                                                                                                  \
-    LONGSHORE_VALUE_(p) longshore_stored = (v), longshore_old;                                                     \
-    longshore_before_(order, scope);                                                                               \
-    LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, &longshore_stored, &longshore_old);                               \
-    longshore_after_(order, scope);                                                                                \
-    longshore_old;                                                                                                 \
+#define LONGSHORE_ATOMIC_EXCHANGE_(p, v, order, scope)                                                                \
+  __extension__({                                                                                                     \
+    LONGSHORE_VALUE_(p) longshore_stored = (v), longshore_old;                                                        \
+    longshore_before_(order, scope);                                                                                  \
+    LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, &longshore_stored, &longshore_old);                                  \
+    longshore_after_(order, scope);                                                                                   \
+    longshore_old;                                                                                                    \
   })
-#define LONGSHORE_ATOMIC_COMPARE_EXCHANGE_(p, expected, v, order, scope)                                           \
-  __extension__({                                                                                                  \
-    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                    \
-    longshore_before_(order, scope);                                                                               \
-    const LONGSHORE_BOOL_ longshore_done = LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, &longshore_stored); \
-    longshore_after_(order, scope);                                                                                \
-    longshore_done;                                                                                                \
+#define LONGSHORE_ATOMIC_COMPARE_EXCHANGE_(p, expected, v, order, scope)                                              \
+  __extension__({                                                                                                     \
+    LONGSHORE_VALUE_(p) longshore_stored = (v);                                                                       \
+    longshore_before_(order, scope);                                                                                  \
+    const LONGSHORE_BOOL_ longshore_done = LONGSHORE_ATOMIC_COMPARE_(order, scope, p, expected, &longshore_stored);   \
+    longshore_after_(order, scope);                                                                                   \
+    longshore_done;                                                                                                   \
   })
-#define LONGSHORE_ATOMIC_FETCH_(name, p, v, order, scope)                                                          \
+#define LONGSHORE_ATOMIC_FETCH_(name, p, v, order, scope)                                                             \
   longshore_fetch_##name##_((p), (LONGSHORE_VALUE_(p))(v), (order), (scope))
 
-#define LONGSHORE_FETCH_LOOP_(T, next)                                                                             \
-  T old, new_value;                                                                                                \
-  __atomic_load(p, &old, __ATOMIC_RELAXED);                                                                        \
-  do {                                                                                                             \
-    new_value = (next);                                                                                            \
+#define LONGSHORE_FETCH_LOOP_(T, next)                                                                                \
+  T old, new_value;                                                                                                   \
+  __atomic_load(p, &old, __ATOMIC_RELAXED);                                                                           \
+  do {                                                                                                                \
+    new_value = (next);                                                                                               \
   } while (!LONGSHORE_ATOMIC_COMPARE_(order, scope, p, &old, &new_value));
-#define LONGSHORE_FETCH_(T, name, next, ...)                                                                       \
-  LONGSHORE_OVERLOAD_ T longshore_fetch_##name##_(volatile T *p, T v, int order, int scope) {                      \
-    T result;                                                                                                      \
-    (void)scope;                                                                                                   \
-    longshore_before_(order, scope);                                                                               \
+#define LONGSHORE_FETCH_(T, name, next, ...)                                                                          \
+  LONGSHORE_OVERLOAD_ T longshore_fetch_##name##_(volatile T *p, T v, int order, int scope) {                         \
+    T result;                                                                                                         \
+    (void)scope;                                                                                                      \
+    longshore_before_(order, scope);                                                                                  \
     if (LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope)) {                                                                  \
       const T old = *(T *)p;                                                                                       \
       *(T *)p = (next);                                                                                            \
       result = old;                                                                                                \
     } else if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                 \
-      LONGSHORE_FETCH_LOOP_(T, next)                                                                               \
-      result = old;                                                                                                \
-    } else {                                                                                                       \
-      __VA_ARGS__                                                                                                  \
-    }                                                                                                              \
-    longshore_after_(order, scope);                                                                                \
-    return result;                                                                                                 \
+      LONGSHORE_FETCH_LOOP_(T, next)                                                                                  \
+      result = old;                                                                                                   \
+    } else {                                                                                                          \
+      __VA_ARGS__                                                                                                     \
+    }                                                                                                                 \
+    longshore_after_(order, scope);                                                                                   \
+    return result;                                                                                                    \
   }
-#define LONGSHORE_FETCH_BUILTIN_(T, name, next, builtin, value)                                                    \
+#define LONGSHORE_FETCH_BUILTIN_(T, name, next, builtin, value)                                                       \
   LONGSHORE_FETCH_(T, name, next, result = LONGSHORE_ATOMIC_(builtin, order, scope, p, value);)
 #define LONGSHORE_FETCH_BY_LOOP_(T, name, next) LONGSHORE_FETCH_(T, name, next, LONGSHORE_FETCH_LOOP_(T, next) result = old;)
-#define LONGSHORE_FETCH_INTEGER_(T, zero, top, bottom)                                                             \
-  LONGSHORE_FETCH_BUILTIN_(T, add, (T)(old + v), fetch_add, v)                                                     \
-  LONGSHORE_FETCH_BUILTIN_(T, sub, (T)(old - v), fetch_sub, v)                                                     \
-  LONGSHORE_FETCH_BUILTIN_(T, min, v < old ? v : old, fetch_min, v)                                                \
-  LONGSHORE_FETCH_BUILTIN_(T, max, v > old ? v : old, fetch_max, v)                                                \
-  LONGSHORE_FETCH_BUILTIN_(T, and, old & v, fetch_and, v)                                                          \
-  LONGSHORE_FETCH_BUILTIN_(T, or, old | v, fetch_or, v)                                                            \
+#define LONGSHORE_FETCH_INTEGER_(T, zero, top, bottom)                                                                \
+  LONGSHORE_FETCH_BUILTIN_(T, add, (T)(old + v), fetch_add, v)                                                        \
+  LONGSHORE_FETCH_BUILTIN_(T, sub, (T)(old - v), fetch_sub, v)                                                        \
+  LONGSHORE_FETCH_BUILTIN_(T, min, v < old ? v : old, fetch_min, v)                                                   \
+  LONGSHORE_FETCH_BUILTIN_(T, max, v > old ? v : old, fetch_max, v)                                                   \
+  LONGSHORE_FETCH_BUILTIN_(T, and, old & v, fetch_and, v)                                                             \
+  LONGSHORE_FETCH_BUILTIN_(T, or, old | v, fetch_or, v)                                                               \
   LONGSHORE_FETCH_BUILTIN_(T, xor, old ^ v, fetch_xor, v)
-#define LONGSHORE_FETCH_FLOAT_(T, zero, top, bottom)                                                               \
-  LONGSHORE_FETCH_BUILTIN_(T, add, old + v, fetch_add, v)                                                          \
-  LONGSHORE_FETCH_BUILTIN_(T, sub, old - v, fetch_add, -v)                                                         \
-  LONGSHORE_FETCH_BY_LOOP_(T, min, v < old || old != old ? v : old)                                                \
+#define LONGSHORE_FETCH_FLOAT_(T, zero, top, bottom)                                                                  \
+  LONGSHORE_FETCH_BUILTIN_(T, add, old + v, fetch_add, v)                                                             \
+  LONGSHORE_FETCH_BUILTIN_(T, sub, old - v, fetch_add, -v)                                                            \
+  LONGSHORE_FETCH_BY_LOOP_(T, min, v < old || old != old ? v : old)                                                   \
   LONGSHORE_FETCH_BY_LOOP_(T, max, v > old || old != old ? v : old)
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_FETCH_INTEGER_)
 LONGSHORE_FOR_FLOATS_(LONGSHORE_FETCH_FLOAT_)
@@ -1288,8 +1292,8 @@ LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
   longshore_wait_for_group_();
 }
 
-#define longshore_grid_barrier_(self)                                                                              \
-  longshore_grid_barrier_of_(longshore_group_count_(self, 0) * longshore_group_count_(self, 1) *                   \
+#define longshore_grid_barrier_(self)                                                                                 \
+  longshore_grid_barrier_of_(longshore_group_count_(self, 0) * longshore_group_count_(self, 1) *                      \
                              longshore_group_count_(self, 2))
 /* The last group to come sets the count back and lets the others go. */
 LONGSHORE_OUTLINE_ void longshore_grid_barrier_of_(uint32_t groups) {
@@ -1324,13 +1328,13 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
 
 #define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
 
-#define LONGSHORE_SHUFFLE_(value, lane)                                                                            \
-  LONGSHORE_SUBGROUP_(__typeof__(value) longshore_shuffled = (value); uint64_t longshore_word = 0;                 \
-                      (void)sizeof(char[sizeof(longshore_shuffled) <= 8 ? 1 : -1]);                                \
-                      __builtin_memcpy(&longshore_word, &longshore_shuffled, sizeof(longshore_shuffled));          \
-                      longshore_word = longshore_shuffle_word_(longshore_self, longshore_word, (lane),             \
-                                                               sizeof(longshore_shuffled));                        \
-                      __builtin_memcpy(&longshore_shuffled, &longshore_word, sizeof(longshore_shuffled));          \
+#define LONGSHORE_SHUFFLE_(value, lane)                                                                               \
+  LONGSHORE_SUBGROUP_(__typeof__(value) longshore_shuffled = (value); uint64_t longshore_word = 0;                    \
+                      (void)sizeof(char[sizeof(longshore_shuffled) <= 8 ? 1 : -1]);                                   \
+                      __builtin_memcpy(&longshore_word, &longshore_shuffled, sizeof(longshore_shuffled));             \
+                      longshore_word = longshore_shuffle_word_(longshore_self, longshore_word, (lane),                \
+                                                               sizeof(longshore_shuffled));                           \
+                      __builtin_memcpy(&longshore_shuffled, &longshore_word, sizeof(longshore_shuffled));             \
                       longshore_shuffled)
 
 static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
@@ -1343,52 +1347,52 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
 }
 
 /* mode: 0 all lanes, 1 those up to the item's, 2 those before it. `next` joins `old`, of lanes before, and `v`. */
-#define LONGSHORE_SCAN_(T, name, identity, next)                                                                   \
-  LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                 \
-    const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                   \
-    const struct longshore_gathered_ all = longshore_gather_(self, longshore_to_word_(value));                     \
-    T old = (identity), v = value;                                                                                 \
-    (void)self;                                                                                                    \
-    LONGSHORE_SCAN_STEPS_(identity, next)                                                                          \
-    for (uint64_t rest = all.present; rest; rest &= rest - 1) {                                                    \
-      const uint32_t from = (uint32_t)__builtin_ctzll(rest);                                                       \
-      longshore_of_word_(&v, longshore_take_(&all, from, sizeof(v)));                                              \
-      if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                   \
-    }                                                                                                              \
-    (void)width;                                                                                                   \
-    return old;                                                                                                    \
+#define LONGSHORE_SCAN_(T, name, identity, next)                                                                      \
+  LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
+    const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                      \
+    const struct longshore_gathered_ all = longshore_gather_(self, longshore_to_word_(value));                        \
+    T old = (identity), v = value;                                                                                    \
+    (void)self;                                                                                                       \
+    LONGSHORE_SCAN_STEPS_(identity, next)                                                                             \
+    for (uint64_t rest = all.present; rest; rest &= rest - 1) {                                                       \
+      const uint32_t from = (uint32_t)__builtin_ctzll(rest);                                                          \
+      longshore_of_word_(&v, longshore_take_(&all, from, sizeof(v)));                                                 \
+      if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                      \
+    }                                                                                                                 \
+    (void)width;                                                                                                      \
+    return old;                                                                                                       \
   }
 
 /* When all lanes are there, a GPU takes log2(width) steps. What a CPU gathered costs nothing to read. */
 #if defined(__NVPTX__) || defined(__AMDGCN__)
-#define LONGSHORE_SCAN_STEPS_(identity, next)                                                                      \
-  if (all.present == ~(uint64_t)0 >> (64 - width)) {                                                               \
-    for (uint32_t step = 1; step < width; step *= 2) {                                                             \
-      const uint32_t from = mode == 0 ? lane ^ step : lane - step;                                                 \
-      longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), from, sizeof(v)));                      \
-      if (mode == 0 || lane >= step) v = (next);                                                                   \
-    }                                                                                                              \
-    if (mode != 2) return v;                                                                                       \
-    longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), lane - 1, sizeof(v)));                    \
-    return lane == 0 ? (identity) : old;                                                                           \
+#define LONGSHORE_SCAN_STEPS_(identity, next)                                                                         \
+  if (all.present == ~(uint64_t)0 >> (64 - width)) {                                                                  \
+    for (uint32_t step = 1; step < width; step *= 2) {                                                                \
+      const uint32_t from = mode == 0 ? lane ^ step : lane - step;                                                    \
+      longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), from, sizeof(v)));                         \
+      if (mode == 0 || lane >= step) v = (next);                                                                      \
+    }                                                                                                                 \
+    if (mode != 2) return v;                                                                                          \
+    longshore_of_word_(&old, longshore_from_lane_(longshore_to_word_(v), lane - 1, sizeof(v)));                       \
+    return lane == 0 ? (identity) : old;                                                                              \
   }
 #else
 #define LONGSHORE_SCAN_STEPS_(identity, next)
 #endif
 
-#define LONGSHORE_SCANS_(T, zero, top, bottom)                                                                     \
-  LONGSHORE_OVERLOAD_ uint64_t longshore_to_word_(T v) {                                                           \
-    uint64_t word = 0;                                                                                             \
-    __builtin_memcpy(&word, &v, sizeof(v));                                                                        \
-    return word;                                                                                                   \
-  }                                                                                                                \
-  LONGSHORE_OVERLOAD_ void longshore_of_word_(T *v, uint64_t word) { __builtin_memcpy(v, &word, sizeof(*v)); }     \
-  LONGSHORE_SCAN_(T, add, zero, (T)(old + v))                                                                      \
-  LONGSHORE_SCAN_(T, min, top, v < old ? v : old)                                                                  \
+#define LONGSHORE_SCANS_(T, zero, top, bottom)                                                                        \
+  LONGSHORE_OVERLOAD_ uint64_t longshore_to_word_(T v) {                                                              \
+    uint64_t word = 0;                                                                                                \
+    __builtin_memcpy(&word, &v, sizeof(v));                                                                           \
+    return word;                                                                                                      \
+  }                                                                                                                   \
+  LONGSHORE_OVERLOAD_ void longshore_of_word_(T *v, uint64_t word) { __builtin_memcpy(v, &word, sizeof(*v)); }        \
+  LONGSHORE_SCAN_(T, add, zero, (T)(old + v))                                                                         \
+  LONGSHORE_SCAN_(T, min, top, v < old ? v : old)                                                                     \
   LONGSHORE_SCAN_(T, max, bottom, v > old ? v : old)
-#define LONGSHORE_BIT_SCANS_(T, zero, top, bottom)                                                                 \
-  LONGSHORE_SCAN_(T, and, (T)~(T)0, old & v)                                                                       \
-  LONGSHORE_SCAN_(T, or, zero, old | v)                                                                            \
+#define LONGSHORE_BIT_SCANS_(T, zero, top, bottom)                                                                    \
+  LONGSHORE_SCAN_(T, and, (T)~(T)0, old & v)                                                                          \
+  LONGSHORE_SCAN_(T, or, zero, old | v)                                                                               \
   LONGSHORE_SCAN_(T, xor, zero, old ^ v)
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_SCANS_)
 LONGSHORE_FOR_FLOATS_(LONGSHORE_SCANS_)
@@ -1407,8 +1411,8 @@ LONGSHORE_OVERLOAD_ double longshore_rsqrt_(double x) { return 1.0 / longshore_s
 
 #define LONGSHORE_COMMON_(x, y) __typeof__((x) + (y))
 #if __has_builtin(__builtin_elementwise_fma)
-#define longshore_fma_(x, y, z)                                                                                    \
-  __builtin_elementwise_fma((LONGSHORE_COMMON_(x, (y) + (z)))(x), (LONGSHORE_COMMON_(x, (y) + (z)))(y),            \
+#define longshore_fma_(x, y, z)                                                                                       \
+  __builtin_elementwise_fma((LONGSHORE_COMMON_(x, (y) + (z)))(x), (LONGSHORE_COMMON_(x, (y) + (z)))(y),               \
                             (LONGSHORE_COMMON_(x, (y) + (z)))(z))
 #else
 LONGSHORE_OVERLOAD_ float longshore_fma_(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that can be tested on this machine.
 
-use crate::{header, process};
+use crate::{header, process, root};
 use anyhow::Result;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A package of Debian that tests use.
@@ -106,6 +107,12 @@ pub fn run(install: bool) -> Result<()> {
     if install && !missing.is_empty() {
         install_packages(&missing)?;
     }
+    if install && !ptxas().is_file() {
+        install_ptxas()?;
+    }
+    if !ptxas().is_file() && !process::starts("ptxas", VERSION) {
+        println!("not installed: ptxas. Not tested: that it takes the PTX of the device header");
+    }
     for package in missing.iter().filter(|package| package.is_missing()) {
         println!("not installed: {}. Not tested: {}", package.name, package.skipped);
     }
@@ -134,6 +141,18 @@ fn install_packages(packages: &[&Package]) -> Result<()> {
     let install = ["install", "--yes", "--no-install-recommends"];
     let names: Vec<_> = packages.iter().map(|package| package.name).collect();
     process::run(apt_get(&install).args(names))
+}
+
+/// NVIDIA's assembler, where tests look for it.
+fn ptxas() -> PathBuf {
+    root().join("target/nvcc/nvidia/cu13/bin/ptxas")
+}
+
+/// Installs NVIDIA's assembler from its Python package, into the target folder.
+fn install_ptxas() -> Result<()> {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
+    process::run(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
 }
 
 fn apt_get(arguments: &[&str]) -> Command {

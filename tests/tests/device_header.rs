@@ -1,0 +1,245 @@
+//! `include/longshore_device.h` with every clang that is installed: for every target, as C and C++, without a
+//! warning; `ptxas` takes the PTX; an image says the same of its kernels whatever it is for; and kernels on
+//! the CPU do what they say, without a runtime.
+
+use longshore_tests::world::root;
+use object::{Object, ObjectSection, ObjectSymbol};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CLANGS: [u32; 4] = [14, 16, 19, 22];
+const LANGUAGES: [&str; 6] = ["c99", "c11", "c17", "c++11", "c++17", "c++20"];
+
+/// What is compiled for.
+#[derive(Clone, Copy)]
+enum Target {
+    Cpu(&'static str),
+    Nvidia(&'static str),
+    Amd(&'static str),
+}
+
+use Target::{Amd, Cpu, Nvidia};
+
+/// A target, and the first clang that knows it.
+const TARGETS: [(Target, u32); 8] = [
+    (Cpu("x86_64-linux-gnu"), 14),
+    (Cpu("aarch64-linux-gnu"), 14),
+    (Nvidia("sm_80"), 14),
+    (Nvidia("sm_90"), 16),
+    (Amd("gfx90a"), 14),
+    (Amd("gfx1100"), 16),
+    (Amd("gfx942"), 19),
+    (Amd("gfx1201"), 19),
+];
+
+impl Target {
+    /// Whether only CUDA or HIP, both C++, make images for it.
+    fn needs_dialect(self, clang: u32) -> bool {
+        match self {
+            Cpu(_) => false,
+            Nvidia(_) => clang < 17,
+            Amd(_) => clang < 16,
+        }
+    }
+
+    fn flags(self, clang: u32) -> String {
+        let dialect = "--cuda-device-only";
+        match self {
+            Cpu(triple) => format!("--target={triple} -fPIC -c"),
+            Nvidia(arch) if self.needs_dialect(clang) => {
+                format!("-x cuda {dialect} --cuda-gpu-arch={arch} -nocudainc -nocudalib -S")
+            }
+            Nvidia(arch) => format!(
+                "--target=nvptx64-nvidia-cuda -march={arch} --cuda-feature=+ptx78 -nogpulib -S"
+            ),
+            Amd(arch) if self.needs_dialect(clang) => format!(
+                "-x hip {dialect} --offload-arch={arch} --no-gpu-bundle-output -nogpuinc -nogpulib"
+            ),
+            Amd(arch) => format!("--target=amdgcn-amd-amdhsa -mcpu={arch} -nogpulib"),
+        }
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn installed_clangs() -> Vec<u32> {
+    let (there, missing): (Vec<_>, Vec<_>) =
+        CLANGS.iter().partition(|version| is_installed(&format!("clang-{version}")));
+    for version in missing {
+        println!("clang-{version} is not installed; nothing was tried with it");
+    }
+    there
+}
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/fixtures/device").join(name)
+}
+
+/// Runs a program that must succeed and say nothing.
+fn run_quietly(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.is_empty(), "{command:?}: {}\n{said}", output.status);
+}
+
+fn compile(clang: u32, language: &str, flags: &str, source: &Path, to: &Path) {
+    let mut command = Command::new(format!("clang-{clang}"));
+    // What follows decides the language, if it does.
+    command.args(["-x", if language.starts_with("c++") { "c++" } else { "c" }]);
+    command.args(flags.split(' ')).arg(format!("-std={language}"));
+    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(root().join("include"));
+    run_quietly(command.arg(source).arg("-o").arg(to));
+}
+
+/// An image of `everything.c`; nothing if the clang cannot make it.
+fn image(
+    clang: u32,
+    (target, since): (Target, u32),
+    language: &str,
+    level: &str,
+    folder: &Path,
+) -> Option<PathBuf> {
+    let is_c = !language.starts_with("c++");
+    if clang < since || is_c && target.needs_dialect(clang) {
+        return None;
+    }
+    let flags = format!("{} -ffreestanding {level}", target.flags(clang));
+    let image = folder.join("image");
+    compile(clang, language, &flags, &source("everything.c"), &image);
+    Some(image)
+}
+
+/// `ptxas` of `$PTXAS`, the path, or what `cargo xtask test --install` installed.
+fn ptxas() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("PTXAS") {
+        return Some(path.into());
+    }
+    if is_installed("ptxas") {
+        return Some("ptxas".into());
+    }
+    let packages = std::fs::read_dir(root().join("target/nvcc/nvidia")).ok()?;
+    packages.flatten().map(|package| package.path().join("bin/ptxas")).find(|path| path.is_file())
+}
+
+/// Compiles for a kind of target: in every language without making code, in C++ without optimisation, and in
+/// C, where that is possible, with all of it.
+fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    for clang in installed_clangs() {
+        for target in TARGETS.into_iter().filter(|(target, _)| is_wanted(*target)) {
+            for language in LANGUAGES {
+                image(clang, target, language, "-fsyntax-only", folder.path());
+            }
+            let optimised = if target.0.needs_dialect(clang) { "c++17" } else { "c11" };
+            for (language, level) in [("c++17", "-O0"), (optimised, "-O3")] {
+                if let Some(image) = image(clang, target, language, level, folder.path()) {
+                    check(target.0, &image);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_clang_compiles_everything_for_cpus() {
+    compiles(|target| matches!(target, Cpu(_)), |_, _| {});
+}
+
+#[test]
+fn every_clang_compiles_everything_for_amd_gpus() {
+    compiles(|target| matches!(target, Amd(_)), |_, _| {});
+}
+
+#[test]
+fn every_clang_compiles_everything_for_nvidia_gpus_and_ptxas_takes_it() {
+    let ptxas = ptxas();
+    if ptxas.is_none() {
+        println!("ptxas is not installed; the PTX was not assembled");
+    }
+    let assemble = |target, image: &Path| {
+        if let (Nvidia(arch), Some(ptxas)) = (target, &ptxas) {
+            let cubin = image.with_extension("cubin");
+            run_quietly(Command::new(ptxas).args(["-arch", arch, "-o"]).arg(cubin).arg(image));
+        }
+    };
+    compiles(|target| matches!(target, Nvidia(_)), assemble);
+}
+
+/// The descriptions of kernels in an ELF file.
+fn descriptions_of_elf(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let file = object::File::parse(bytes).unwrap();
+    let named = file.symbols().filter_map(|symbol| {
+        let name = symbol.name().ok()?.strip_prefix("__longshore_kernel_")?.to_owned();
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let data = section.data_range(symbol.address(), symbol.size()).ok()??;
+        Some((name, data.to_vec()))
+    });
+    named.collect()
+}
+
+/// The descriptions of kernels in PTX: `.b8 __longshore_kernel_NAME[BYTES] = {1, 0, ...};`, where zeros at the
+/// end may be left out.
+fn descriptions_of_ptx(text: &str) -> BTreeMap<String, Vec<u8>> {
+    let lines = text.lines().filter_map(|line| line.split_once(" __longshore_kernel_"));
+    let named = lines.filter_map(|(_, line)| {
+        let (name, rest) = line.split_once('[')?;
+        let (length, values) = rest.split_once("] = {")?;
+        let values = values.strip_suffix("};")?.split(", ");
+        let mut bytes: Vec<u8> = values.map(|value| value.parse().unwrap()).collect();
+        bytes.resize(length.parse().unwrap(), 0);
+        Some((name.to_owned(), bytes))
+    });
+    named.collect()
+}
+
+fn descriptions(image: &Path) -> BTreeMap<String, Vec<u8>> {
+    let bytes = std::fs::read(image).unwrap();
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => descriptions_of_ptx(text),
+        Err(_) => descriptions_of_elf(&bytes),
+    }
+}
+
+#[test]
+fn an_image_says_the_same_of_its_kernels_for_every_target_and_clang() {
+    let folder = tempfile::tempdir().unwrap();
+    for language in ["c11", "c++17"] {
+        let mut first: Option<BTreeMap<String, Vec<u8>>> = None;
+        for clang in installed_clangs() {
+            for target in TARGETS {
+                let Some(image) = image(clang, target, language, "-O1", folder.path()) else {
+                    continue;
+                };
+                let these = descriptions(&image);
+                assert!(these.len() > 10, "{language} {clang}: {} kernels", these.len());
+                assert_eq!(&these, first.get_or_insert_with(|| these.clone()));
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_on_the_cpu_do_what_they_say() {
+    if !cfg!(target_arch = "x86_64") {
+        println!("this is no x86-64; nothing was tried");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("meaning");
+    for clang in installed_clangs() {
+        for language in ["c11", "c++11"] {
+            for flags in ["-O0", "-O3", "-O3 -march=x86-64-v3"] {
+                if flags.contains("v3") && !std::is_x86_feature_detected!("avx2") {
+                    continue;
+                }
+                let flags = format!("{flags} -Wl,-lm");
+                compile(clang, language, &flags, &source("meaning.c"), &program);
+                run_quietly(&mut Command::new(&program));
+            }
+        }
+    }
+}
