@@ -415,6 +415,40 @@ fn helpers_have_names_and_are_as_many_as_was_asked_for() {
 }
 
 #[test]
+fn what_kernels_print_is_there_when_the_launch_is_done() {
+    let workshop = Workshop::new();
+    let source = r#"
+        #include "longshore_device.h"
+        LONGSHORE_KERNEL(tell, (uint32_t *x)) {
+          if (longshore_item_id(0) == 2)
+            longshore_printf("item %d of %s: %.2f, %u, %c, %lld, %p%%\n", (int)longshore_item_id(0), "a group", 1.5f,
+                             7u, 'x', -5ll, (void *)0);
+          x[longshore_global_id(0)] = 1;
+        }"#;
+    for clang in clangs() {
+        for flags in [&["-O0"][..], &["-O3", "-Wno-format-pedantic"]] {
+            let image = workshop.object(clang, "tell", source, flags);
+            let mut run = std::process::Command::new(longshore_tests::world::command());
+            run.arg("run").arg(image).args([
+                "-k",
+                "tell",
+                "-g",
+                "1",
+                "-i",
+                "4",
+                "-a",
+                "out:u32[4]",
+            ]);
+            let output =
+                run.arg("--plugin").arg(longshore_tests::world::host_plugin()).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            let expected = "item 2 of a group: 1.50, 7, x, -5, (nil)%\n";
+            assert!(said.starts_with(expected), "{clang} {flags:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn settings_that_cannot_be_understood_are_named() {
     let world = longshore_tests::world::World::new();
     longshore_tests::world::copy_into(&world, &longshore_tests::world::host_plugin());

@@ -165,6 +165,7 @@ impl Engine {
         } else {
             self.run_groups(job, &run)
         };
+        runtime::flush();
         if finished { Ok(()) } else { Err(self.describe(kernel, run)) }
     }
 

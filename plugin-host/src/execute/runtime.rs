@@ -3,6 +3,7 @@
 use super::abi::{Calls, Work};
 use super::guard::{Failure, Guard};
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// For kernels whose items are a loop: they cannot wait for each other.
 pub(crate) static CALLS: Calls = Calls { barrier, grid_barrier, gather, write, fail };
@@ -25,7 +26,20 @@ pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, byt
     let landing = guard.suspend();
     // SAFETY: the kernel vouches for the text; the stream is the C library's.
     unsafe { libc::fwrite(text.cast::<c_void>(), 1, bytes as usize, stdout) };
+    HAS_WRITTEN.store(true, Ordering::Relaxed);
     guard.resume(landing);
+}
+
+/// A kernel printed what nobody flushed.
+static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Lets what kernels printed be seen: at the end of a launch, as GPUs do.
+#[inline]
+pub(super) fn flush() {
+    if HAS_WRITTEN.load(Ordering::Relaxed) && HAS_WRITTEN.swap(false, Ordering::Relaxed) {
+        // SAFETY: the stream is the C library's.
+        unsafe { libc::fflush(stdout) };
+    }
 }
 
 /// Ends the launch for what device code says.
