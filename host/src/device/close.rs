@@ -89,7 +89,7 @@ impl DeviceInner {
 
     fn print(&self, report: &CloseReport) {
         self.tell_of_leaks(&report.leaks);
-        if self.host.track {
+        if self.host.environment.track() {
             eprint!("{}", table(&self.facts, report.tracker));
         }
     }
