@@ -91,7 +91,8 @@ fn compile(clang: u32, language: &str, flags: &str, source: &Path, to: &Path) {
     // What follows decides the language, if it does.
     command.args(["-x", if language.starts_with("c++") { "c++" } else { "c" }]);
     command.args(flags.split(' ')).arg(format!("-std={language}"));
-    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(root().join("include"));
+    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-command-line-argument"]);
+    command.arg("-I").arg(root().join("include"));
     run_quietly(command.arg(source).arg("-o").arg(to));
 }
 
@@ -136,6 +137,10 @@ fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
             }
             let optimised = if target.0.needs_dialect(clang) { "c++17" } else { "c11" };
             for (language, level) in [("c++17", "-O0"), (optimised, "-O3")] {
+                // Without optimisation there is much code; one architecture of a vendor will do.
+                if level == "-O0" && target.1 > CLANGS[0] {
+                    continue;
+                }
                 if let Some(image) = image(clang, target, language, level, folder.path()) {
                     check(target.0, &image);
                 }
@@ -211,7 +216,7 @@ fn an_image_says_the_same_of_its_kernels_for_every_target_and_clang() {
         let mut first: Option<BTreeMap<String, Vec<u8>>> = None;
         for clang in installed_clangs() {
             for target in TARGETS {
-                let Some(image) = image(clang, target, language, "-O1", folder.path()) else {
+                let Some(image) = image(clang, target, language, "-O3", folder.path()) else {
                     continue;
                 };
                 let these = descriptions(&image);
