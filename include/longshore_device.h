@@ -85,6 +85,14 @@
  */
 #define LONGSHORE_ITEMS LONGSHORE_ITEMS_
 #define LONGSHORE_ITEMS_NOWAIT LONGSHORE_ITEMS_NOWAIT_
+/*
+ * The same for the items whose id in x is less than `count`, which may be more than there are.
+ *
+ *   LONGSHORE_FIRST_ITEMS(n - begin) { y[begin + longshore_item_id(0)] = 0; }
+ *
+ * On a CPU this is where a loop ends; a condition in it is a mask, and some CPUs store with masks three times slower.
+ */
+#define LONGSHORE_FIRST_ITEMS(count) LONGSHORE_FIRST_ITEMS_(count)
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------ */
 
@@ -627,7 +635,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
                             traced ? work->last[2] : self.items[2]};                                                  \
   for (uint32_t z = first[2]; z < last[2]; ++z)                                                                       \
     for (uint32_t y = first[1]; y < last[1]; ++y)                                                                     \
-      LONGSHORE_KEEP_LOOP_                                                                                         \
+      LONGSHORE_KEEP_LOOP_                                                                                            \
       for (uint32_t x = first[0]; x < last[0]; ++x) {                                                                 \
         struct longshore_self item = longshore_item_(&self, x, y, z);                                                 \
         __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                          \
@@ -636,13 +644,20 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   const struct longshore_group whole = {self, 1};                                                                     \
   __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
 
-#define LONGSHORE_ITEMS_ LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 0u))
-#define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0)
-#define LONGSHORE_EACH_ITEM_(zero)                                                                                    \
-  for (uint32_t longshore_z = zero; longshore_z < longshore_self->self.items[2]; ++longshore_z)                       \
+static LONGSHORE_INLINE_ uint32_t longshore_at_most_(uint64_t count, uint32_t most) {
+  return count < most ? (uint32_t)count : most;
+}
+
+#define LONGSHORE_ITEMS_                                                                                              \
+  LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 0u), longshore_self->self.items[0])
+#define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0, longshore_self->self.items[0])
+#define LONGSHORE_FIRST_ITEMS_(count)                                                                                 \
+  LONGSHORE_EACH_ITEM_(0, longshore_at_most_((count), longshore_self->self.items[0]))
+#define LONGSHORE_EACH_ITEM_(zero, count)                                                                             \
+  for (uint32_t longshore_z = zero, longshore_end = (count); longshore_z < longshore_self->self.items[2]; ++longshore_z)\
     for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                        \
-      LONGSHORE_KEEP_LOOP_                                                                                         \
-      for (uint32_t longshore_x = 0; longshore_x < longshore_self->self.items[0]; ++longshore_x)                      \
+      LONGSHORE_KEEP_LOOP_                                                                                            \
+      for (uint32_t longshore_x = 0; longshore_x < longshore_end; ++longshore_x)                                      \
         for (int longshore_once = 1; longshore_once; longshore_once = 0)                                              \
           for (struct longshore_self longshore_item =                                                                 \
                    longshore_item_(&longshore_self->self, longshore_x, longshore_y, longshore_z),                     \
@@ -696,9 +711,9 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
   type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]            \
       __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
 #define longshore_private_(name) (name[longshore_item_index()])
-#define LONGSHORE_PRIVATE_ARRAY_(type, name, count)                                                                \
-  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                         \
-  type name[count][longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]  \
+#define LONGSHORE_PRIVATE_ARRAY_(type, name, count)                                                                   \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                            \
+  type name[count][longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]     \
       __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
 #define longshore_private_of_(name, number) (name[number][longshore_item_index()])
 
@@ -829,6 +844,9 @@ struct longshore_group {
   LONGSHORE_ITEM_
 #define LONGSHORE_ITEMS_NOWAIT_                                                                                       \
   for (int longshore_once = 1; longshore_once; longshore_once = 0) LONGSHORE_ITEM_
+#define LONGSHORE_FIRST_ITEMS_(count)                                                                                 \
+  for (int longshore_once = longshore_item_id_(&longshore_self->self, 0) < (count); longshore_once; longshore_once = 0)\
+  LONGSHORE_ITEM_
 #define LONGSHORE_ITEM_                                                                                               \
   for (struct longshore_self longshore_item = longshore_self->self, *longshore_self LONGSHORE_UNUSED_ = &longshore_item; \
        longshore_once; longshore_once = 0)
@@ -1247,11 +1265,11 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
     T result;                                                                                                         \
     (void)scope;                                                                                                      \
     longshore_before_(order, scope);                                                                                  \
-    if (LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope)) {                                                                  \
-      const T old = *(T *)p;                                                                                       \
-      *(T *)p = (next);                                                                                            \
-      result = old;                                                                                                \
-    } else if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                 \
+    if (LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope)) {                                                                     \
+      const T old = *(T *)p;                                                                                          \
+      *(T *)p = (next);                                                                                               \
+      result = old;                                                                                                   \
+    } else if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                    \
       LONGSHORE_FETCH_LOOP_(T, next)                                                                                  \
       result = old;                                                                                                   \
     } else {                                                                                                          \
