@@ -1,7 +1,7 @@
 /*
  * The kernels that tests and benchmarks run, in C that is also C++. They are right for any n.
  *
- * Kernels with barriers come in two forms: what a group does, and, with the suffix _items, what an item does.
+ * They come in two forms: what a group does, and, with the suffix _items, what an item does.
  */
 #include "longshore_device.h"
 
@@ -12,24 +12,54 @@
 
 LONGSHORE_KERNEL(empty, (void)) { (void)longshore_self; }
 
-LONGSHORE_KERNEL(saxpy, (float factor, const float *__restrict x, float *__restrict y, uint64_t n)) {
+/* How many of n elements are left from a group's first one on. */
+LONGSHORE_FUNCTION uint64_t left_of(uint64_t n, uint64_t begin) { return begin < n ? n - begin : 0; }
+
+LONGSHORE_GROUP_KERNEL(saxpy, (float factor, const float *__restrict x, float *__restrict y, uint64_t n)) {
+  const uint64_t begin = (uint64_t)longshore_group_id(0) * longshore_group_items(0);
+  LONGSHORE_FIRST_ITEMS(left_of(n, begin)) {
+    const uint64_t i = begin + longshore_item_id(0);
+    y[i] = factor * x[i] + y[i];
+  }
+}
+
+LONGSHORE_KERNEL(saxpy_items, (float factor, const float *__restrict x, float *__restrict y, uint64_t n)) {
   const uint64_t i = longshore_global_id(0);
   if (i < n) y[i] = factor * x[i] + y[i];
 }
 
-LONGSHORE_KERNEL(triad, (float factor, const float *__restrict b, const float *__restrict c, float *__restrict a,
-                         uint64_t n)) {
+LONGSHORE_GROUP_KERNEL(triad, (float factor, const float *__restrict b, const float *__restrict c,
+                               float *__restrict a, uint64_t n)) {
+  const uint64_t begin = (uint64_t)longshore_group_id(0) * longshore_group_items(0);
+  LONGSHORE_FIRST_ITEMS(left_of(n, begin)) {
+    const uint64_t i = begin + longshore_item_id(0);
+    a[i] = b[i] + factor * c[i];
+  }
+}
+
+LONGSHORE_KERNEL(triad_items, (float factor, const float *__restrict b, const float *__restrict c,
+                               float *__restrict a, uint64_t n)) {
   const uint64_t i = longshore_global_id(0);
   if (i < n) a[i] = b[i] + factor * c[i];
 }
 
 /* The sum of an element and its neighbours; beyond the ends are zeros. */
-LONGSHORE_KERNEL(stencil, (const float *__restrict x, float *__restrict y, uint64_t n)) {
-  const uint64_t i = longshore_global_id(0);
-  if (i < n) {
-    const float left = i > 0 ? x[i - 1] : 0, right = i + 1 < n ? x[i + 1] : 0;
-    y[i] = left + x[i] + right;
+LONGSHORE_FUNCTION float neighbours(const float *x, uint64_t i, uint64_t n) {
+  const float before = i > 0 ? x[i - 1] : 0, after = i + 1 < n ? x[i + 1] : 0;
+  return before + x[i] + after;
+}
+
+LONGSHORE_GROUP_KERNEL(stencil, (const float *__restrict x, float *__restrict y, uint64_t n)) {
+  const uint64_t begin = (uint64_t)longshore_group_id(0) * longshore_group_items(0);
+  LONGSHORE_FIRST_ITEMS(left_of(n, begin)) {
+    const uint64_t i = begin + longshore_item_id(0);
+    y[i] = neighbours(x, i, n);
   }
+}
+
+LONGSHORE_KERNEL(stencil_items, (const float *__restrict x, float *__restrict y, uint64_t n)) {
+  const uint64_t i = longshore_global_id(0);
+  if (i < n) y[i] = neighbours(x, i, n);
 }
 
 /* ---- Matrix multiply ------------------------------------------------------------------------------------------ */
@@ -59,11 +89,12 @@ LONGSHORE_GROUP_KERNEL(matmul, (const float *__restrict a, const float *__restri
     for (uint32_t i = 0; i < EACH; ++i) longshore_private_of(sums, i) = 0;
   }
   for (uint64_t begin = 0; begin < k; begin += TILE) {
+    const int whole = row + TILE <= m && column + TILE <= n && begin + TILE <= k;
     for (uint32_t i = 0; i < TILE; i += TILE / EACH)
       LONGSHORE_ITEMS_NOWAIT {
         const uint32_t x = longshore_item_id(0), y = i + longshore_item_id(1);
-        left[y][x] = element(a, m, k, row + y, begin + x);
-        right[y][x] = element(b, k, n, begin + y, column + x);
+        left[y][x] = whole ? a[(row + y) * k + begin + x] : element(a, m, k, row + y, begin + x);
+        right[y][x] = whole ? b[(begin + y) * n + column + x] : element(b, k, n, begin + y, column + x);
       }
     longshore_barrier();
     for (uint32_t from = 0; from < TILE; from += STEP)
@@ -126,20 +157,13 @@ LONGSHORE_FUNCTION uint64_t part(uint64_t group, uint64_t groups, uint64_t n) {
     const uint64_t end = part(group + 1, groups, n);                                                              \
     LONGSHORE_ITEMS_NOWAIT { longshore_private(sum) = 0; }                                                        \
     for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP)                                    \
-      LONGSHORE_ITEMS_NOWAIT {                                                                                    \
-        const uint64_t i = begin + longshore_item_id(0);                                                          \
-        if (i < end) longshore_private(sum) += x[i];                                                              \
-      }                                                                                                           \
+      LONGSHORE_FIRST_ITEMS(end - begin) { longshore_private(sum) += x[begin + longshore_item_id(0)]; }           \
     LONGSHORE_ITEMS { tile[longshore_item_id(0)] = longshore_private(sum); }                                      \
     _Pragma("unroll") for (uint32_t half = GROUP / 2; half > 0; half /= 2) {                                      \
-      LONGSHORE_ITEMS {                                                                                           \
-        const uint32_t i = longshore_item_id(0);                                                                  \
-        if (i < half) tile[i] += tile[i + half];                                                                  \
-      }                                                                                                           \
+      LONGSHORE_FIRST_ITEMS(half) { tile[longshore_item_id(0)] += tile[longshore_item_id(0) + half]; }            \
+      longshore_barrier();                                                                                        \
     }                                                                                                             \
-    LONGSHORE_ITEMS_NOWAIT {                                                                                      \
-      if (longshore_item_id(0) == 0) sums[group] = tile[0];                                                       \
-    }                                                                                                             \
+    LONGSHORE_FIRST_ITEMS(1) { sums[group] = tile[0]; }                                                           \
   }
 SUMS(reduce, float)
 SUMS(prefix_sum_parts, uint32_t)
@@ -168,9 +192,8 @@ LONGSHORE_GROUP_KERNEL(histogram, (const uint8_t *__restrict x, uint32_t *bins, 
   const uint64_t end = part(group + 1, groups, n);
   LONGSHORE_ITEMS { own[longshore_item_id(0)] = 0; }
   for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP)
-    LONGSHORE_ITEMS_NOWAIT {
-      const uint64_t i = begin + longshore_item_id(0);
-      if (i < end) longshore_atomic_add_explicit(&own[x[i]], 1, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
+    LONGSHORE_FIRST_ITEMS(end - begin) {
+      longshore_atomic_add_explicit(&own[x[begin + longshore_item_id(0)]], 1, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
     }
   longshore_barrier();
   LONGSHORE_ITEMS_NOWAIT {
@@ -198,7 +221,7 @@ LONGSHORE_KERNEL(histogram_items, (const uint8_t *x, uint32_t *bins, uint64_t n)
  * prefix_sum_parts for the sums of the groups' parts, prefix_sum of these by one group without `before`, and
  * prefix_sum of all with what that gave.
  */
-#define RUN 8
+#define RUN 16
 #define BLOCK (GROUP * RUN)
 
 LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32_t *before, uint64_t n),
@@ -208,17 +231,20 @@ LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32
   const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
   const uint64_t end = part(group + 1, groups, n);
   uint32_t sum = before && group > 0 ? before[group - 1] : 0;
+  /* Behind the end there may be anything, but something. */
+  for (uint32_t i = 0; i < BLOCK; i += GROUP) LONGSHORE_ITEMS_NOWAIT { tile[i + longshore_item_id(0)] = 0; }
   for (uint64_t begin = part(group, groups, n); begin < end; begin += BLOCK) {
     for (uint32_t i = 0; i < BLOCK; i += GROUP)
-      LONGSHORE_ITEMS_NOWAIT {
+      LONGSHORE_FIRST_ITEMS(left_of(end, begin + i)) {
         const uint32_t j = i + longshore_item_id(0);
-        tile[j] = begin + j < end ? x[begin + j] : 0;
+        tile[j] = x[begin + j];
       }
     longshore_barrier();
     LONGSHORE_ITEMS {
-      uint32_t *run = tile + longshore_item_id(0) * RUN;
-      for (uint32_t i = 1; i < RUN; ++i) run[i] += run[i - 1];
-      totals[0][longshore_item_id(0)] = run[RUN - 1];
+      uint32_t *run = tile + longshore_item_id(0) * RUN, total = 0;
+#pragma clang loop unroll(disable)
+      for (uint32_t i = 0; i < RUN; ++i) run[i] = total += run[i];
+      totals[0][longshore_item_id(0)] = total;
     }
     /* Eight times, so the sums are in totals[0] again. */
     _Pragma("unroll") for (uint32_t near = 1; near < GROUP; near *= 2) {
@@ -231,13 +257,14 @@ LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32
       const uint32_t id = longshore_item_id(0);
       const uint32_t add = sum + (id > 0 ? totals[0][id - 1] : 0);
       uint32_t *run = tile + id * RUN;
+#pragma clang loop unroll(disable)
       for (uint32_t i = 0; i < RUN; ++i) run[i] += add;
     }
     sum += totals[0][GROUP - 1];
     for (uint32_t i = 0; i < BLOCK; i += GROUP)
-      LONGSHORE_ITEMS_NOWAIT {
+      LONGSHORE_FIRST_ITEMS(left_of(end, begin + i)) {
         const uint32_t j = i + longshore_item_id(0);
-        if (begin + j < end) y[begin + j] = tile[j];
+        y[begin + j] = tile[j];
       }
     longshore_barrier();
   }

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 /// The items of a group, where a kernel says how many.
 pub const GROUP: u32 = 256;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 18] = [
     "empty",
     "saxpy",
+    "saxpy_items",
     "triad",
+    "triad_items",
     "stencil",
+    "stencil_items",
     "matmul",
     "matmul_items",
     "reduce",
@@ -24,7 +27,7 @@ const NAMES: [&str; 15] = [
     "nbody_items",
 ];
 
-/// What a kernel with barriers is written as.
+/// What a kernel is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// What a group does.

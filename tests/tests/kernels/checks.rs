@@ -42,15 +42,13 @@ const FACTOR: f32 = 3.0;
 fn check_saxpy(rig: &Rig) {
     for n in SIZES {
         let (x, y) = (small_floats(1, n), small_floats(2, n));
-        for items in GROUP_ITEMS {
+        for (form, items) in forms_and(GROUP_ITEMS) {
             let (x_there, y_there) = (rig.buffer(&x), rig.buffer(&y));
             let arguments = (FACTOR, &x_there, &y_there, n as u64);
             // SAFETY: both buffers have n elements.
-            unsafe {
-                rig.kernels.launch("saxpy", Form::Group, elements(n as u64, items), arguments)
-            }
-            .unwrap();
-            rig.expect(&format!("{n} in {items}"), &y_there, &saxpy(FACTOR, &x, &y));
+            unsafe { rig.kernels.launch("saxpy", form, elements(n as u64, items), arguments) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n} in {items}"), &y_there, &saxpy(FACTOR, &x, &y));
         }
     }
 }
@@ -59,15 +57,13 @@ fn check_triad(rig: &Rig) {
     for n in SIZES {
         let (b, c) = (small_floats(3, n), small_floats(4, n));
         let (b_there, c_there) = (rig.buffer(&b), rig.buffer(&c));
-        for items in GROUP_ITEMS {
+        for (form, items) in forms_and(GROUP_ITEMS) {
             let a = rig.output(n);
             let arguments = (FACTOR, &b_there, &c_there, &a, n as u64);
             // SAFETY: the buffers have n elements.
-            unsafe {
-                rig.kernels.launch("triad", Form::Group, elements(n as u64, items), arguments)
-            }
-            .unwrap();
-            rig.expect(&format!("{n} in {items}"), &a, &triad(FACTOR, &b, &c));
+            unsafe { rig.kernels.launch("triad", form, elements(n as u64, items), arguments) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n} in {items}"), &a, &triad(FACTOR, &b, &c));
         }
     }
 }
@@ -76,15 +72,13 @@ fn check_stencil(rig: &Rig) {
     for n in SIZES {
         let x = small_floats(5, n);
         let x_there = rig.buffer(&x);
-        for items in GROUP_ITEMS {
+        for (form, items) in forms_and(GROUP_ITEMS) {
             let y = rig.output(n);
             let arguments = (&x_there, &y, n as u64);
             // SAFETY: both buffers have n elements.
-            unsafe {
-                rig.kernels.launch("stencil", Form::Group, elements(n as u64, items), arguments)
-            }
-            .unwrap();
-            rig.expect(&format!("{n} in {items}"), &y, &stencil(&x));
+            unsafe { rig.kernels.launch("stencil", form, elements(n as u64, items), arguments) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n} in {items}"), &y, &stencil(&x));
         }
     }
 }
@@ -112,7 +106,7 @@ fn check_reduce(rig: &Rig) {
     for n in SIZES {
         let x = small_floats(8, n);
         let x_there = rig.buffer(&x);
-        for (form, groups) in forms_and_parts() {
+        for (form, groups) in forms_and(PARTS) {
             let (sums, result) = (rig.output(groups as usize), rig.output(1));
             let buffers = [&x_there, &sums, &result];
             // SAFETY: the buffers have n, `groups` and 1 elements.
@@ -127,7 +121,7 @@ fn check_histogram(rig: &Rig) {
     for n in SIZES {
         let x = bytes(9, n);
         let x_there = rig.buffer(&x);
-        for (form, groups) in forms_and_parts() {
+        for (form, groups) in forms_and(PARTS) {
             let bins = rig.buffer(&[1u32; 256]);
             let arguments = (&x_there, &bins, n as u64);
             // SAFETY: there are n bytes and 256 bins.
@@ -142,7 +136,7 @@ fn check_prefix_sum(rig: &Rig) {
     for n in SIZES {
         let x = integers(10, n);
         let x_there = rig.buffer(&x);
-        for (form, groups) in forms_and_parts() {
+        for (form, groups) in forms_and(PARTS) {
             let (y, sums) = (rig.output(n), rig.output(groups as usize));
             let buffers = [&x_there, &y, &sums];
             // SAFETY: the buffers have n, n and `groups` elements.
@@ -178,6 +172,6 @@ fn check_nbody(rig: &Rig) {
     }
 }
 
-fn forms_and_parts() -> impl Iterator<Item = (Form, u32)> {
-    Form::ALL.into_iter().flat_map(|form| PARTS.map(|groups| (form, groups)))
+fn forms_and<const N: usize>(numbers: [u32; N]) -> impl Iterator<Item = (Form, u32)> {
+    Form::ALL.into_iter().flat_map(move |form| numbers.map(|number| (form, number)))
 }
