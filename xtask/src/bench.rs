@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! The linker's prints its own tables, with its peers in them. That of the hot paths is criterion's:
-//! a floor is the same work done without Longshore, measured in the same run, and a group `<name>`
-//! has the benchmarks `floor` and `longshore`.
+//! Those of the linker and of kernels print their own tables, with their peers in them. That of the
+//! hot paths is criterion's: a floor is the same work done without Longshore, measured in the same
+//! run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::{process, root};
 use anyhow::{Context, Result};
@@ -38,18 +38,21 @@ const GROUPS: [(&str, &str, Target); 10] = [
 pub enum Suite {
     /// Calls, launches, copies, discovery.
     HotPaths,
+    /// Kernels on the CPU, PoCL and OpenMP.
+    Kernels,
     /// The in-memory linker and other linkers.
     Linker,
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads.
+/// linker's workloads, or of the kernels.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
         Suite::HotPaths => hot_paths(),
+        Suite::Kernels => with_plugin("kernels", filter),
         Suite::Linker => linker(filter),
     }
 }
@@ -59,11 +62,16 @@ fn linker(filter: Option<&str>) -> Result<()> {
     process::run(command.args(filter))
 }
 
-fn hot_paths() -> Result<()> {
+/// Runs a benchmark that loads the CPU's plugin.
+fn with_plugin(name: &str, filter: Option<&str>) -> Result<()> {
     let plugins = ["-p", "longshore-plugin-host"];
     process::run(process::cargo(["build", "--release"]).args(plugins))?;
-    let suite = ["bench", "-p", "longshore-tests", "--bench", "hot_paths"];
-    process::run(&mut process::cargo(suite))?;
+    let suite = ["bench", "-p", "longshore-tests", "--bench", name, "--"];
+    process::run(process::cargo(suite).args(filter))
+}
+
+fn hot_paths() -> Result<()> {
+    with_plugin("hot_paths", None)?;
     let mut rows = Vec::new();
     collect(&root().join("target/criterion"), "", &mut rows)?;
     rows.sort_by(|a, b| a.group.cmp(&b.group));

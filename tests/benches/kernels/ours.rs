@@ -1,0 +1,59 @@
+//! The CPU as Longshore's device.
+
+use crate::COMPILER_FLAGS;
+use anyhow::{Context, Result};
+use longshore::{Buffer, Device, Element, Environment, Host};
+use longshore_tests::kernels::{Build, Kernels, Language, Shape};
+use longshore_tests::programs::Position;
+use std::path::PathBuf;
+
+/// A device with the kernels.
+pub(crate) struct Ours {
+    pub(crate) kernels: Kernels,
+    device: Device,
+}
+
+/// The kernels as `clang-19` compiles them.
+pub(crate) fn image() -> Vec<u8> {
+    let shape = Shape::Object(Position::Independent);
+    Build { clang: 19, language: Language::C, flags: COMPILER_FLAGS, shape }.image()
+}
+
+impl Ours {
+    /// With so many threads, or as many as there are cores.
+    pub(crate) fn new(image: &[u8], threads: Option<u32>) -> Result<Ours> {
+        let mut environment = Environment::empty();
+        if let Some(threads) = threads {
+            environment = environment.with("LONGSHORE_HOST_THREADS", threads.to_string());
+        }
+        let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin()?);
+        let device = host.build()?.default_device()?;
+        Ok(Ours { kernels: Kernels::new(&device, image)?, device })
+    }
+
+    /// Memory of the device, which here is memory that peers can use as well.
+    pub(crate) fn buffer<T: Element>(&self, values: &[T]) -> Buffer<T> {
+        self.device.buffer_of(self.kernels.queue(), values).expect("there is memory")
+    }
+
+    pub(crate) fn write<T: Element>(&self, buffer: &Buffer<T>, values: &[T]) {
+        buffer.write(self.kernels.queue(), values).expect("the device copies");
+    }
+
+    pub(crate) fn read<T: Element>(&self, buffer: &Buffer<T>) -> Vec<T> {
+        buffer.to_vec(self.kernels.queue()).expect("the device copies")
+    }
+
+    /// Waits for what `launched` stands for.
+    pub(crate) fn finish(&self, launched: longshore::Result<()>) {
+        let finished = launched.and_then(|()| self.kernels.queue().synchronize());
+        finished.expect("the kernels run");
+    }
+}
+
+/// The plugin beside this executable's folder: target/release/.
+fn plugin() -> Result<PathBuf> {
+    let executable = std::env::current_exe()?;
+    let folder = executable.ancestors().nth(2).context("target/release/deps/<executable>")?;
+    Ok(folder.join("liblongshore_plugin_host.so"))
+}
