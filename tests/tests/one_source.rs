@@ -59,7 +59,7 @@ fn the_descriptions_of_kernels_are_the_same_for_all_targets_and_compilers() {
     let of = |kernel: &str| described[kernel].to_string();
     assert!(described.len() >= 8, "{described:?}");
     for (kernel, words) in [
-        ("saxpy", &["\"items\"", "\"loop\""][..]),
+        ("saxpy_items", &["\"items\"", "\"loop\""][..]),
         ("matmul", &["\"regions\""]),
         ("reduce_items", &["\"fibers\""]),
     ] {
