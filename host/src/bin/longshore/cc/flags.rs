@@ -24,7 +24,7 @@ pub(super) fn for_sources(
         options.push("-fgpu-rdc".to_owned());
     }
     match target {
-        Target::Cpu(..) => options.push("-fPIC".to_owned()),
+        Target::Cpu(..) => options.extend(FOR_LOOPS.map(str::to_owned)),
         _ => options.extend(BARE.map(str::to_owned)),
     }
     if target.is_foreign_cpu() && !has_headers(clang, &options, given) {
@@ -54,6 +54,9 @@ pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
         }
     }
 }
+
+/// Position-independent, and without `errno` of square roots, for which a loop could not be vectorised.
+const FOR_LOOPS: [&str; 2] = ["-fPIC", "-fno-math-errno"];
 
 /// No C library: what is not clang's own is not found, rather than taken from this machine.
 const BARE: [&str; 2] = ["-ffreestanding", "-nostdlibinc"];
