@@ -117,7 +117,10 @@ pub(super) fn check(options: &[OsString]) -> Result<(), Failure> {
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if is_any(option, &WITH_VALUE) {
-            options.next();
+            if options.next().is_none() {
+                let message = format!("clang's option '{}' lacks its value", option.display());
+                return Err(Failure::new(Exit::Usage, message));
+            }
         } else if starts_with_any(option, &["-march=", "-mcpu="]) {
             return refuse(option, "--target says the CPU: x86_64:x86-64-v3, nvptx64:sm_90");
         } else if is_any(option, &REFUSED)
@@ -230,6 +233,14 @@ mod tests {
             assert!(check(&strings(refused)).is_err(), "{refused}");
         }
         assert!(check(&strings("-I -c -mllvm -S -mavx2 -D x")).is_ok());
+    }
+
+    #[test]
+    fn an_option_without_its_value_is_refused_before_it_takes_another_for_it() {
+        for cut_off in ["-O2 -I", "-D", "-mllvm", "-include a -include"] {
+            let error = check(&strings(cut_off)).unwrap_err().to_string();
+            assert!(error.contains("lacks its value"), "{cut_off}: {error}");
+        }
     }
 
     #[test]
