@@ -6,6 +6,8 @@ use super::report::{GlobalReport, ImageReport, MetadataReport, STEPS};
 
 /// Longer initial values are not looked at.
 const LONGEST_VALUE: u64 = 1 << 16;
+/// Functions that the driver defines.
+const OF_DRIVER: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 
 /// Reads the directives, variables and kernels of a text. Total: what is not understood is skipped.
 pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
@@ -40,8 +42,12 @@ fn of_statement(statement: &[&str], kernels: &mut Kernels, report: &mut ImageRep
         return;
     }
     let is_extern = place(".extern").is_some();
-    let is_function = place(".func").is_some();
-    let Some(at) = place(".global").or(place(".const")).filter(|_| !is_function) else { return };
+    if let Some(at) = place(".func") {
+        let name = function_name(&statement[at + 1..]).filter(|name| !OF_DRIVER.contains(name));
+        report.undefined.extend(name.filter(|_| is_extern).map(str::to_owned));
+        return;
+    }
+    let Some(at) = place(".global").or(place(".const")) else { return };
     let Some(variable) = Variable::read(&statement[at + 1..]) else { return };
     if is_extern {
         report.undefined.push(variable.name.to_owned());
@@ -49,6 +55,20 @@ fn of_statement(statement: &[&str], kernels: &mut Kernels, report: &mut ImageRep
     }
     let is_visible = place(".visible").is_some() || place(".weak").is_some();
     take_variable(&variable, is_visible, kernels, report);
+}
+
+/// The name in `[.attribute(...)] [(results)] name (parameters) ...`.
+fn function_name<'a>(tokens: &[&'a str]) -> Option<&'a str> {
+    let mut depth = 0usize;
+    let mut names = tokens.iter().filter(|token| {
+        match **token {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            name => return depth == 0 && !name.starts_with('.'),
+        }
+        false
+    });
+    names.next().copied()
 }
 
 fn take_variable(
@@ -250,7 +270,14 @@ mod tests {
 .address_size 64
 .file 1 "a;b{.c"
 .extern .global .align 8 .u64 elsewhere;
-.extern .func (.param .b32 r) printf(.param .b64 x);
+.extern .func (.param .b32 r) helper
+(
+    .param .b64 x
+)
+;
+.extern .func  (.param .b32 r) vprintf(.param .b64 x, .param .b64 y);
+.extern .func .attribute(.unified(1, 2)) plain() .noreturn;
+.visible .func defined(.param .b64 x) { ret; }
 .visible .entry saxpy(
     .param .u64 n, .param .u64 .ptr .align 4 x,
     .param .align 8 .b8 by_value[24]
@@ -296,7 +323,7 @@ mod tests {
         let globals: Vec<_> =
             report.globals.iter().map(|global| (&global.name[..], global.bytes)).collect();
         assert_eq!(globals, [("counter", 4), ("table", 20)]);
-        assert_eq!(report.undefined, ["elsewhere"]);
+        assert_eq!(report.undefined, ["elsewhere", "helper", "plain"]);
         let of = |priority| PriorityReport { priority: Some(priority), count: 1 };
         assert_eq!(report.constructors.list(), [of(101), of(65535)]);
         assert_eq!(report.profile.raw_version, Some(10));
