@@ -316,8 +316,8 @@ fn pattern(name: &str) -> Result<Pattern> {
         return Err(Error::new(
             ErrorCode::InvalidValue,
             format!(
-                "setting SYMBOLS of backend 'host' has '{name}', expected names separated by commas, \
-                 each of which may end with '*'"
+                "LONGSHORE_HOST_SYMBOLS has '{name}', expected names separated by commas, each of which \
+                 may end with '*'"
             ),
         ));
     }

@@ -138,8 +138,7 @@ fn parse_devices(value: &str) -> Result<u32> {
     let number = value.trim().parse().ok().filter(|n| (1..=MOST_DEVICES).contains(n));
     number.ok_or_else(|| {
         let message = format!(
-            "setting DEVICES of backend 'host' is '{value}', expected a number from 1 to \
-             {MOST_DEVICES}"
+            "LONGSHORE_HOST_DEVICES is '{value}', expected a number from 1 to {MOST_DEVICES}"
         );
         Error::new(ErrorCode::InvalidValue, message)
     })

@@ -348,7 +348,7 @@ fn parse_threads(value: &str) -> Result<usize> {
 }
 
 fn invalid(setting: &str, value: &str, expected: &str) -> Error {
-    let message = format!("setting {setting} of backend 'host' is '{value}', expected {expected}");
+    let message = format!("LONGSHORE_HOST_{setting} is '{value}', expected {expected}");
     Error::new(ErrorCode::InvalidValue, message)
 }
 

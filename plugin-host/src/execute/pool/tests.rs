@@ -32,6 +32,16 @@ fn pool(threads: usize) -> Arc<Pool> {
 }
 
 #[test]
+fn settings_that_cannot_be_understood_are_told_by_the_names_of_their_variables() {
+    let told = |threads, pin| Pool::new(threads, pin, 1).err().unwrap().message().to_owned();
+    for wrong in ["", "0", "x", "100000"] {
+        let error = told(Some(wrong), None);
+        assert!(error.starts_with(&format!("LONGSHORE_HOST_THREADS is '{wrong}'")), "{error}");
+    }
+    assert_eq!(told(None, Some("on")), "LONGSHORE_HOST_PIN is 'on', expected 0 or 1");
+}
+
+#[test]
 fn every_group_is_run_once() {
     for threads in [1, 2, 3, 8] {
         let pool = pool(threads);
