@@ -129,12 +129,16 @@ fn a_fat_executable_gives_an_entry_and_a_fat_shared_object_itself() {
     let world = World::new();
     let device = host_device(&world);
     let container = packed(&[(&own_triple(), "", &shared(world.path(), 1))]);
-    let executable = answering(world.path(), 2, &["-no-pie"]);
-    assert_eq!(answer(&device, embed(&executable, ".llvm.offloading", &container)).unwrap(), 1);
+    for flags in [&["-no-pie"][..], &["-fPIE", "-pie"]] {
+        let executable = answering(world.path(), 2, flags);
+        assert_eq!(answer(&device, embed(&executable, ".llvm.offloading", &container)).unwrap(), 1);
+        let plain = std::fs::read(&executable).unwrap();
+        let error = device.load(plain).err().unwrap();
+        assert_eq!(error.code(), ErrorCode::InvalidBinary);
+        assert!(error.message().contains("executable"), "{error}");
+    }
     let library = answering(world.path(), 3, &["-shared", "-fPIC"]);
     assert_eq!(answer(&device, embed(&library, ".llvm.offloading", &container)).unwrap(), 3);
-    let plain = std::fs::read(&executable).unwrap();
-    assert_eq!(device.load(plain).err().unwrap().code(), ErrorCode::InvalidBinary);
 }
 
 /// An offload bundle with one image for this machine, at an odd offset.

@@ -46,6 +46,17 @@ impl Dynamic {
         segments: &Segments,
         addresses: Range<u64>,
     ) -> Result<Dynamic> {
+        let dynamic = Dynamic::of_library(bytes, segments, addresses)?;
+        dynamic.check_tags()?;
+        Ok(dynamic)
+    }
+
+    /// Reads the section and refuses that of a program.
+    pub(super) fn of_library(
+        bytes: &[u8],
+        segments: &Segments,
+        addresses: Range<u64>,
+    ) -> Result<Dynamic> {
         let table =
             Table::new(segments, addresses.start, addresses.end - addresses.start, "PT_DYNAMIC")?;
         let section = &bytes[table.file.clone()];
@@ -60,7 +71,10 @@ impl Dynamic {
             addresses.start
         );
         let dynamic = Dynamic { entries, offset: table.file.start, addresses };
-        dynamic.check_tags()?;
+        ensure!(
+            dynamic.get(elf::DT_FLAGS_1).is_none_or(|flags| flags & elf::DF_1_PIE.0 == 0),
+            "the image is a position-independent executable (DF_1_PIE), expected a shared object"
+        );
         Ok(dynamic)
     }
 
@@ -171,10 +185,6 @@ impl Dynamic {
         ensure!(
             self.get(elf::DT_FLAGS).is_none_or(|flags| flags & elf::DF_TEXTREL.0 == 0),
             "the image has relocations of code (DF_TEXTREL), expected position-independent code"
-        );
-        ensure!(
-            self.get(elf::DT_FLAGS_1).is_none_or(|flags| flags & elf::DF_1_PIE.0 == 0),
-            "the image is a position-independent executable (DF_1_PIE), expected a shared object"
         );
         Ok(())
     }

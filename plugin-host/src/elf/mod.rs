@@ -117,12 +117,14 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
     })
 }
 
-/// Whether the header is that of a shared object for this machine. Reads the headers only.
+/// Whether an image is a shared object for this machine, and no program. Reads the headers and the
+/// dynamic section only.
 ///
 /// # Errors
 /// `InvalidBinary` with the reason if not.
 pub fn recognise(bytes: &[u8]) -> Result<()> {
-    segments::parse(bytes, &header::parse(bytes)?).map(drop)
+    let headers = segments::parse(bytes, &header::parse(bytes)?)?;
+    Dynamic::of_library(bytes, &headers.segments, headers.dynamic).map(drop)
 }
 
 /// Whether the header is that of a relocatable object, rather than of a shared one, for this machine.
