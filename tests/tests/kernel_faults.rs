@@ -43,6 +43,12 @@ LONGSHORE_KERNEL(overflow, (uint32_t *out)) {
   volatile char big[64 << 20];
   if (IS_IT()) for (uint32_t i = 0; i < sizeof(big); i += 512) big[i] = (char)out[0];
 }
+static int deep(volatile uint32_t *out, int depth) {
+  volatile int frame[100];
+  frame[depth % 100] = depth;
+  return out[0] == 7 ? frame[0] : deep(out, depth + 1) + frame[1];
+}
+LONGSHORE_KERNEL(recursion, (uint32_t *out)) { out[longshore_global_id(0)] = (uint32_t)deep(out, 1); }
 
 /* The same on fibers, and in regions. */
 LONGSHORE_KERNEL(store_fibers, (uint32_t *where, uint32_t *out)) {
@@ -188,6 +194,21 @@ fn an_overflow_of_the_threads_stack_is_a_fault_like_any_other() {
             assert!(error.join().unwrap().message().contains("segmentation fault"));
         });
         queue.launch_and_wait(&program.kernel("fine").unwrap(), grid(), (&out,)).unwrap();
+    }
+}
+
+#[test]
+fn a_recursion_that_overflows_the_threads_stack_is_told_as_that() {
+    let Some(scene) = Scene::new() else { return };
+    let (device, program, queue) = scene.open("-O0");
+    let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
+    let kernel = program.kernel("recursion").unwrap();
+    // On this thread, and on one that the test makes.
+    // SAFETY: the kernel only overflows its stack.
+    let run = || unsafe { queue.launch_and_wait(&kernel, grid(), (&out,)).unwrap_err() };
+    for error in [run(), std::thread::scope(|scope| scope.spawn(run).join().unwrap())] {
+        assert!(error.message().contains("its stack of"), "{error}");
+        assert!(error.message().contains("overflowed"), "{error}");
     }
 }
 

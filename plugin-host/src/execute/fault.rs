@@ -2,7 +2,7 @@
 
 use super::fibers::{State, Wait};
 use super::guard::{Failure, Signal, Stop};
-use super::stack::STACK_BYTES;
+use super::stack::{self, STACK_BYTES};
 use crate::memory::Allocations;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::ffi::CStr;
@@ -27,9 +27,23 @@ pub(crate) enum Cause {
     /// Groups wait for others that have returned.
     GridStuck,
     NoStack(std::io::Error),
-    StackOverflow,
+    /// Of a stack of so many bytes.
+    StackOverflow(usize),
     /// A thread of the backend itself panicked.
     Panicked,
+}
+
+impl Cause {
+    /// Why a kernel failed that this thread ran on its own stack.
+    pub(super) fn on_thread(stop: Stop) -> Cause {
+        let overflow = match &stop {
+            Stop::Signal(signal) if signal.number == libc::SIGSEGV => {
+                stack::overflow_of_thread(signal.address)
+            }
+            _ => None,
+        };
+        overflow.map_or(Cause::Stop(stop), Cause::StackOverflow)
+    }
 }
 
 // SAFETY: the pointers are to constants of the image, which is loaded until the fault was described.
@@ -76,8 +90,8 @@ impl Fault {
                 let _ = write!(message, "no stack of {STACK_BYTES} bytes for it: {error}");
             }
             Cause::Panicked => message.push_str("the thread that ran it panicked"),
-            Cause::StackOverflow => {
-                let _ = write!(message, "its stack of {STACK_BYTES} bytes overflowed");
+            Cause::StackOverflow(bytes) => {
+                let _ = write!(message, "its stack of {bytes} bytes overflowed");
             }
         }
         Error::new(code, message)

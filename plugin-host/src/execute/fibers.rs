@@ -4,7 +4,7 @@ use super::abi::{Calls, GroupEntry, Work};
 use super::fault::{Cause, Fault};
 use super::guard::{Guard, Stop};
 use super::runtime;
-use super::stack::ItemStack;
+use super::stack::{ItemStack, STACK_BYTES};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::ffi::c_void;
 
@@ -258,7 +258,9 @@ impl Item {
 
 fn cause(stop: Stop, stack: &ItemStack) -> Cause {
     match stop {
-        Stop::Signal(signal) if stack.is_overflow(signal.address) => Cause::StackOverflow,
+        Stop::Signal(signal) if stack.is_overflow(signal.address) => {
+            Cause::StackOverflow(STACK_BYTES)
+        }
         stop => Cause::Stop(stop),
     }
 }

@@ -195,7 +195,7 @@ impl Engine {
 
     #[cold]
     fn describe_host(&self, kernel: &HostKernel, stop: Stop) -> Error {
-        let fault = Fault { cause: Cause::Stop(stop), group: 0, item: None };
+        let fault = Fault { cause: Cause::on_thread(stop), group: 0, item: None };
         fault.describe(kernel.name(), None, &self.allocations)
     }
 
@@ -311,7 +311,7 @@ impl Run<'_> {
             Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
         };
         let is_found = matches!(result, Err(Stop::Signal(_) | Stop::Failed(_)));
-        Fault { cause: Cause::Stop(stop), group, item: is_found.then_some(again.item) }
+        Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
     }
 
     #[cold]
