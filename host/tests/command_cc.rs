@@ -358,6 +358,7 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     world.cc("nosuch.c").assert_fails(1, &["error: cannot read 'nosuch.c': No such file"]);
     world.cc(".").assert_fails(1, &["error: '.' is a folder"]);
     world.cc("saxpy.c -o no/k.img").assert_fails(1, &["there is no folder 'no'"]);
+    world.cc("saxpy.c -o .").assert_fails(1, &["cannot write '.': it is a folder"]);
 }
 
 #[test]

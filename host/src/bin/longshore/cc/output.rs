@@ -6,15 +6,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Fails if a file cannot be written because its folder is not there.
+/// Fails if a file cannot be written because it is a folder, or its folder is not there.
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let folder = folder(file);
-    if folder.is_dir() {
+    let why = if file.is_dir() {
+        "it is a folder".to_owned()
+    } else if !folder.is_dir() {
+        format!("there is no folder '{}'", folder.display())
+    } else {
         return Ok(());
-    }
-    let message =
-        format!("cannot write '{}': there is no folder '{}'", file.display(), folder.display());
-    Err(Failure::new(Exit::Runtime, message))
+    };
+    Err(Failure::new(Exit::Runtime, format!("cannot write '{}': {why}", file.display())))
 }
 
 /// Writes a file by way of a temporary one beside it, which takes its place. A link is followed; what
