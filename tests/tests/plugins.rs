@@ -229,3 +229,12 @@ fn is_mapped(file: &Path) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     maps.contains(&file.display().to_string())
 }
+
+#[test]
+fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
+    let mut suite = std::process::Command::new(env!("CARGO_BIN_EXE_longshore-check"));
+    let output = suite.args(["--plugin", "nosuch.so"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no plugin 'nosuch.so'"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use longshore::{Error, ErrorCode};
 use longshore_tests::{DeviceName, Filter, Fixtures, Outcome, Report, Setup, behaviours};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,10 @@ fn setup(options: &Options) -> longshore::Result<Setup> {
         setup = setup.fixtures(Fixtures::built_in().with_folder(folder)?);
     }
     for plugin in &options.plugin {
+        if !plugin.exists() {
+            let message = format!("there is no plugin '{}'", plugin.display());
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
         setup = setup.plugin(plugin);
     }
     let backends: Vec<_> = options.plugin.iter().filter_map(|path| backend_of(path)).collect();
