@@ -314,6 +314,9 @@ fn the_programs_own_faults_end_it_as_ever() {
     for (fault, signal, words) in [
         ("null", libc::SIGSEGV, ""),
         ("abort", libc::SIGABRT, ""),
+        ("trap", libc::SIGTRAP, ""),
+        ("ignored", libc::SIGSEGV, ""),
+        ("kill", libc::SIGABRT, ""),
         ("overflow", libc::SIGABRT, "has overflowed its stack"),
         ("host function", libc::SIGSEGV, ""),
     ] {
@@ -330,12 +333,33 @@ fn fault_after_a_kernel(fault: &str) {
     let (device, program, queue) = Scene::new().expect("there is a clang").open("-O2");
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let hole = HOLE as *const u32;
+    if fault == "ignored" {
+        // SAFETY: ignores what the backend has not handled yet.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_IGN) };
+    }
     // SAFETY: the kernel writes where nothing is. What comes after is meant to end the process.
     unsafe {
         let store = program.kernel("store").unwrap();
         queue.launch_and_wait(&store, grid(), (HOLE, &out)).unwrap_err();
         match fault {
-            "null" => _ = hole.read_volatile(),
+            "null" | "ignored" => _ = hole.read_volatile(),
+            #[cfg(target_arch = "x86_64")]
+            "trap" => std::arch::asm!("int3"),
+            #[cfg(target_arch = "aarch64")]
+            "trap" => std::arch::asm!("brk #0"),
+            "kill" => {
+                let spin = program.kernel("spin").unwrap();
+                let zero = device.buffer_of(&queue, &[0u32]).unwrap();
+                queue.synchronize().unwrap();
+                let waits = libc::pthread_self();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(200));
+                    // As `kill` does, but to the thread that runs the kernel.
+                    let nothing = libc::sigval { sival_ptr: std::ptr::null_mut() };
+                    libc::pthread_sigqueue(waits, libc::SIGABRT, nothing)
+                });
+                queue.launch_and_wait(&spin, Grid::linear(1, 1), (&zero,)).unwrap_err();
+            }
             "abort" => libc::abort(),
             "overflow" => {
                 fn deeper(depth: u64) -> u64 {

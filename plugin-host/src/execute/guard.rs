@@ -245,8 +245,9 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     let is_timer = context::is_timer(info);
     let guard = Guard::of_handler();
     let landing = guard.map_or(null_mut(), |guard| guard.landing.load(Ordering::Relaxed));
-    let is_own =
-        code > 0 || signal == libc::SIGABRT || (is_timer && guard.is_some_and(|g| g.timer.get()));
+    // `abort` signals its own thread; who ends the process from outside does not.
+    let is_abort = signal == libc::SIGABRT && code == libc::SI_TKILL;
+    let is_own = code > 0 || is_abort || (is_timer && guard.is_some_and(|g| g.timer.get()));
     if let Some(guard) = guard.filter(|_| !landing.is_null() && is_own) {
         guard.landing.store(null_mut(), Ordering::Relaxed);
         guard.stop.set(Some(match is_timer {
@@ -264,14 +265,21 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
     // SAFETY: written before the handler was installed, and never again.
-    let former = unsafe { (&raw const FORMER[index]).read() };
+    let mut former = unsafe { (&raw const FORMER[index]).read() };
+    // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
+    let is_fault = unsafe { (*info).si_code } > 0;
+    if is_fault && former.sa_sigaction == libc::SIG_IGN {
+        // Faults cannot be ignored: they would repeat for ever.
+        former.sa_sigaction = libc::SIG_DFL;
+    }
     match former.sa_sigaction {
         libc::SIG_IGN => {}
         // SAFETY: what the process did by default it does again: a fault repeats when the handler
-        // returns, another signal is raised anew and is blocked until then.
+        // returns, another signal is raised anew and is blocked until then. So is a trap, behind
+        // which the code would go on.
         libc::SIG_DFL => unsafe {
             libc::sigaction(signal, &raw const former, null_mut());
-            if (*info).si_code <= 0 {
+            if !is_fault || signal == libc::SIGTRAP {
                 libc::raise(signal);
             }
         },
