@@ -148,7 +148,7 @@
 /* Waits for all items of the group; what they wrote before is seen after. All items of the group come to it, or none:
  * anything else ends the launch with an error on a CPU, and is undefined on GPUs. Not for LONGSHORE_ITEMS; outside of
  * it, a group needs it after LONGSHORE_ITEMS_NOWAIT alone. */
-#define longshore_barrier() LONGSHORE_STATEMENT_(LONGSHORE_NOTE_BARRIER_, longshore_barrier_(longshore_self))
+#define longshore_barrier() LONGSHORE_STATEMENT_(LONGSHORE_NOTE_OF_BARRIER_, longshore_barrier_(longshore_self))
 
 /* Waits for all items of the launch, which must be a cooperative one. Not for LONGSHORE_ITEMS. On GPUs, kernels of one
  * program that call it must not run at the same time. */
@@ -499,6 +499,8 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_NOTE_GRID_BARRIER_ 3
 #define LONGSHORE_NOTE_SHARED_ 4
 #define LONGSHORE_NOTE_DYNAMIC_SHARED_ 5
+/* A barrier of a group form: where one thread runs the group, as on a CPU, nobody waits. */
+#define LONGSHORE_NOTE_GROUP_BARRIER_ 6
 #define LONGSHORE_NOTED_(kind, ...) __extension__({LONGSHORE_NOTE_(kind, 0) __VA_ARGS__; })
 #define LONGSHORE_STATEMENT_(kind, ...) ((void)LONGSHORE_NOTED_(kind, __VA_ARGS__))
 
@@ -644,12 +646,14 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   const struct longshore_group whole = {self, 1};                                                                     \
   __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
 
+#define LONGSHORE_NOTE_OF_BARRIER_                                                                                    \
+  (sizeof(*longshore_self) == sizeof(struct longshore_group) ? LONGSHORE_NOTE_GROUP_BARRIER_ : LONGSHORE_NOTE_BARRIER_)
 static LONGSHORE_INLINE_ uint32_t longshore_at_most_(uint64_t count, uint32_t most) {
   return count < most ? (uint32_t)count : most;
 }
 
 #define LONGSHORE_ITEMS_                                                                                              \
-  LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 0u), longshore_self->self.items[0])
+  LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_GROUP_BARRIER_, 0u), longshore_self->self.items[0])
 #define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0, longshore_self->self.items[0])
 #define LONGSHORE_FIRST_ITEMS_(count)                                                                                 \
   LONGSHORE_EACH_ITEM_(0, longshore_at_most_((count), longshore_self->self.items[0]))
@@ -838,8 +842,9 @@ struct longshore_group {
 #define LONGSHORE_START_0(...) struct longshore_self self = longshore_start_(__VA_ARGS__);
 #define LONGSHORE_START_1(...) const struct longshore_group self = {longshore_start_(__VA_ARGS__)};
 
+#define LONGSHORE_NOTE_OF_BARRIER_ LONGSHORE_NOTE_BARRIER_
 #define LONGSHORE_ITEMS_                                                                                              \
-  for (int longshore_once = LONGSHORE_NOTED_(LONGSHORE_NOTE_BARRIER_, 1); longshore_once;                             \
+  for (int longshore_once = LONGSHORE_NOTED_(LONGSHORE_NOTE_GROUP_BARRIER_, 1); longshore_once;                             \
        longshore_once = 0, longshore_wait_for_group_())                                                               \
   LONGSHORE_ITEM_
 #define LONGSHORE_ITEMS_NOWAIT_                                                                                       \

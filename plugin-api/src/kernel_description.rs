@@ -170,6 +170,8 @@ pub enum KernelNote {
     StaticShared(u32),
     /// Shared memory whose size the launch gives.
     DynamicShared,
+    /// A barrier of the group form: where one thread runs a group, nobody waits there.
+    GroupBarrier,
 }
 
 impl KernelNote {
@@ -182,6 +184,7 @@ impl KernelNote {
             3 => KernelNote::GridBarrier,
             4 => KernelNote::StaticShared(word(bytes, 1).ok()?),
             5 => KernelNote::DynamicShared,
+            6 => KernelNote::GroupBarrier,
             _ => return None,
         })
     }
@@ -285,7 +288,8 @@ mod tests {
         assert_eq!(KernelNote::parse(&words(&[1, 0], "")), Some(KernelNote::Barrier));
         assert_eq!(KernelNote::parse(&words(&[4, 256], "")), Some(KernelNote::StaticShared(256)));
         assert_eq!(KernelNote::parse(&words(&[5, 0], "")), Some(KernelNote::DynamicShared));
-        assert_eq!(KernelNote::parse(&words(&[6, 0], "")), None);
+        assert_eq!(KernelNote::parse(&words(&[6, 0], "")), Some(KernelNote::GroupBarrier));
+        assert_eq!(KernelNote::parse(&words(&[7, 0], "")), None);
         assert_eq!(KernelNote::parse(&[1, 0]), None);
     }
 

@@ -250,6 +250,37 @@ fn items_meet_at_barriers_in_loops_conditionals_and_functions() {
     });
 }
 
+const BESIDE_GROUPS: &str = r#"
+#include "longshore_device.h"
+
+LONGSHORE_FUNCTION __attribute__((noinline)) void clear(LONGSHORE_GROUP_SELF, uint32_t *x) {
+  LONGSHORE_ITEMS { x[longshore_global_id(0)] = 0; }
+  longshore_barrier();
+}
+LONGSHORE_GROUP_KERNEL(ones, (uint32_t *x)) {
+  clear(longshore_self, x);
+  LONGSHORE_ITEMS { x[longshore_global_id(0)] += 1; }
+}
+LONGSHORE_KERNEL(plain, (uint32_t *x)) { x[longshore_global_id(0)] += 1; }
+"#;
+
+/// Only kernels whose items have stacks have a greatest group.
+#[test]
+fn what_groups_do_together_gives_no_item_of_another_kernel_a_stack() {
+    everywhere(BESIDE_GROUPS, |device, program| {
+        let queue = device.queue().unwrap();
+        let (plain, ones) = (program.kernel("plain").unwrap(), program.kernel("ones").unwrap());
+        assert_eq!(plain.attributes().max_group_items, 0);
+        let x = device.buffer_of(&queue, &[7u32; 64]).unwrap();
+        // SAFETY: both kernels write to 64 elements.
+        unsafe {
+            queue.launch_and_wait(&ones, Grid::linear(2, 32), (&x,)).unwrap();
+            queue.launch_and_wait(&plain, Grid::linear(2, 32), (&x,)).unwrap();
+        }
+        assert_eq!(x.to_vec(&queue).unwrap(), [2; 64]);
+    });
+}
+
 /// What `lanes` gives to an item.
 fn lanes(values: &[u32], item: usize) -> [u64; 12] {
     let first = item / 32 * 32;

@@ -74,7 +74,8 @@ impl Kernels {
 impl Uses {
     fn add(&mut self, note: KernelNote) {
         match note {
-            KernelNote::Barrier => self.barrier = true,
+            KernelNote::Barrier => (self.barrier, self.item_barrier) = (true, true),
+            KernelNote::GroupBarrier => self.barrier = true,
             KernelNote::SubGroup => self.sub_group = true,
             KernelNote::GridBarrier => self.grid_barrier = true,
             KernelNote::StaticShared(bytes) => {
@@ -87,7 +88,7 @@ impl Uses {
 
     /// Whether work-items wait for each other.
     fn waits(self) -> bool {
-        self.barrier || self.sub_group || self.grid_barrier
+        self.item_barrier || self.sub_group || self.grid_barrier
     }
 }
 

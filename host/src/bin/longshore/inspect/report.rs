@@ -129,6 +129,9 @@ pub(super) struct ArgumentReport {
 #[derive(Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) barrier: bool,
+    /// Items wait at it, each for itself.
+    #[serde(skip)]
+    pub(super) item_barrier: bool,
     pub(super) sub_group: bool,
     pub(super) grid_barrier: bool,
     pub(super) static_shared_bytes: u64,
