@@ -132,6 +132,12 @@ impl HostKernel {
         HostKernel { code: Code::Host(entry), name: name.to_owned() }
     }
 
+    #[cfg(test)]
+    pub(crate) fn work_group_form(name: &str, entry: GroupEntry) -> HostKernel {
+        let code = Code::Groups(GroupCode::new(entry, Mode::Loop, false, [0; 3]));
+        HostKernel { code, name: name.to_owned() }
+    }
+
     /// Its name in the image.
     pub(crate) fn name(&self) -> &str {
         &self.name

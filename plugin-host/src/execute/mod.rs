@@ -176,15 +176,19 @@ impl Engine {
         if total == 1 || self.pool.threads() == 1 {
             return run.run(0, total);
         }
-        let known = run.code.cost.load(Ordering::Relaxed);
-        let done = if known == 0 { 1 } else { 0 };
-        if done == 1 && !run.timed(0, 1, 1, |run| run.run(0, 1)) {
+        let done = match run.code.cost.load(Ordering::Relaxed) {
+            0 => 1,
+            cost if is_worthwhile(cost, total) => 0,
+            // What groups cost depends on the arguments, so the estimate is tried on some.
+            _ => (total / 8).max(1),
+        };
+        if done > 0 && !run.timed(0, done, 1, |run| run.run(0, done)) {
             return false;
         }
         let rest = total - done;
         let cost = run.code.cost.load(Ordering::Relaxed).max(1);
-        if u128::from(cost) * u128::from(rest) < WORTHWHILE.as_nanos() * COST_PER_NS {
-            return run.timed(done, total, 1, |run| run.run(done, total));
+        if !is_worthwhile(cost, rest) {
+            return run.run(done, total);
         }
         let threads = self.pool.threads() as u64;
         let by_time = CHUNK.as_nanos() as u64 * COST_PER_NS as u64 / cost;
@@ -209,6 +213,13 @@ impl Engine {
 
 /// From this estimated time on a launch gets help: waking a thread takes some microseconds.
 const WORTHWHILE: Duration = Duration::from_micros(10);
+
+/// Whether so many groups of this cost are worth waking a thread.
+#[inline]
+fn is_worthwhile(cost: u64, groups: u64) -> bool {
+    u128::from(cost) * u128::from(groups) >= WORTHWHILE.as_nanos() * COST_PER_NS
+}
+
 /// What threads take and steal from each other, at least.
 const CHUNK: Duration = Duration::from_micros(5);
 /// Of each thread, so that the last one is not waited for long.
@@ -335,3 +346,6 @@ impl Run<'_> {
         finished
     }
 }
+
+#[cfg(test)]
+mod tests;

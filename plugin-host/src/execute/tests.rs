@@ -1,0 +1,60 @@
+//! When launches get help.
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::thread::{self, ThreadId};
+
+/// What groups do, and whether one was run by a helper.
+struct Groups {
+    runner: ThreadId,
+    are_long: bool,
+    is_helped: AtomicBool,
+}
+
+/// Long groups take a while each, and the last one until somebody has helped.
+unsafe extern "C" fn groups(arguments: *const *const c_void, work: *mut Work) {
+    const LIMIT: Duration = Duration::from_secs(20);
+    // SAFETY: called with what `run` passes.
+    let (groups, work) = unsafe { (&*(*arguments).cast::<Groups>(), &*work) };
+    if thread::current().id() != groups.runner {
+        groups.is_helped.store(true, Ordering::Relaxed);
+    }
+    for group in (work.begin..work.end).filter(|_| groups.are_long) {
+        let begin = Instant::now();
+        let is_last = group + 1 == u64::from(work.groups[0]);
+        while begin.elapsed() < Duration::from_millis(1)
+            || is_last && !groups.is_helped.load(Ordering::Relaxed) && begin.elapsed() < LIMIT
+        {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Runs 64 groups; whether a helper ran some.
+fn is_helped(engine: &Engine, kernel: &HostKernel, are_long: bool) -> bool {
+    let is_helped = AtomicBool::new(false);
+    let argument = Groups { runner: thread::current().id(), are_long, is_helped };
+    let shape = LaunchShape {
+        groups: [64, 1, 1],
+        items: [1; 3],
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        wait: true,
+    };
+    let arguments = [(&raw const argument).cast::<c_void>()];
+    // SAFETY: the kernel reads its one argument.
+    let result =
+        unsafe { engine.run(&engine.new_job(), &Launch::new(kernel, &shape), arguments.as_ptr()) };
+    result.unwrap();
+    argument.is_helped.into_inner()
+}
+
+#[test]
+fn a_launch_gets_help_though_the_last_ones_were_short() {
+    let engine = Engine::for_tests();
+    let kernel = HostKernel::work_group_form("groups", groups);
+    for _ in 0..50 {
+        is_helped(&engine, &kernel, false);
+    }
+    assert!(is_helped(&engine, &kernel, true));
+}
