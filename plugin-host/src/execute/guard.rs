@@ -248,7 +248,9 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     // `abort` signals its own thread; who ends the process from outside does not.
     let is_abort = signal == libc::SIGABRT && code == libc::SI_TKILL;
     let is_own = code > 0 || is_abort || (is_timer && guard.is_some_and(|g| g.timer.get()));
-    if let Some(guard) = guard.filter(|_| !landing.is_null() && is_own) {
+    // SAFETY: one that is not null is that of the call that the thread is in.
+    let can_land = !landing.is_null() && unsafe { (*landing).is_set() };
+    if let Some(guard) = guard.filter(|_| can_land && is_own) {
         guard.landing.store(null_mut(), Ordering::Relaxed);
         guard.stop.set(Some(match is_timer {
             true => Stop::TimedOut,
@@ -296,3 +298,6 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

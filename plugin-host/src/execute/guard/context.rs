@@ -137,6 +137,9 @@ pub(super) fn unblock(signals: &[c_int]) {
     }
 }
 
+/// How long after a signal of [`Timer`] the next one comes.
+const AGAIN_NS: libc::c_long = 1_000_000;
+
 /// Marks the signals of [`Timer`].
 static TIMER_MARK: u8 = 0;
 
@@ -149,7 +152,8 @@ pub(super) fn is_timer(info: *const siginfo_t) -> bool {
     }
 }
 
-/// Sends this thread a signal when time is up, once, unless it is dropped before.
+/// Sends this thread a signal when time is up, and again until it is dropped: the first may come while the
+/// thread is not in device code.
 pub(super) struct Timer {
     timer: libc::timer_t,
 }
@@ -174,11 +178,9 @@ impl Timer {
                 tv_sec: limit.as_secs() as libc::time_t,
                 tv_nsec: limit.subsec_nanos().into(),
             };
-            let once = libc::itimerspec {
-                it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-                it_value: value,
-            };
-            (libc::timer_settime(timer, 0, &raw const once, null_mut()) == 0).then_some(started)
+            let again = libc::timespec { tv_sec: 0, tv_nsec: AGAIN_NS };
+            let times = libc::itimerspec { it_interval: again, it_value: value };
+            (libc::timer_settime(timer, 0, &raw const times, null_mut()) == 0).then_some(started)
         }
     }
 }

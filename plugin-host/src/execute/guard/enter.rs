@@ -16,6 +16,12 @@ impl Landing {
     pub(super) fn new() -> Landing {
         Landing { stack: 0, resume: 0 }
     }
+
+    /// Whether [`enter`] has begun.
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.resume != 0
+    }
 }
 
 /// Calls `entry(arguments, work)`; 0 if it returned. If somebody goes on at the landing, 1: all registers

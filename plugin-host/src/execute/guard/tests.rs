@@ -1,0 +1,28 @@
+//! Calls with a limit.
+
+use super::*;
+use std::time::{Duration, Instant};
+
+/// Is out of device code when time is up, and goes on in it for longer than any test waits.
+unsafe extern "C" fn leaves_and_stays(_arguments: *const *const c_void, _work: *mut Work) {
+    let guard = Guard::of_thread();
+    let landing = guard.suspend();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(100) {}
+    guard.resume(landing);
+    while begin.elapsed() < Duration::from_secs(20) {}
+}
+
+#[test]
+fn a_limit_that_is_reached_outside_of_device_code_holds_when_it_is_back() {
+    let result = {
+        let (limit, guard) = (Duration::from_millis(20), Guard::of_thread());
+        // SAFETY: the function looks at nothing.
+        unsafe { guard.call_for(limit, leaves_and_stays, null(), null_mut()) }
+    };
+    assert!(matches!(result, Err(Stop::TimedOut)), "{result:?}");
+    // SAFETY: as above; what is left of the timer is nobody's.
+    unsafe { Guard::of_thread().call(returns, null(), null_mut()) }.unwrap();
+}
+
+unsafe extern "C" fn returns(_arguments: *const *const c_void, _work: *mut Work) {}
