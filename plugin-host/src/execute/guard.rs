@@ -160,6 +160,10 @@ impl Guard {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install_handlers);
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
+        // That of a thread which is ending, or which ended so and was at the same address.
+        if let Some(own) = Guard::of_handler() {
+            return own;
+        }
         let thread = thread_pointer();
         let mut guard = GUARDS.load(Ordering::Acquire);
         // SAFETY: guards are never freed.
@@ -193,7 +197,7 @@ impl Guard {
         }
     }
 
-    /// The guard of the thread that a handler runs on. Takes no lock and allocates nothing.
+    /// The guard that has the calling thread, which may be in a handler. Takes no lock and allocates nothing.
     fn of_handler() -> Option<&'static Guard> {
         let thread = thread_pointer();
         let mut guard = GUARDS.load(Ordering::Acquire);

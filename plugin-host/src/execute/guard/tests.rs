@@ -1,4 +1,4 @@
-//! Calls with a limit.
+//! Calls with a limit, and on threads that end.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -26,3 +26,20 @@ fn a_limit_that_is_reached_outside_of_device_code_holds_when_it_is_back() {
 }
 
 unsafe extern "C" fn returns(_arguments: *const *const c_void, _work: *mut Work) {}
+
+#[test]
+fn a_thread_that_is_ending_has_one_guard() {
+    struct AtEnd;
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let first = Guard::of_thread();
+            SAME.store(std::ptr::eq(first, Guard::of_thread()).into(), Ordering::Relaxed);
+        }
+    }
+    static SAME: AtomicUsize = AtomicUsize::new(2);
+    thread_local!(static AT_END: AtEnd = const { AtEnd });
+    // What was used first is dropped last.
+    let body = || AT_END.with(|_| _ = Guard::of_thread());
+    std::thread::spawn(body).join().unwrap();
+    assert_eq!(SAME.load(Ordering::Relaxed), 1);
+}
