@@ -9,6 +9,8 @@ pub(crate) const SHARED_BYTES: u64 = 64 << 10;
 const HALF: usize = SHARED_BYTES as usize;
 /// Behind the dynamic part, so that running over its end is a fault.
 const FENCE_BYTES: usize = 64 << 10;
+/// Blocks that a thread keeps: a cooperative launch has one for each group.
+const KEPT: usize = 64;
 /// Alignment of the dynamic part.
 const ALIGNMENT: usize = 64;
 
@@ -44,7 +46,11 @@ impl Drop for SharedMemory {
     #[inline]
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            FREE.with_borrow_mut(|free| free.push(block));
+            FREE.with_borrow_mut(|free| {
+                if free.len() < KEPT {
+                    free.push(block);
+                }
+            });
         }
     }
 }
@@ -74,5 +80,16 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`, and used by nobody any more.
         unsafe { libc::munmap(self.base, 2 * HALF + FENCE_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_the_memory_of_few_groups() {
+        drop(Vec::from_iter((0..4 * KEPT).map(|_| SharedMemory::take())));
+        assert_eq!(FREE.with_borrow(Vec::len), KEPT);
     }
 }
