@@ -145,7 +145,7 @@ LONGSHORE_GROUP_KERNEL(rotate_regions, (uint32_t *values, uint32_t rounds)) {
 /* Only some groups come to the barrier. */
 LONGSHORE_KERNEL(uneven, (uint32_t *values)) {
   values[longshore_global_id(0)] = 1;
-  if (longshore_group_id(0) % 2 == 0) longshore_grid_barrier();
+  if (longshore_group_id(0) % 4 == 1) longshore_grid_barrier();
 }
 "#;
 
@@ -407,6 +407,8 @@ fn a_grid_barrier_that_only_some_groups_reach_is_an_error() {
         let error = unsafe { queue.launch_and_wait(&kernel, grid, (&values,)) }.unwrap_err();
         assert_eq!(error.code(), ErrorCode::BackendFailure);
         assert!(error.message().contains("barrier of the whole grid"), "{error}");
+        let waits = ["group (1, 0, 0)", "group (5, 0, 0)"];
+        assert!(waits.iter().any(|group| error.message().contains(group)), "{error}");
     }
 }
 

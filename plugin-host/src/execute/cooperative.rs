@@ -45,6 +45,8 @@ struct State {
     /// Groups that wait at the barrier, and those that have returned.
     waiting: u64,
     done: u64,
+    /// One that waits, if any does.
+    waiter: u64,
     /// How often all groups have met.
     meetings: u64,
     failed: bool,
@@ -91,7 +93,7 @@ impl Grid<'_> {
         let mut state = self.lock();
         let goes_on = match progress {
             Ok(Progress::AtGridBarrier) => {
-                state.waiting += 1;
+                (state.waiting, state.waiter) = (state.waiting + 1, begun.group.number());
                 Some(begun)
             }
             Ok(Progress::Done) => {
@@ -105,8 +107,7 @@ impl Grid<'_> {
         };
         if state.waiting > 0 && state.waiting + state.done == self.total {
             if state.done > 0 {
-                let (cause, group) =
-                    (Cause::GridStuck, goes_on.as_ref().map_or(0, |g| g.group.number()));
+                let (cause, group) = (Cause::GridStuck, state.waiter);
                 self.fail(&mut state, Fault { cause, group, item: None });
             }
             (state.waiting, state.meetings) = (0, state.meetings + 1);
