@@ -68,3 +68,30 @@ fn the_descriptions_of_kernels_are_the_same_for_all_targets_and_compilers() {
         }
     }
 }
+
+const DEEP: &str = r#"
+#include "longshore_device.h"
+
+/* More than the stack and the fence below it have: 1.6 MB for 512 items. */
+LONGSHORE_GROUP_KERNEL(deep, (uint32_t *x)) {
+  LONGSHORE_PRIVATE_ARRAY(double, p, 400);
+  LONGSHORE_ITEMS { longshore_private_of(p, 0) = x[0]; }
+  longshore_grid_barrier();
+  LONGSHORE_ITEMS { x[longshore_global_id(0)] = (uint32_t)longshore_private_of(p, 0); }
+}
+"#;
+
+#[test]
+fn a_frame_larger_than_a_stack_and_its_fence_is_an_overflow() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, image) = (folder.path().join("deep.c"), folder.path().join("deep.img"));
+    std::fs::write(&source, DEEP).unwrap();
+    for clang in clangs().into_iter().filter(|_| cfg!(target_arch = "x86_64")) {
+        compile(clang, &source, "x86_64", &image);
+        let mut run = Command::new(command());
+        run.arg("run").arg(&image).args(["--backend", "host", "-k", "deep", "--cooperative"]);
+        let ran = run.args(["-g", "4", "-i", "512", "-a", "out:u32[2048]"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("its stack of 262144 bytes overflowed"), "{clang}: {said}");
+    }
+}

@@ -24,7 +24,10 @@ pub(super) fn for_sources(
         options.push("-fgpu-rdc".to_owned());
     }
     match target {
-        Target::Cpu(..) => options.extend(FOR_LOOPS.map(str::to_owned)),
+        Target::Cpu(machine, _) => {
+            options.extend(FOR_LOOPS.map(str::to_owned));
+            options.extend(can_probe_stacks(*machine, clang).then(|| PROBES.to_owned()));
+        }
         _ => options.extend(BARE.map(str::to_owned)),
     }
     if target.is_foreign_cpu() && !has_headers(clang, &options, given) {
@@ -57,6 +60,16 @@ pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
 
 /// Position-independent, and without `errno` of square roots, for which a loop could not be vectorised.
 const FOR_LOOPS: [&str; 2] = ["-fPIC", "-fno-math-errno"];
+
+/// A frame that is larger than the fence below a stack hits it, and does not reach behind it.
+const PROBES: &str = "-fstack-clash-protection";
+
+fn can_probe_stacks(machine: Machine, clang: &Clang) -> bool {
+    match machine {
+        Machine::X86_64 => true,
+        Machine::Aarch64 => clang.major >= 18,
+    }
+}
 
 /// No C library: what is not clang's own is not found, rather than taken from this machine.
 const BARE: [&str; 2] = ["-ffreestanding", "-nostdlibinc"];
