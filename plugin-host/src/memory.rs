@@ -10,6 +10,8 @@ const LEAST_ALIGNMENT: usize = 64;
 /// From this size on an allocation lies in huge pages, where the kernel has them.
 const LARGE_BYTES: u64 = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
+/// Up to here an address is near an allocation.
+const NEAR_BYTES: u64 = 1 << 30;
 /// Greatest alignment of an allocation: the largest page of x86-64.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
@@ -94,7 +96,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// Where an address lies, in words, seen from the allocation that is nearest to it.
+    /// Where an address lies, in words, seen from the allocation that is nearest to it; nothing if none is near.
     pub(crate) fn place_of(&self, address: u64) -> Option<String> {
         let live = self.lock();
         let distance = |start: u64, bytes: u64| match address {
@@ -105,6 +107,9 @@ impl Allocations {
         let sizes = live.iter().map(|(start, found)| (*start, found.layout.size() as u64));
         let (start, bytes) = sizes.min_by_key(|(start, bytes)| distance(*start, *bytes))?;
         let far = distance(start, bytes);
+        if far > NEAR_BYTES {
+            return None;
+        }
         let place = match far {
             0 if address >= start && address - start < bytes => "inside".to_owned(),
             _ if address < start => format!("{far} bytes before"),
@@ -193,6 +198,22 @@ fn out_of_memory(bytes: u64, limit: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_seen_from_the_nearest_allocation() {
+        let allocations = Allocations::default();
+        let start = allocations.allocate(MemoryKind::Device, 1000, 64, 1 << 40).unwrap();
+        let place = |address: u64| allocations.place_of(address);
+        let of = format!("the allocation of 1000 bytes at {start:#x}");
+        assert_eq!(place(start), Some(format!("inside {of}")));
+        assert_eq!(place(start + 999), Some(format!("inside {of}")));
+        assert_eq!(place(start + 1000), Some(format!("0 bytes past the end of {of}")));
+        assert_eq!(place(start + 1024), Some(format!("24 bytes past the end of {of}")));
+        assert_eq!(place(start - 8), Some(format!("8 bytes before {of}")));
+        assert_eq!(place(start + (2 << 30)), None);
+        allocations.free(MemoryKind::Device, start).unwrap();
+        assert_eq!(place(start), None);
+    }
 
     const LIMIT: u64 = 1 << 40;
 

@@ -147,7 +147,11 @@ fn each_kind_of_fault_is_an_error_with_kernel_group_and_item() {
                 } else {
                     "0x1000000000"
                 };
-                assert_says(&error, name, &["segmentation fault", writing, "allocation of"]);
+                assert_says(
+                    &error,
+                    name,
+                    &["segmentation fault", writing, "far from any allocation"],
+                );
                 assert_eq!(error.vendor().unwrap().name, "SIGSEGV");
             }
             let error = fails(queue.launch_and_wait(&one("load"), grid(), (8u64, &out)));

@@ -61,6 +61,7 @@ struct Begun {
 impl Task for Grid<'_> {
     /// One thread's part: begins groups until all are begun, then goes on with its own.
     fn run(&self, _begin: u64, _end: u64) -> bool {
+        let _guard = FailsWithPanic { grid: self };
         let mut own = Vec::new();
         while let Some(number) = self.next_group() {
             let shared = SharedMemory::take();
@@ -73,6 +74,20 @@ impl Task for Grid<'_> {
             own = own.drain(..).filter_map(|begun| self.advance(begun)).collect();
         }
         !self.lock().failed
+    }
+}
+
+/// Nobody waits for a thread that panicked.
+struct FailsWithPanic<'a> {
+    grid: &'a Grid<'a>,
+}
+
+impl Drop for FailsWithPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.grid.lock().failed = true;
+            self.grid.changed.notify_all();
+        }
     }
 }
 

@@ -121,11 +121,12 @@ impl Signal {
         let _ = write!(message, " {access} {:#x}", self.address);
         match self.address {
             0..4096 => message.push_str(", next to the null pointer"),
-            address => {
-                if let Some(place) = allocations.place_of(address) {
+            address => match allocations.place_of(address) {
+                Some(place) => {
                     let _ = write!(message, ", {place}");
                 }
-            }
+                None => message.push_str(", far from any allocation"),
+            },
         }
     }
 
