@@ -73,7 +73,9 @@ fn with_plugin(name: &str, filter: Option<&str>) -> Result<()> {
 fn hot_paths() -> Result<()> {
     with_plugin("hot_paths", None)?;
     let mut rows = Vec::new();
-    collect(&root().join("target/criterion"), "", &mut rows)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), |folder| root().join(folder));
+    collect(&target.join("criterion"), "", &mut rows)?;
     rows.sort_by(|a, b| a.group.cmp(&b.group));
     println!("{}", table(&rows));
     Ok(())
