@@ -8,7 +8,7 @@
 //! - *loop* and *regions*: the kernel loops over groups and items itself, one call for many groups;
 //! - *fibers*: each item has a stack of its own (`fibers.rs`), since items wait for each other.
 //!
-//! Device code is only ever called through [`guard`], so its faults come back as values. What `Work` is to kernels
+//! Kernels are only ever called through [`guard`], so their faults come back as values. What `Work` is to kernels
 //! is agreed with `include/longshore_device.h`.
 
 mod abi;
