@@ -1,7 +1,7 @@
 //! Device code that a test compiles itself, with the clangs that there are.
 
 use crate::world::{World, copy_into, host_plugin, root};
-use longshore::{Device, Environment, Image};
+use longshore::{Device, Environment, Image, Program};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -55,5 +55,26 @@ impl Workshop {
     /// The same, as an image.
     pub fn image(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> Image {
         Image::read(self.object(clang, name, source, flags)).expect("the object was just written")
+    }
+}
+
+/// The setting with which so many threads take part in a launch.
+pub fn threads(count: usize) -> Environment {
+    Environment::empty().with("LONGSHORE_HOST_THREADS", count.to_string())
+}
+
+/// Runs `test` with each compiler, both at -O0 and -O3, and with one thread, two and five.
+pub fn everywhere(source: &str, test: impl Fn(&Device, &Program)) {
+    let workshop = Workshop::new();
+    for clang in clangs() {
+        for flags in ["-O0", "-O3"] {
+            let image = workshop.image(clang, "source", source, &[flags]);
+            for count in [1, 2, 5] {
+                println!("{clang} {flags}, {count} threads");
+                let device = workshop.device(threads(count));
+                let program = device.load(image.clone()).expect("the CPU takes it");
+                test(&device, &program);
+            }
+        }
     }
 }
