@@ -10,11 +10,22 @@
 //! - [`Requirements`]: what a device must have; [`Module::validate`]: what SPIRV-Tools says.
 //! - [`Module::code`]: what the driver compiles, for a [`Specialization`].
 
+mod constants;
+mod fault;
 mod kernel;
 mod module;
+mod push_constants;
+mod reflect;
+mod tables;
+mod types;
+mod words;
 
+#[cfg(feature = "validation")]
+mod validate;
+
+pub use fault::{Fault, FaultKind};
 pub use kernel::{
     Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
     Specialization,
 };
-pub use module::{Fault, FaultKind, Format, Module, Requirements};
+pub use module::{Format, Module, Requirements};

@@ -1,11 +1,23 @@
 //! An image, parsed and reflected.
 
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+
+use rspirv::spirv;
+
+use crate::fault::Fault;
 use crate::kernel::{Code, Kernel, Member, Procedure, Specialization};
+use crate::push_constants;
+use crate::reflect::{self, Reflection};
+use crate::tables::Tables;
+use crate::words;
 
 /// An image for Vulkan.
 pub struct Module {
     format: Format,
     words: Vec<u32>,
+    requirements: Requirements,
+    reflection: Reflection,
 }
 
 /// What an image is written in.
@@ -28,35 +40,15 @@ pub struct Requirements {
     pub extensions: Vec<String>,
 }
 
-/// Why an image is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Fault {
-    /// What kind of fault it is.
-    pub kind: FaultKind,
-    /// What is wrong, and where.
-    pub message: String,
-}
-
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The bytes are not a module, or break the rules of one.
-    Malformed,
-    /// WGSL that does not compile.
-    Source,
-    /// It needs functions or variables that are defined nowhere.
-    Undefined,
-    /// Valid, but by none of the conventions.
-    Unsupported,
-}
-
 impl Module {
     /// What the bytes claim to be, by their beginning: SPIR-V by its magic number, WGSL by being text
     /// that has `@compute`. No promise that [`Module::parse`] takes them.
     pub fn recognise(image: &[u8]) -> Option<Format> {
-        let _ = image;
-        None
+        if words::is_spirv(image) {
+            return Some(Format::Spirv);
+        }
+        let text = std::str::from_utf8(image).ok()?;
+        (text.contains("@compute") && !text.contains('\0')).then_some(Format::Wgsl)
     }
 
     /// Parses and reflects an image. Push constants of more than `push_constant_bytes` are read from
@@ -64,16 +56,39 @@ impl Module {
     /// bounded by the length of the image.
     ///
     /// # Errors
-    /// See [`FaultKind`].
+    /// See [`FaultKind`](crate::FaultKind).
     pub fn parse(image: &[u8], push_constant_bytes: u32) -> Result<Module, Fault> {
-        let _ = push_constant_bytes;
         match Module::recognise(image) {
-            Some(format) => Ok(Module { format, words: Vec::new() }),
-            None => Err(Fault {
-                kind: FaultKind::Malformed,
-                message: "neither SPIR-V nor WGSL".to_owned(),
-            }),
+            Some(Format::Spirv) => {
+                let words = words::read(image)?;
+                Module::reflected(Format::Spirv, words, push_constant_bytes, &HashSet::new())
+            }
+            Some(Format::Wgsl) => Err(Fault::source("WGSL is not supported yet")),
+            None => Err(Fault::malformed("neither SPIR-V nor WGSL")),
         }
+    }
+
+    fn reflected(
+        format: Format,
+        mut words: Vec<u32>,
+        push_constant_bytes: u32,
+        dynamic_shared: &HashSet<String>,
+    ) -> Result<Module, Fault> {
+        let mut tables = Tables::read(&words)?;
+        if !tables.imports.is_empty() {
+            let names = tables.imports.join(", ");
+            return Err(Fault::undefined(format!(
+                "imports what no module here defines: {names}; spirv-link makes one module of several"
+            )));
+        }
+        let moved = push_constants::too_large(&tables, push_constant_bytes);
+        if !moved.is_empty() {
+            words = push_constants::rewrite(&words, &tables, &moved)?;
+            tables = Tables::read(&words)?;
+        }
+        let reflection = reflect::reflect(&tables, &moved, dynamic_shared)?;
+        let requirements = requirements(&tables);
+        Ok(Module { format, words, requirements, reflection })
     }
 
     /// What it is written in.
@@ -83,7 +98,7 @@ impl Module {
 
     /// What a device must have.
     pub fn requirements(&self) -> Requirements {
-        Requirements::default()
+        self.requirements.clone()
     }
 
     /// Checks the module by SPIRV-Tools, for Vulkan 1.2 or 1.3.
@@ -92,41 +107,55 @@ impl Module {
     /// `Malformed`, with what the validator says.
     #[cfg(feature = "validation")]
     pub fn validate(&self, vulkan: (u32, u32)) -> Result<(), Fault> {
-        let _ = vulkan;
-        Ok(())
+        crate::validate::validate(&self.words, vulkan)
     }
 
     /// The entry points that can be launched.
     pub fn kernels(&self) -> &[Kernel] {
-        &[]
+        &self.reflection.kernels
     }
 
     /// Constructors, in the order in which they run.
     pub fn constructors(&self) -> &[Procedure] {
-        &[]
+        &self.reflection.constructors
     }
 
     /// Destructors, in the order in which they run.
     pub fn destructors(&self) -> &[Procedure] {
-        &[]
+        &self.reflection.destructors
     }
 
     /// Size of the block of globals, 0 if there is none.
     pub fn globals_bytes(&self) -> u32 {
-        0
+        self.reflection.globals_bytes
     }
 
     /// The members of the block of globals.
     pub fn globals(&self) -> &[Member] {
-        &[]
+        &self.reflection.globals
     }
 
     /// What the driver compiles for an entry point of this module.
     ///
     /// # Errors
-    /// `Source` if WGSL cannot be translated with these constants.
+    /// `Source` if WGSL cannot be translated with these constants, `Unsupported` if the groups cannot
+    /// have the size that is wanted.
     pub fn code(&self, kernel: &Kernel, wanted: &Specialization) -> Result<Code<'_>, Fault> {
-        let _ = (kernel, wanted);
-        Ok(Code { words: (&self.words).into(), constants: Vec::new() })
+        reflect::check_group(kernel, wanted.group)?;
+        let constants = self.reflection.constants.values(kernel, wanted)?;
+        Ok(Code { words: Cow::Borrowed(&self.words), constants })
+    }
+}
+
+fn requirements(tables: &Tables<'_>) -> Requirements {
+    let named = |number: u32| {
+        let known = spirv::Capability::from_u32(number);
+        (number, known.map_or_else(|| number.to_string(), |known| format!("{known:?}")))
+    };
+    let capabilities: BTreeSet<u32> = tables.capabilities.iter().copied().collect();
+    Requirements {
+        version: tables.version,
+        capabilities: capabilities.into_iter().map(named).collect(),
+        extensions: tables.extensions.clone(),
     }
 }

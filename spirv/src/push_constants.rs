@@ -1,0 +1,199 @@
+//! Blocks of push constants that are larger than what the device has become storage buffers.
+
+use std::collections::{HashMap, HashSet};
+
+use rspirv::spirv::{Capability, Decoration, Op, StorageClass};
+
+use crate::fault::Fault;
+use crate::reflect::{Usage, is_kernel};
+use crate::tables::Tables;
+use crate::words::{self, HEADER, Instruction};
+
+/// Descriptor set and binding of the blocks that have been moved, by variable.
+pub(crate) type Moved = HashMap<u32, (u32, u32)>;
+
+/// Which blocks of push constants that kernels use are larger than `most` bytes, and a place for each
+/// that no variable of the module has.
+pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
+    let mut moved = Moved::new();
+    let mut taken: HashSet<u32> = bindings(tables).collect();
+    for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
+        for id in Usage::of(tables, entry_point).variables {
+            let variable = tables.variables[&id];
+            let bytes = tables.layout(variable.pointee).bytes.unwrap_or(0);
+            let pushed = variable.storage == Some(StorageClass::PushConstant);
+            if !pushed || bytes <= u64::from(most / 4 * 4) || moved.contains_key(&id) {
+                continue;
+            }
+            let binding = (0..).find(|binding| !taken.contains(binding));
+            let binding = binding.expect("fewer variables than numbers");
+            taken.insert(binding);
+            moved.insert(id, (0, binding));
+        }
+    }
+    moved
+}
+
+/// The numbers of the bindings of set 0.
+fn bindings(tables: &Tables<'_>) -> impl Iterator<Item = u32> {
+    let ids = tables.variables.keys();
+    let bound = ids.filter(|&&id| tables.decoration(id, Decoration::DescriptorSet) == Some(0));
+    bound.filter_map(|&id| tables.decoration(id, Decoration::Binding))
+}
+
+/// The module with these blocks read from storage buffers.
+pub(crate) fn rewrite(
+    words: &[u32],
+    tables: &Tables<'_>,
+    moved: &Moved,
+) -> Result<Vec<u32>, Fault> {
+    let mut rewriter = Rewriter {
+        tables,
+        moved,
+        derived: moved.keys().copied().collect(),
+        pointers: HashMap::new(),
+        bound: words.get(3).copied().unwrap_or_default(),
+        out: words.get(..HEADER).unwrap_or_default().to_vec(),
+        extended: false,
+        decorated: false,
+    };
+    for instruction in words::instructions(words) {
+        rewriter.take(instruction)?;
+    }
+    if let Some(bound) = rewriter.out.get_mut(3) {
+        *bound = rewriter.bound;
+    }
+    Ok(rewriter.out)
+}
+
+struct Rewriter<'a> {
+    tables: &'a Tables<'a>,
+    moved: &'a Moved,
+    /// The variables and the pointers that come from them.
+    derived: HashSet<u32>,
+    /// For a type of pointers to push constants, that of pointers to storage buffers.
+    pointers: HashMap<u32, u32>,
+    /// The first id that is not used.
+    bound: u32,
+    out: Vec<u32>,
+    /// Whether the extensions that are needed have been added.
+    extended: bool,
+    /// Whether the variables have been decorated.
+    decorated: bool,
+}
+
+impl Rewriter<'_> {
+    fn take(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
+        let op = found.op();
+        if op != Some(Op::Capability) {
+            self.extend();
+        }
+        match op {
+            Some(Op::Capability) => self.take_capability(found)?,
+            Some(Op::TypePointer) => self.take_pointer(found)?,
+            Some(Op::Variable) if self.moved.contains_key(&found.operand(1)?) => {
+                let mut operands = self.take_derived(found)?;
+                operands[2] = StorageClass::StorageBuffer as u32;
+                self.put(found.opcode, &operands);
+            }
+            Some(Op::AccessChain | Op::InBoundsAccessChain | Op::CopyObject)
+                if self.derived.contains(&found.operand(2)?) =>
+            {
+                let operands = self.take_derived(found)?;
+                self.derived.insert(operands[1]);
+                self.put(found.opcode, &operands);
+            }
+            Some(op) => {
+                let annotates =
+                    (Op::Decorate as u32..=Op::GroupMemberDecorate as u32).contains(&(op as u32));
+                if annotates || op.is_type() {
+                    self.decorate();
+                }
+                self.put(found.opcode, found.operands);
+            }
+            None => self.put(found.opcode, found.operands),
+        }
+        Ok(())
+    }
+
+    /// 8 and 16-bit numbers in push constants become such in storage buffers.
+    fn take_capability(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
+        const PUSH_16: u32 = Capability::StoragePushConstant16 as u32;
+        const PUSH_8: u32 = Capability::StoragePushConstant8 as u32;
+        let instead = match found.operand(0)? {
+            PUSH_16 => Capability::StorageBuffer16BitAccess,
+            PUSH_8 => Capability::StorageBuffer8BitAccess,
+            _ => {
+                self.put(found.opcode, found.operands);
+                return Ok(());
+            }
+        };
+        self.put(found.opcode, &[instead as u32]);
+        let others = self.tables.variables.iter().any(|(id, variable)| {
+            variable.storage == Some(StorageClass::PushConstant) && !self.moved.contains_key(id)
+        });
+        if others {
+            self.put(found.opcode, found.operands);
+        }
+        Ok(())
+    }
+
+    /// After the capabilities: the extension that older versions know storage buffers by.
+    fn extend(&mut self) {
+        const EXTENSION: &str = "SPV_KHR_storage_buffer_storage_class";
+        let known = self.tables.version >= (1, 3)
+            || self.tables.extensions.iter().any(|extension| extension == EXTENSION);
+        if !self.extended && !known {
+            // The string's last word is all zeroes.
+            let mut bytes = EXTENSION.as_bytes().to_vec();
+            bytes.resize(EXTENSION.len() / 4 * 4 + 4, 0);
+            let (words, _) = bytes.as_chunks();
+            let operands: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
+            self.put(Op::Extension as u16, &operands);
+        }
+        self.extended = true;
+    }
+
+    /// Before the other decorations, or the types if there are none.
+    fn decorate(&mut self) {
+        if std::mem::replace(&mut self.decorated, true) {
+            return;
+        }
+        let mut moved: Vec<_> = self.moved.iter().map(|(&id, &place)| (id, place)).collect();
+        moved.sort_unstable();
+        for (id, (set, binding)) in moved {
+            self.put(Op::Decorate as u16, &[id, Decoration::DescriptorSet as u32, set]);
+            self.put(Op::Decorate as u16, &[id, Decoration::Binding as u32, binding]);
+        }
+    }
+
+    /// Beside each type of pointers to push constants there is one of pointers to storage buffers.
+    fn take_pointer(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
+        self.put(found.opcode, found.operands);
+        if found.operand(1)? == StorageClass::PushConstant as u32 {
+            let new = self.bound;
+            self.bound = new.checked_add(1).ok_or_else(|| Fault::malformed("no id is left"))?;
+            self.pointers.insert(found.operand(0)?, new);
+            let pointee = found.operand(2)?;
+            self.put(found.opcode, &[new, StorageClass::StorageBuffer as u32, pointee]);
+        }
+        Ok(())
+    }
+
+    /// The operands of what is a pointer to push constants, three at least, with the other type.
+    fn take_derived(&self, found: Instruction<'_>) -> Result<Vec<u32>, Fault> {
+        found.operand(2)?;
+        let mut operands = found.operands.to_vec();
+        let new = self.pointers.get(&operands[0]).ok_or_else(|| {
+            Fault::malformed(format!("%{} is no pointer to push constants", operands[1]))
+        })?;
+        operands[0] = *new;
+        Ok(operands)
+    }
+
+    /// Appends an instruction, which is as long as one that was read.
+    fn put(&mut self, opcode: u16, operands: &[u32]) {
+        self.out.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
+        self.out.extend_from_slice(operands);
+    }
+}

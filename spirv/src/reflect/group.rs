@@ -1,0 +1,81 @@
+//! How many items a group has.
+
+use std::collections::HashSet;
+
+use rspirv::spirv::ExecutionMode;
+
+use crate::constants::{Constant, Dependence};
+use crate::fault::Fault;
+use crate::kernel::GroupSize;
+use crate::tables::{EntryPoint, Tables};
+
+/// The sizes in x, y and z, and the `SpecId`s of those that are free.
+pub(super) fn sizes(
+    tables: &Tables<'_>,
+    entry_point: &EntryPoint<'_>,
+) -> Result<([GroupSize; 3], [Option<u32>; 3]), Fault> {
+    let mode = |mode| tables.group_sizes.get(&(entry_point.function, mode)).copied();
+    if let Some(id) = tables.workgroup_size {
+        let parts = tables.constants.get(&id).map_or(&[][..], |constant| constant.parts);
+        return of_constants(tables, &entry_point.name, parts);
+    }
+    if let Some(ids) = mode(ExecutionMode::LocalSizeId) {
+        return of_constants(tables, &entry_point.name, ids);
+    }
+    match mode(ExecutionMode::LocalSize) {
+        Some(&[x, y, z]) => Ok(([x, y, z].map(GroupSize::Fixed), [None; 3])),
+        _ => Err(Fault::malformed(format!("{} has no size of its groups", entry_point.name))),
+    }
+}
+
+fn of_constants(
+    tables: &Tables<'_>,
+    kernel: &str,
+    ids: &[u32],
+) -> Result<([GroupSize; 3], [Option<u32>; 3]), Fault> {
+    let constant = |&id| tables.constants.get(&id);
+    let constants: Vec<&Constant<'_>> = ids.iter().filter_map(constant).collect();
+    let Ok(constants) = <[&Constant<'_>; 3]>::try_from(constants) else {
+        return Err(Fault::malformed(format!(
+            "{kernel}: the size of its groups is not made of three constants"
+        )));
+    };
+    let spec_ids = constants.map(|constant| constant.spec_id);
+    let mut sizes = [GroupSize::Fixed(1); 3];
+    for ((size, constant), axis) in sizes.iter_mut().zip(constants).zip(["x", "y", "z"]) {
+        let value = constant.value.and_then(|value| u32::try_from(value).ok());
+        let Some(value) = value.filter(|_| !(constant.dependence != Dependence::default())) else {
+            return Err(Fault::unsupported(format!(
+                "{kernel}: the size of its groups in {axis} must be a number, a specialisation \
+                 constant, or computed of constants that a launch does not choose"
+            )));
+        };
+        *size = match constant.spec_id {
+            Some(_) => GroupSize::Free(value),
+            None if depends(tables, constant, &spec_ids) => {
+                return Err(Fault::unsupported(format!(
+                    "{kernel}: the size of its groups in {axis} is computed of that in another \
+                     dimension; make it a specialisation constant of its own"
+                )));
+            }
+            None => GroupSize::Fixed(value),
+        };
+    }
+    Ok((sizes, spec_ids))
+}
+
+/// Whether a constant is computed of one with such a `SpecId`.
+fn depends(tables: &Tables<'_>, constant: &Constant<'_>, spec_ids: &[Option<u32>; 3]) -> bool {
+    let mut seen = HashSet::new();
+    let mut pending: Vec<u32> = constant.parts.to_vec();
+    while let Some(id) = pending.pop() {
+        let Some(part) = tables.constants.get(&id) else { continue };
+        if part.spec_id.is_some() && spec_ids.contains(&part.spec_id) {
+            return true;
+        }
+        if seen.insert(id) {
+            pending.extend(part.parts);
+        }
+    }
+    false
+}

@@ -1,0 +1,19 @@
+//! What SPIRV-Tools says of a module.
+
+use spirv_tools::TargetEnv;
+use spirv_tools::val::{self, Validator, ValidatorOptions};
+
+use crate::fault::Fault;
+
+/// Checks a module by the rules of SPIR-V and of Vulkan 1.2 or 1.3. Blocks may have any layout that
+/// `scalarBlockLayout` allows, which is a feature of every device of interest.
+pub(crate) fn validate(words: &[u32], vulkan: (u32, u32)) -> Result<(), Fault> {
+    let environment = if vulkan < (1, 3) { TargetEnv::Vulkan_1_2 } else { TargetEnv::Vulkan_1_3 };
+    let options = ValidatorOptions { scalar_block_layout: true, ..ValidatorOptions::default() };
+    val::create(Some(environment)).validate(words, Some(options)).map_err(|error| {
+        let Some(said) = error.diagnostic else {
+            return Fault::malformed(format!("the validator says {:?}", error.inner));
+        };
+        Fault::malformed(format!("{}\n{}", said.message, said.notes).trim_end())
+    })
+}

@@ -1,0 +1,140 @@
+//! SPIR-V as words: byte order, instructions, strings, and which operands are ids.
+//!
+//! This is what a module is made of, and all that changing one takes. `rspirv`'s loader is not used:
+//! it rejects modules that are valid (debug information outside of functions, constant shuffles) and
+//! panics on some that are not. Its grammar is.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use rspirv::grammar::{self, OperandKind, OperandQuantifier};
+use rspirv::spirv::{MAGIC_NUMBER, Op};
+
+use crate::fault::Fault;
+
+/// Words before the first instruction: magic, version, generator, bound of ids, 0.
+pub(crate) const HEADER: usize = 5;
+
+/// Whether the bytes begin as SPIR-V does, in either byte order.
+pub(crate) fn is_spirv(image: &[u8]) -> bool {
+    order(image).is_some()
+}
+
+/// The words of an image, in this machine's byte order, whose instructions all lie within it.
+pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
+    let order = order(image).ok_or_else(|| Fault::malformed("not SPIR-V: no magic number"))?;
+    let (words, rest) = image.as_chunks::<4>();
+    if !rest.is_empty() {
+        let bytes = image.len();
+        return Err(Fault::malformed(format!(
+            "SPIR-V of {bytes} bytes: must be a multiple of 4; is it truncated?"
+        )));
+    }
+    let words: Vec<u32> = words.iter().map(|&word| order(word)).collect();
+    if words.len() < HEADER {
+        return Err(Fault::malformed("SPIR-V that ends within its header"));
+    }
+    let end = HEADER + instructions(&words).map(|found| 1 + found.operands.len()).sum::<usize>();
+    if end < words.len() {
+        return Err(Fault::malformed(format!(
+            "SPIR-V of {} words: the instruction at word {end} has no length or is truncated",
+            words.len()
+        )));
+    }
+    Ok(words)
+}
+
+fn order(image: &[u8]) -> Option<fn([u8; 4]) -> u32> {
+    let &magic = image.first_chunk()?;
+    let orders: [fn([u8; 4]) -> u32; 2] = [u32::from_le_bytes, u32::from_be_bytes];
+    orders.into_iter().find(|order| order(magic) == MAGIC_NUMBER)
+}
+
+/// An instruction.
+#[derive(Clone, Copy)]
+pub(crate) struct Instruction<'a> {
+    /// Its number.
+    pub(crate) opcode: u16,
+    /// What follows its first word.
+    pub(crate) operands: &'a [u32],
+}
+
+/// The instructions of a module; ends before one that is not within `words`.
+pub(crate) fn instructions(words: &[u32]) -> impl Iterator<Item = Instruction<'_>> {
+    let mut rest = words.get(HEADER..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let &first = rest.first()?;
+        let (instruction, others) = rest.split_at_checked((first >> 16) as usize)?;
+        let (_, operands) = instruction.split_first()?;
+        rest = others;
+        Some(Instruction { opcode: first as u16, operands })
+    })
+}
+
+impl<'a> Instruction<'a> {
+    /// Which it is, if the grammar knows.
+    pub(crate) fn op(self) -> Option<Op> {
+        Op::from_u32(self.opcode.into())
+    }
+
+    /// An operand; a module without it is malformed.
+    pub(crate) fn operand(self, index: usize) -> Result<u32, Fault> {
+        self.operands.get(index).copied().ok_or_else(|| {
+            let opcode = self.opcode;
+            let name = GRAMMAR.get(&opcode).map_or("?", |known| known.opname);
+            Fault::malformed(format!(
+                "an instruction {name} ({opcode}) of {} words lacks operands",
+                1 + self.operands.len()
+            ))
+        })
+    }
+
+    /// The operands from one on.
+    pub(crate) fn operands_from(self, index: usize) -> &'a [u32] {
+        self.operands.get(index..).unwrap_or_default()
+    }
+
+    /// Visits the operands that are ids, up to the first operand that has operands of its own, after
+    /// which no instruction refers to memory. `None` if the grammar does not know the instruction.
+    pub(crate) fn ids(self, mut visit: impl FnMut(u32)) -> Option<()> {
+        let mut rest = self.operands.iter().copied();
+        for operand in GRAMMAR.get(&self.opcode)?.operands {
+            loop {
+                let Some(word) = rest.next() else { return Some(()) };
+                match operand.kind {
+                    OperandKind::IdRef
+                    | OperandKind::IdResultType
+                    | OperandKind::IdScope
+                    | OperandKind::IdMemorySemantics => visit(word),
+                    OperandKind::PairIdRefIdRef => {
+                        visit(word);
+                        rest.next().map(&mut visit);
+                    }
+                    OperandKind::IdResult
+                    | OperandKind::LiteralInteger
+                    | OperandKind::LiteralExtInstInteger
+                    | OperandKind::StorageClass
+                    | OperandKind::GroupOperation => {}
+                    _ => return Some(()),
+                }
+                if operand.quantifier != OperandQuantifier::ZeroOrMore {
+                    break;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// `rspirv`'s table of instructions, by number.
+static GRAMMAR: LazyLock<HashMap<u16, &grammar::Instruction<'_>>> = LazyLock::new(|| {
+    grammar::INSTRUCTION_TABLE.iter().map(|known| (known.opcode as u16, known)).collect()
+});
+
+/// A string and the words that it takes. What is not UTF-8 is replaced.
+pub(crate) fn string(words: &[u32]) -> (String, usize) {
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+    let bytes: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+    let taken = (bytes.len() / 4 + 1).min(words.len());
+    (String::from_utf8_lossy(&bytes).into_owned(), taken)
+}

@@ -1,0 +1,51 @@
+//! What the tests of this crate share.
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use longshore_spirv::{Kernel, Module};
+
+/// More push constants than any module here has.
+pub(crate) const MANY: u32 = 1 << 16;
+
+/// Compiles GLSL by glslang, or says that it is not there.
+pub(crate) fn glsl(source: &str, arguments: &[&str]) -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.spv");
+    let child = Command::new("glslangValidator")
+        .args(["--stdin", "-S", "comp", "-V", "-o"])
+        .arg(&output)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: glslangValidator cannot be run");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    Some(std::fs::read(output).unwrap())
+}
+
+/// The module that this is, which must be valid.
+pub(crate) fn module(image: &[u8]) -> Module {
+    module_with(image, MANY)
+}
+
+/// The module that this is on a device with so many bytes of push constants, which must be valid.
+pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
+    let module =
+        Module::parse(image, push_constant_bytes).unwrap_or_else(|fault| panic!("{fault}"));
+    #[cfg(feature = "validation")]
+    module.validate((1, 2)).unwrap_or_else(|fault| panic!("{fault}"));
+    module
+}
+
+/// Its only kernel.
+pub(crate) fn only(module: &Module) -> &Kernel {
+    let [kernel] = module.kernels() else { panic!("{:?}", module.kernels()) };
+    kernel
+}
