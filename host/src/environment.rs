@@ -11,17 +11,24 @@
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
 //! | `LONGSHORE_CLANG` | the compiler of the command's subcommand `cc` |
+//! | `LONGSHORE_CACHE` | where the backends' cache folders are; `0` or `off`: there are none |
+//! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: it has none |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
+//!
+//! Where `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` stands for it, else `$HOME/.cache`.
 //!
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PREFIX: &str = "LONGSHORE_";
+const CACHE: &str = "LONGSHORE_CACHE";
+/// The setting that has a default for every backend.
+const CACHE_SETTING: &str = "CACHE";
 
 /// A snapshot of the variables that concern Longshore. An empty variable counts as not set.
 ///
@@ -43,10 +50,10 @@ impl Environment {
             return Environment::empty();
         }
         let variables = std::env::vars_os().filter(|(name, _)| is_ours(name)).collect();
-        Environment { variables }
+        Environment { variables }.with_cache_of_user(std::env::var_os)
     }
 
-    /// No variable is set.
+    /// No variable is set, and backends have no cache folders.
     pub fn empty() -> Environment {
         Environment::default()
     }
@@ -108,17 +115,48 @@ impl Environment {
 
     /// The setting `LONGSHORE_<BACKEND>_<NAME>`, if there is one. Both parts are turned to upper
     /// case, and `-` to `_`. What is not UTF-8 in the value becomes replacement characters.
+    ///
+    /// The setting `CACHE` is a folder of the backend's own, which need not exist. It has a default,
+    /// `longshore/<backend>` in the folder `LONGSHORE_CACHE`; there is none if either is off.
     pub fn setting(&self, backend: &str, name: &str) -> Option<String> {
         let spelled = format!("{PREFIX}{backend}_{name}").to_uppercase().replace('-', "_");
-        self.text(&spelled)
+        let set = self.text(&spelled);
+        match name.eq_ignore_ascii_case(CACHE_SETTING) {
+            true => set.or_else(|| self.default_cache(backend)).filter(|folder| !is_off(folder)),
+            false => set,
+        }
     }
 
-    /// Makes a process see these variables and no other of ours.
+    /// Makes a process see these variables and no other of ours, and no cache folder if there is
+    /// none here.
     pub(crate) fn apply_to(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
             command.env_remove(name);
         }
-        command.envs(&self.variables);
+        command.env(CACHE, "off").envs(&self.variables);
+    }
+
+    /// The user's cache folder stands for `LONGSHORE_CACHE` where that is not set. Relative folders
+    /// do not count, as the XDG Base Directory Specification has it.
+    fn with_cache_of_user(
+        self,
+        variable: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Environment {
+        if self.get(CACHE).is_some() {
+            return self;
+        }
+        let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || folder("HOME").map(|home| home.join(".cache"));
+        match folder("XDG_CACHE_HOME").or_else(home) {
+            Some(folder) => self.with(CACHE, folder),
+            None => self,
+        }
+    }
+
+    /// A name that is not UTF-8 would be another folder's after its way through the services.
+    fn default_cache(&self, backend: &str) -> Option<String> {
+        let home = self.get(CACHE)?.to_str().filter(|home| !is_off(home))?;
+        Path::new(home).join("longshore").join(backend).into_os_string().into_string().ok()
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -135,6 +173,10 @@ impl Environment {
 pub(crate) fn is_set_uid() -> bool {
     // SAFETY: reads a word of the auxiliary vector; an unknown entry reads as 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+fn is_off(value: &str) -> bool {
+    matches!(value, "0" | "off")
 }
 
 fn is_ours(name: &OsStr) -> bool {
@@ -181,7 +223,39 @@ mod tests {
         environment.apply_to(&mut command);
         let printed = command.output().unwrap().stdout;
         let printed = String::from_utf8_lossy(&printed);
-        let ours = printed.lines().filter(|line| line.starts_with(PREFIX));
-        assert_eq!(ours.collect::<Vec<_>>(), ["LONGSHORE_TOY_X=1"]);
+        let mut ours: Vec<_> = printed.lines().filter(|line| line.starts_with(PREFIX)).collect();
+        ours.sort();
+        assert_eq!(ours, ["LONGSHORE_CACHE=off", "LONGSHORE_TOY_X=1"]);
+    }
+
+    #[test]
+    fn a_backends_cache_lies_in_that_of_the_user() {
+        let cache = |set: &[(&str, &str)]| {
+            let find = |name: &str| set.iter().find(|(set, _)| *set == name);
+            let variable = |name: &str| find(name).map(|(_, value)| (*value).into());
+            let ours = set.iter().filter(|(name, _)| is_ours(OsStr::new(name)));
+            let ours = ours.fold(Environment::empty(), |all, (name, value)| all.with(name, value));
+            ours.with_cache_of_user(variable).setting("my-gpu", "cache")
+        };
+        let (home, xdg) = (("HOME", "/h"), ("XDG_CACHE_HOME", "/x"));
+        let (ours, own) = (("LONGSHORE_CACHE", "/l"), ("LONGSHORE_MY_GPU_CACHE", "/own"));
+        assert_eq!(cache(&[home]).as_deref(), Some("/h/.cache/longshore/my-gpu"));
+        assert_eq!(cache(&[home, xdg]).as_deref(), Some("/x/longshore/my-gpu"));
+        assert_eq!(cache(&[home, xdg, ours]).as_deref(), Some("/l/longshore/my-gpu"));
+        assert_eq!(cache(&[home, xdg, ours, own]).as_deref(), Some("/own"));
+        assert_eq!(cache(&[("HOME", "h"), ("XDG_CACHE_HOME", "./x")]), None);
+        for off in ["0", "off"] {
+            assert_eq!(cache(&[home, ("LONGSHORE_CACHE", off)]), None);
+            assert_eq!(cache(&[home, ("LONGSHORE_MY_GPU_CACHE", off)]), None);
+            let own = cache(&[("LONGSHORE_CACHE", off), own]);
+            assert_eq!(own.as_deref(), Some("/own"), "one backend's cache, where others have none");
+        }
+    }
+
+    #[test]
+    fn an_environment_made_by_hand_has_no_cache() {
+        assert_eq!(Environment::empty().setting("host", "CACHE"), None);
+        let by_hand = Environment::empty().with("LONGSHORE_CACHE", "/c");
+        assert_eq!(by_hand.setting("host", "CACHE").as_deref(), Some("/c/longshore/host"));
     }
 }

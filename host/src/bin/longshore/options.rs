@@ -18,6 +18,7 @@ Environment:
   LONGSHORE_PLUGIN_PATH   Folders or files, separated by ':', searched for plugins
   LONGSHORE_BACKEND       Backends to use, in order of preference; --backend replaces it
   LONGSHORE_DEVICES       Devices to use; --devices replaces it
+  LONGSHORE_CACHE         Folder for what backends keep; 'off': they keep nothing
   LONGSHORE_TRACK         '1': track memory, print leaks and memory-pool totals
   LONGSHORE_CLANG         The compiler of `longshore cc`; --clang replaces it
   LONGSHORE_LOG           What to log, such as 'debug' or 'longshore=trace'; else RUST_LOG
