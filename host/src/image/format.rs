@@ -34,6 +34,8 @@ pub enum Format {
     CodeObject,
     /// SPIR-V words.
     Spirv,
+    /// WGSL source with a kernel.
+    Wgsl,
     /// LLVM's OffloadBinary container.
     OffloadBinary,
     /// clang's offload bundle.
@@ -56,7 +58,8 @@ const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 
 impl Format {
-    /// Recognises an image by its first bytes. Total: reads nothing beyond them.
+    /// Recognises an image by its first bytes; WGSL, which begins with nothing of its own, by all of
+    /// them. Total.
     pub fn recognize(bytes: &[u8]) -> Format {
         match bytes {
             [0x7f, b'E', b'L', b'F', ..] => elf(bytes),
@@ -68,6 +71,7 @@ impl Format {
             [b'C', b'C', b'O', b'B', ..] => Format::CompressedOffloadBundle,
             _ if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") => Format::OffloadBundle,
             _ if is_ptx(bytes) => Format::Ptx,
+            _ if is_wgsl(bytes) => Format::Wgsl,
             _ => Format::Unknown,
         }
     }
@@ -84,6 +88,7 @@ impl Format {
             Format::Fatbin => "fatbin",
             Format::CodeObject => "code-object",
             Format::Spirv => "spirv",
+            Format::Wgsl => "wgsl",
             Format::OffloadBinary => "offload-binary",
             Format::OffloadBundle => "offload-bundle",
             Format::CompressedOffloadBundle => "offload-bundle-compressed",
@@ -102,6 +107,7 @@ impl Format {
             Format::Archive => first_member(bytes).map_or(UNKNOWN_TRIPLE, Format::target_triple),
             Format::Ptx | Format::Cubin | Format::Fatbin => "nvptx64-nvidia-cuda",
             Format::CodeObject => "amdgcn-amd-amdhsa",
+            Format::Spirv | Format::Wgsl => "spirv-unknown-vulkan",
             _ => UNKNOWN_TRIPLE,
         }
     }
@@ -158,6 +164,51 @@ fn is_ptx(bytes: &[u8]) -> bool {
     directives.next().is_some_and(|line| line.starts_with(b".version"))
 }
 
+/// WGSL is text with an entry point for compute, `@compute`, outside of comments. Blanks may be
+/// behind the `@`.
+fn is_wgsl(bytes: &[u8]) -> bool {
+    if bytes.contains(&0) {
+        return false;
+    }
+    let Ok(text) = str::from_utf8(bytes) else { return false };
+    let mut rest = text;
+    while let Some(at) = rest.find(['@', '/']) {
+        rest = &rest[at..];
+        if let Some(attribute) = rest.strip_prefix('@') {
+            let name = attribute.trim_start();
+            let behind = name.strip_prefix("compute").map(|behind| behind.chars().next());
+            if behind.is_some_and(|next| !next.is_some_and(is_of_word)) {
+                return true;
+            }
+        }
+        rest = behind_comment(rest).unwrap_or(&rest[1..]);
+    }
+    false
+}
+
+/// What is behind the comment at the beginning of a text. Those of blocks nest.
+fn behind_comment(text: &str) -> Option<&str> {
+    if text.starts_with("//") {
+        return Some(text.find('\n').map_or("", |end| &text[end..]));
+    }
+    let mut rest = text.strip_prefix("/*")?;
+    let mut depth = 1usize;
+    while depth > 0 {
+        let Some(at) = rest.find(['/', '*']) else { return Some("") };
+        let (deeper, end) = match rest.as_bytes()[at..] {
+            [b'/', b'*', ..] => (depth + 1, at + 2),
+            [b'*', b'/', ..] => (depth - 1, at + 2),
+            _ => (depth, at + 1),
+        };
+        (depth, rest) = (deeper, &rest[end..]);
+    }
+    Some(rest)
+}
+
+fn is_of_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +242,31 @@ mod tests {
     }
 
     #[test]
+    fn text_with_an_entry_point_for_compute_is_wgsl() {
+        for text in [
+            "@compute @workgroup_size(64) fn f() {}",
+            "/* a /* nested */ one */ // @fragment\n@ compute\n@workgroup_size(1) fn f() {}",
+            "@group(0) @binding(0) var<storage> a: array<u32>; @workgroup_size(1) @compute fn f() {}",
+        ] {
+            assert_eq!(Format::recognize(text.as_bytes()), Format::Wgsl, "{text}");
+        }
+        for text in [
+            "// @compute",
+            "/* /* */ @compute */",
+            "/* @compute",
+            "@computed fn f() {}",
+            "@vertex fn f() {}",
+            "compute",
+            "@compute\0",
+            "@",
+            ".version 8.0\n.target sm_90 // @compute",
+        ] {
+            assert_ne!(Format::recognize(text.as_bytes()), Format::Wgsl, "{text}");
+        }
+        assert_eq!(Format::recognize(b"@compute \xff"), Format::Unknown);
+    }
+
+    #[test]
     fn an_image_says_what_it_was_compiled_for() {
         let object = elf_header(1, 183);
         let head = format!("!<arch>\n{:16}{:32}{:<10}`\n", "a.o/", "", object.len());
@@ -200,7 +276,9 @@ mod tests {
             &archive,
         ]
         .concat();
-        let cases: [(&[u8], &str); 6] = [
+        let cases: [(&[u8], &str); 8] = [
+            (b"\x07\x23\x02\x03", "spirv-unknown-vulkan"),
+            (b"@compute @workgroup_size(1) fn f() {}", "spirv-unknown-vulkan"),
             (&elf_header(3, 62), "x86_64-unknown-linux-gnu"),
             (&object, "aarch64-unknown-linux-gnu"),
             (&archive, "aarch64-unknown-linux-gnu"),
