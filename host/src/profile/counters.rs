@@ -1,6 +1,6 @@
 //! What the counters of each function say. LLVM: `RawInstrProfReader`, `InstrProfSymtab`.
 
-use super::Profile;
+use super::{Profile, bare};
 use flate2::read::ZlibDecoder;
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, Result};
 use std::collections::HashMap;
@@ -57,20 +57,33 @@ pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCount
     functions.collect()
 }
 
-/// Prints the functions of an image to standard error, if it is instrumented.
+/// Prints the functions of an image to standard error, or its counters if they belong to none; nothing
+/// if it is not instrumented.
 ///
 /// # Errors
 /// As for [`functions`]; nothing is printed then.
 pub(crate) fn print(what: impl fmt::Display, sections: &[ProfileSection]) -> Result<()> {
-    let functions = functions(sections)?;
-    if functions.is_empty() {
-        return Ok(());
+    if let Some(text) = shown(sections)? {
+        // One call, so that nothing of another thread is between the lines.
+        eprint!("{what}: {text}");
     }
-    let lines: String = functions.iter().map(|function| format!("  {function}\n")).collect();
-    let plural = if functions.len() == 1 { "" } else { "s" };
-    // One call, so that nothing of another thread is between the lines.
-    eprint!("{what}: {} function{plural}\n{lines}", functions.len());
     Ok(())
+}
+
+fn shown(sections: &[ProfileSection]) -> Result<Option<String>> {
+    let functions = functions(sections)?;
+    if !functions.is_empty() {
+        let lines: String = functions.iter().map(|function| format!("  {function}\n")).collect();
+        return Ok(Some(format!("{}\n{lines}", counted(functions.len(), "function"))));
+    }
+    let counters = bare::counters(sections)?;
+    let line: String = counters.iter().map(|count| format!(" {count}")).collect();
+    let all = counted(counters.len(), "counter");
+    Ok((!counters.is_empty()).then(|| format!("{all} of no function\n {line}\n")))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The low half of a name's MD5.
@@ -191,6 +204,15 @@ mod tests {
                 assert_eq!(function.to_string(), shown);
             }
         }
+    }
+
+    #[test]
+    fn counters_of_no_function_are_shown_all_the_same() {
+        let sections = sections(10, b"");
+        assert_eq!(shown(&sections[..1]).unwrap().unwrap(), "2 counters of no function\n  7 41\n");
+        let whole = shown(&sections).unwrap().unwrap();
+        assert!(whole.starts_with("1 function\n"), "{whole}");
+        assert_eq!(shown(&[]).unwrap(), None);
     }
 
     #[test]

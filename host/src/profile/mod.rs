@@ -1,6 +1,8 @@
-//! Profiles: what becomes of the sections that a plugin read. They are written to a `.profraw` file
-//! ([`raw`], [`file`]), and counters of functions for who asks ([`counters`]).
+//! Profiles: what becomes of the sections that a plugin read. They are written to a [`file`], as a
+//! `.profraw` ([`raw`]) or, if there are counters alone, as JSON ([`bare`]); and counters of functions
+//! are for who asks ([`counters`]).
 
+mod bare;
 mod counters;
 mod file;
 mod name;
@@ -17,9 +19,10 @@ use std::path::PathBuf;
 
 /// Writes the profile of an image, if it has one, and answers where. The file's name is the
 /// environment's `LONGSHORE_PROFILE_FILE`, in which `%` stands for something ([`name`]); by default
-/// `default_%p_%m.profraw` in the current folder. What this process wrote to the same file before
-/// stays in it, and so does what others wrote if the name has `%m`. Blocks while another process
-/// writes to it.
+/// `default_%p_%m.profraw` in the current folder. Counters without records or names of functions are
+/// written as JSON, to a name that ends in `.json` instead. What this process wrote to the same file
+/// before stays in it, and so does what others wrote if the name has `%m`. Blocks while another
+/// process writes to it.
 ///
 /// # Errors
 /// `Unsupported` for a raw version or variant that is not known, `InvalidBinary` for sections that
@@ -29,13 +32,17 @@ pub(crate) fn write(
     image: &ImageFacts,
     sections: &[ProfileSection],
 ) -> Result<Option<PathBuf>> {
-    let Some(profile) = Profile::of(sections)? else {
-        return Ok(None);
-    };
     let pattern = environment.profile_file();
-    let pattern = pattern.as_deref().unwrap_or("default_%p_%m.profraw");
-    let name = name::expand(pattern, image);
-    file::write(&name, profile.version, &raw::file(&profile)).map_err(|error| {
+    let name = name::expand(pattern.as_deref().unwrap_or("default_%p_%m.profraw"), image);
+    let (written, name) = match Profile::of(sections)?.filter(|profile| profile.names.is_some()) {
+        Some(profile) => (raw::write(&name, &profile), name),
+        None => {
+            let Some(counts) = bare::Counts::of(image, sections)? else { return Ok(None) };
+            let name = name.into_json();
+            (counts.write(&name), name)
+        }
+    };
+    written.map_err(|error| {
         let message = format!("cannot write the profile '{}': {error}", name.path.display());
         Error::new(ErrorCode::HostIo, message)
     })?;
@@ -49,7 +56,11 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The sections of a profile. There are whole records and whole counters.
+fn section(sections: &[ProfileSection], kind: ProfileSectionKind) -> Option<&ProfileSection> {
+    sections.iter().find(|section| section.kind == kind)
+}
+
+/// The sections of a profile of functions. There are whole records and whole counters.
 struct Profile<'a> {
     version: RawVersion,
     layout: RecordLayout,
@@ -60,9 +71,9 @@ struct Profile<'a> {
 }
 
 impl<'a> Profile<'a> {
-    /// `None` if there are no counters.
+    /// `None` if there are no counters, or no records of them.
     fn of(sections: &'a [ProfileSection]) -> Result<Option<Profile<'a>>> {
-        let section = |kind| sections.iter().find(|section| section.kind == kind);
+        let section = |kind| section(sections, kind);
         let (Some(counters), Some(data)) =
             (section(ProfileSectionKind::Counters), section(ProfileSectionKind::Data))
         else {

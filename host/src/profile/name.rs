@@ -14,6 +14,8 @@
 //! Whatever else follows a `%` stays as it is written. LLVM's names (`parseFilenamePattern`) are the
 //! same but for `%t`, which is `TMPDIR` there, for `%%`, and for `%b`, which is the build's number.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// What names tell of an image.
@@ -24,11 +26,36 @@ pub(crate) struct ImageFacts {
     pub(crate) triple: &'static str,
 }
 
+impl ImageFacts {
+    /// How the image is named in files: "558f97f788d5dd3c".
+    pub(super) fn as_text(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+}
+
 /// A profile's name.
 pub(super) struct Name {
     pub(super) path: PathBuf,
     /// What others wrote to it stays.
     pub(super) merges: bool,
+}
+
+impl Name {
+    /// The name of a profile that is JSON, not a `.profraw`. What is there and no file, such as
+    /// `/dev/null`, keeps its name.
+    pub(super) fn into_json(self) -> Name {
+        if self.path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
+            return self;
+        }
+        let mut path = self.path.into_os_string();
+        if let Some(stem) = path.as_bytes().strip_suffix(b".profraw") {
+            path = OsStr::from_bytes(stem).to_owned();
+        }
+        if !path.as_bytes().ends_with(b".json") {
+            path.push(".json");
+        }
+        Name { path: path.into(), ..self }
+    }
 }
 
 /// The name that a pattern stands for.
@@ -45,9 +72,9 @@ pub(super) fn expand(pattern: &str, image: &ImageFacts) -> Name {
             (None, Some('p')) => std::process::id().to_string(),
             (None, Some('h')) => rustix::system::uname().nodename().to_string_lossy().into_owned(),
             (None, Some('t')) => image.triple.to_owned(),
-            (None, Some('m' | 'b')) => format!("{:016x}", image.hash),
+            (None, Some('m' | 'b')) => image.as_text(),
             (Some(files @ 1..), Some('m')) => {
-                format!("{:016x}_{}", image.hash, std::process::id() % files)
+                format!("{}_{}", image.as_text(), std::process::id() % files)
             }
             (None, Some('c')) | (Some(1..100), Some('x')) => String::new(),
             (None, Some('%')) => "%".to_owned(),
@@ -92,5 +119,21 @@ mod tests {
         assert_eq!(expanded(unknown), (unknown.to_owned(), false));
         assert_eq!(expanded("a%c%15x.profraw"), ("a.profraw".to_owned(), false));
         assert_eq!(expanded("%%m"), ("%m".to_owned(), false));
+    }
+
+    #[test]
+    fn json_has_an_ending_of_its_own() {
+        let image = ImageFacts { hash: 0xabc, triple: "unknown" };
+        for (pattern, expected) in [
+            ("a/b.profraw", "a/b.json"),
+            ("a.json", "a.json"),
+            ("a.raw", "a.raw.json"),
+            ("a", "a.json"),
+            ("/dev/null", "/dev/null"),
+        ] {
+            let name = expand(pattern, &image).into_json();
+            assert_eq!(name.path.to_str(), Some(expected));
+        }
+        assert!(expand("%m.profraw", &image).into_json().merges);
     }
 }

@@ -2,6 +2,12 @@
 //! records, counters, bitmap and names, each at a multiple of 8 bytes. LLVM: `lprofWriteData`.
 
 use super::Profile;
+use super::file::{self, Change};
+use super::name::Name;
+use longshore_plugin_api::profile::RawVersion;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 /// The bytes FF, "lprofr", 81, as a number.
 pub(super) const MAGIC: u64 = 0xff6c_7072_6f66_7281;
@@ -9,6 +15,42 @@ pub(super) const MAGIC: u64 = 0xff6c_7072_6f66_7281;
 const BINARY_IDS_BYTES: u64 = 0;
 /// Records are multiples of 8 bytes.
 const NO_PADDING: u64 = 0;
+
+/// Writes a profile to its file. One file may hold several, one behind the other, which LLVM's
+/// tools add up: so profiles are merged by writing them behind those that are there. LLVM adds the
+/// counters up in the file (`doProfileMerging`), which the tools cannot tell apart.
+pub(super) fn write(name: &Name, profile: &Profile<'_>) -> io::Result<()> {
+    append(name, profile.version, file(profile))
+}
+
+fn append(name: &Name, version: RawVersion, content: Vec<u8>) -> io::Result<()> {
+    file::update(name, |there| {
+        let from = there.map_or(Ok(0), |file| end_of_profiles(file, version))?;
+        Ok(Change { from, content })
+    })
+}
+
+/// Where a file's profiles end, behind which one of this version may be written.
+fn end_of_profiles(file: &File, version: RawVersion) -> io::Result<u64> {
+    let bytes = file.metadata()?.len();
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let mut start = [0; 16];
+    let is_read = file.read_exact_at(&mut start, 0).is_ok();
+    let [magic, found] = *start.as_chunks().0 else { unreachable!("two words") };
+    let (magic, found) = (u64::from_le_bytes(magic), u64::from_le_bytes(found));
+    match () {
+        () if !is_read || magic != MAGIC => file::refuse("is no raw profile".to_owned()),
+        () if !bytes.is_multiple_of(8) => file::refuse("its last profile is cut off".to_owned()),
+        () if found != version.0 => file::refuse(format!(
+            "has profiles of raw version {found:#x}, this one has {:#x}, and no tool reads both at \
+             once (%m in the name gives every image its own file)",
+            version.0
+        )),
+        () => Ok(bytes),
+    }
+}
 
 /// The file's content.
 pub(super) fn file(profile: &Profile<'_>) -> Vec<u8> {
@@ -68,6 +110,7 @@ fn last_value_kind(version: u64) -> u64 {
 mod tests {
     use super::super::testing::sections;
     use super::*;
+    use std::collections::BTreeSet;
 
     fn word(file: &[u8], index: usize) -> u64 {
         u64::from_le_bytes(file[index * 8..index * 8 + 8].try_into().unwrap())
@@ -94,5 +137,75 @@ mod tests {
         let file = file(&Profile::of(&sections).unwrap().unwrap());
         assert_eq!(word(&file, 1), 10 | 1 << 56 | 1 << 63);
         assert_eq!(file.len(), 128 + 64 + 16);
+    }
+
+    fn profile(version: u64, mark: u64) -> Vec<u8> {
+        [MAGIC, version, mark].map(u64::to_le_bytes).concat()
+    }
+
+    fn written(path: &std::path::Path, merges: bool, version: u64, mark: u64) -> io::Result<()> {
+        let name = Name { path: path.to_owned(), merges };
+        append(&name, RawVersion(version), profile(version, mark))
+    }
+
+    #[test]
+    fn the_files_of_earlier_processes_are_replaced_or_added_to() {
+        let folder = tempfile::tempdir().unwrap();
+        for (merges, expected) in [
+            (false, [profile(10, 2), profile(10, 3)].concat()),
+            (true, [profile(10, 1), profile(10, 2), profile(10, 3)].concat()),
+        ] {
+            let path = folder.path().join(format!("new/folder/{merges}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, profile(10, 1)).unwrap();
+            written(&path, merges, 10, 2).unwrap();
+            written(&path, merges, 10, 3).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), expected, "merges: {merges}");
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c.profraw");
+        written(&path, false, 8, 1).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), profile(8, 1));
+    }
+
+    #[test]
+    fn nothing_is_added_to_what_is_no_profile_of_this_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let cut_off = &profile(10, 1)[..20];
+        for (index, content) in
+            [b"a letter".as_slice(), b"x", cut_off, &profile(8, 1)].into_iter().enumerate()
+        {
+            let path = folder.path().join(index.to_string());
+            std::fs::write(&path, content).unwrap();
+            let error = written(&path, true, 10, 2).unwrap_err();
+            assert!(error.to_string().contains("choose another name"), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn threads_lose_nothing_of_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shared");
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    (0..8).for_each(|i| written(path, false, 10, thread * 8 + i).unwrap())
+                });
+            }
+        });
+        let content = std::fs::read(&path).unwrap();
+        let marks = content.as_chunks::<24>().0.iter().map(|profile| profile[16]);
+        assert_eq!(marks.collect::<BTreeSet<_>>(), (0..64).collect());
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to() {
+        written(std::path::Path::new("/dev/null"), true, 10, 1).unwrap();
     }
 }
