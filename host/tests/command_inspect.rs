@@ -246,6 +246,176 @@ fn archives_show_their_members() {
     assert_eq!(names(&member["kernels"]), ["run"]);
 }
 
+/// What glslang makes of a compute shader with this entry point; `None` without it.
+fn glsl(folder: &Path, entry_point: &str, source: &str) -> Option<PathBuf> {
+    let (text, image) = (folder.join("source.comp"), folder.join(format!("{entry_point}.spv")));
+    std::fs::write(&text, source).unwrap();
+    let mut glslang = Command::new("glslangValidator");
+    glslang.args(["-V", "--target-env", "vulkan1.2", "--source-entrypoint", "main"]);
+    let Ok(output) = glslang.args(["-e", entry_point]).arg(&text).arg("-o").arg(&image).output()
+    else {
+        println!("glslangValidator is not installed; nothing was tried");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    Some(image)
+}
+
+const GLOBALS: &str = "#version 450
+    #extension GL_EXT_buffer_reference : require
+    #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+    layout(buffer_reference, std430) buffer Floats { float v[]; };
+    layout(buffer_reference, std430) buffer Globals { uint counter; uint64_t llvm_prf_cnts[4]; };
+";
+
+#[test]
+fn a_module_for_vulkan_says_where_arguments_go_and_what_a_device_must_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = GLOBALS.to_owned()
+        + "layout(local_size_x_id = 0, local_size_y = 2) in;
+        layout(constant_id = 3) const uint longshore_dynamic_shared_bytes = 0;
+        layout(constant_id = 4) const uint longshore_subgroup_size = 32;
+        layout(push_constant) uniform P { uint n; float a; Floats x; Globals longshore_globals; };
+        layout(set = 0, binding = 2) buffer Y { float v[]; } y;
+        shared float tile[64];
+        shared uint scratch[longshore_dynamic_shared_bytes / 4 + 1];
+        void main() {
+            scratch[0] = longshore_subgroup_size;
+            tile[0] = a;
+            if (n > 0) y.v[0] = tile[0] * x.v[0] + float(scratch[0]);
+            longshore_globals.counter = n;
+        }";
+    let Some(path) = glsl(folder.path(), "axpy", &source) else { return };
+    let file = inspect(&path);
+    let image = &file["images"][0];
+    assert_eq!((&image["format"], &image["problems"]), (&json!("spirv"), &json!([])), "{image:#}");
+    assert_eq!(image["requirements"]["version"], "1.5");
+    let capabilities = image["requirements"]["capabilities"].as_array().unwrap();
+    assert!(capabilities.contains(&json!("PhysicalStorageBufferAddresses")), "{image:#}");
+    assert_eq!(image["facts"]["globals"], "40 bytes, by push constants at 16");
+    let globals = json!([{"name": "counter", "bytes": 4}, {"name": "llvm_prf_cnts", "bytes": 32}]);
+    assert_eq!(image["globals"], globals);
+    assert_eq!(image["profile"]["sections"], json!({"counters": 32}));
+    assert_eq!(names(&image["kernels"]), ["axpy"]);
+    let known = &image["kernels"][0]["metadata"];
+    let pushed = |name, bytes, kind, offset| {
+        json!({"name": name, "bytes": bytes, "kind": kind, "memory": "push constants",
+               "set": null, "binding": null, "offset": offset})
+    };
+    let bound = json!({"name": "y", "bytes": 8, "kind": "pointer", "memory": "storage buffer",
+                       "set": 0, "binding": 2, "offset": null});
+    let parameters = json!([
+        pushed("n", 4, "value", 0),
+        pushed("a", 4, "value", 4),
+        pushed("x", 8, "pointer", 8),
+        bound,
+    ]);
+    assert_eq!(known["parameters"], parameters, "{known:#}");
+    assert_eq!(known["argument_sizes"], json!([4, 4, 8, 8]));
+    assert_eq!(
+        (&known["required_group"], &known["default_group"]),
+        (&json!([0, 2, 1]), &json!([1, 2, 1]))
+    );
+    assert_eq!(
+        (&known["static_shared_bytes"], &known["dynamic_shared"]),
+        (&json!(256), &json!(true))
+    );
+    assert_eq!(known["sub_group_items"], 32);
+
+    let shown = longshore(&["inspect", path.to_str().unwrap()]);
+    shown.assert_succeeds();
+    for text in [
+        "Int64",
+        "pointer y in storage buffer 0.2",
+        "4 a in push constants at 4",
+        "groups of ?x2x1, by default 1x2x1",
+        "sub-groups of 32",
+    ] {
+        assert!(shown.stdout.contains(text), "no '{text}' in: {}", shown.stdout);
+    }
+}
+
+#[test]
+fn constructors_of_a_module_for_vulkan_have_priorities_and_are_no_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = GLOBALS.to_owned()
+        + "layout(push_constant) uniform P { Globals longshore_globals; };
+        void main() { longshore_globals.counter = 7; }";
+    for (entry_point, steps) in [
+        ("longshore_constructor_101_tables", "constructors"),
+        ("longshore_destructor_101", "destructors"),
+    ] {
+        let Some(path) = glsl(folder.path(), entry_point, &source) else { return };
+        let file = inspect(&path);
+        let image = &file["images"][0];
+        assert_eq!(image[steps], json!([{"priority": 101, "count": 1}]), "{image:#}");
+        assert_eq!(image["kernels"], json!([]));
+    }
+}
+
+const WGSL: &str = "
+    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    @group(1) @binding(0) var<uniform> factor: f32;
+    @compute @workgroup_size(16, 2) fn scale(@builtin(global_invocation_id) at: vec3<u32>) {
+        y[at.x] = y[at.x] * factor;
+    }";
+
+/// What naga makes of WGSL, big-endian.
+fn spirv_of_wgsl() -> Vec<u8> {
+    let module = naga::front::wgsl::parse_str(WGSL).unwrap();
+    let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+    let info = naga::valid::Validator::new(flags, all).validate(&module).unwrap();
+    let mut options = naga::back::spv::Options::default();
+    options.flags.insert(naga::back::spv::WriterFlags::DEBUG);
+    let words = naga::back::spv::write_vec(&module, &info, &options, None).unwrap();
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[test]
+fn wgsl_and_spirv_in_a_container_are_the_same_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let spirv = spirv_of_wgsl();
+    let image = |image_kind, triple, bytes| OffloadImage {
+        image_kind,
+        offload_kind: OffloadKind::None,
+        triple,
+        arch: "",
+        bytes,
+    };
+    let packed = write_offload_binary(&[
+        image(ImageKind::Spirv, "spirv-unknown-vulkan1.2-compute", &spirv),
+        image(ImageKind::None, "", WGSL.as_bytes()),
+    ]);
+    let path = folder.path().join("fat.bin");
+    std::fs::write(&path, packed).unwrap();
+    let file = inspect(&path);
+    let images = file["images"].as_array().unwrap();
+    assert_eq!((&images[0]["format"], &images[1]["format"]), (&json!("spirv"), &json!("wgsl")));
+    assert_eq!(images[0]["entry"]["image_kind"], "spirv");
+    for image in images {
+        assert_eq!(image["problems"], json!([]), "{image:#}");
+        let known = &image["kernels"][0]["metadata"];
+        assert_eq!(names(&image["kernels"]), ["scale"]);
+        assert_eq!(names(&known["parameters"]), ["y", "factor"], "{image:#}");
+        assert_eq!(known["parameters"][1]["memory"], "uniform buffer");
+        assert_eq!(known["required_group"], json!([16, 2, 1]));
+    }
+}
+
+#[test]
+fn a_module_that_cannot_be_reflected_is_a_problem() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.spv");
+    let spirv = spirv_of_wgsl();
+    for end in [4, 16, spirv.len() - 4] {
+        std::fs::write(&path, &spirv[..end]).unwrap();
+        let file = inspect(&path);
+        let image = &file["images"][0];
+        assert_eq!((&image["format"], &image["kernels"]), (&json!("spirv"), &json!([])));
+        assert_eq!(image["problems"].as_array().unwrap().len(), 1, "{image:#}");
+    }
+}
+
 #[test]
 fn no_plugin_is_needed_and_what_is_no_image_is_said() {
     let (folder, mut command) = alone();

@@ -106,6 +106,31 @@ fn if_nothing_fits_the_error_names_every_entry_and_why() {
 }
 
 #[test]
+fn modules_for_vulkan_are_shown_to_every_plugin() {
+    let world = World::new();
+    let device = host_device(&world);
+    let image = |image_kind, triple, bytes| OffloadImage {
+        image_kind,
+        offload_kind: OffloadKind::None,
+        triple,
+        arch: "",
+        bytes,
+    };
+    let container = write_offload_binary(&[
+        image(ImageKind::Spirv, "spirv64-unknown-unknown", b"\x03\x02\x23\x07 and so on"),
+        image(ImageKind::None, "spirv-unknown-vulkan", b"@compute @workgroup_size(1) fn f() {}"),
+    ]);
+    let error = device.load(container).err().unwrap();
+    assert_eq!(error.code(), ErrorCode::InvalidBinary);
+    let message = error.to_string();
+    let refused: Vec<_> =
+        message.lines().filter(|line| line.starts_with("  none, spirv")).collect();
+    assert_eq!(refused.len(), 2, "{message}");
+    assert!(refused[0].contains("bytes, spirv: the image starts"), "the plugin's word: {message}");
+    assert!(refused[1].contains("bytes, wgsl: the image starts"), "the plugin's word: {message}");
+}
+
+#[test]
 fn a_damaged_container_is_an_invalid_binary() {
     let world = World::new();
     let device = host_device(&world);

@@ -127,7 +127,6 @@ fn of_kernel(kernel: &Value) -> MetadataReport {
     let size = |argument| field(argument, ".size").and_then(Value::as_u64).unwrap_or(0);
     let required = field(kernel, ".reqd_workgroup_size").and_then(Value::as_array);
     MetadataReport {
-        form: None,
         argument_sizes: arguments.map(|all| all.iter().filter(own).map(size).collect()),
         registers: number(".vgpr_count"),
         scalar_registers: number(".sgpr_count"),
@@ -136,6 +135,7 @@ fn of_kernel(kernel: &Value) -> MetadataReport {
         max_group_items: number(".max_flat_workgroup_size"),
         required_group: required.map(|sizes| sizes.iter().filter_map(Value::as_u64).collect()),
         sub_group_items: number(".wavefront_size"),
+        ..MetadataReport::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `longshore inspect`: what is in an image, without a plugin or a device.
 //!
 //! [`report::ImageReport`] is what is found; `elf.rs` reads what all ELF images have, `cpu.rs`,
-//! `code_object.rs` and `cubin.rs` what each kind has of its own, `ptx.rs` the text. `kernels.rs`
+//! `code_object.rs` and `cubin.rs` what each kind has of its own, `ptx.rs` the text, `spirv.rs` modules for Vulkan. `kernels.rs`
 //! joins descriptions and notes, `show.rs` prints tables. Readers are total: what cannot be read is a
 //! problem in the report.
 
@@ -14,6 +14,7 @@ mod kernels;
 mod ptx;
 mod report;
 mod show;
+mod spirv;
 
 use crate::failure::Failure;
 use crate::output;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 /// Show what is in an image or a container of images: needs no device and no plugin
 #[derive(Args)]
 pub(crate) struct Inspect {
-    /// The image: ELF, PTX, cubin, code object, archive, or a container of these
+    /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, archive, or a container of these
     image: PathBuf,
     /// Print it as JSON
     #[arg(long)]
@@ -95,6 +96,7 @@ fn image_report(image: Image) -> ImageReport {
     let mut report = ImageReport::new(format.to_string(), bytes.len());
     match format {
         Format::Ptx => ptx::read(bytes, &mut report),
+        Format::Spirv | Format::Wgsl => spirv::read(bytes, &mut report),
         Format::Archive => archive::read(bytes, &mut report),
         Format::CodeObject => elf::read(bytes, &mut report, code_object::read),
         Format::Cubin => elf::read(bytes, &mut report, cubin::read),

@@ -3,6 +3,7 @@
 use longshore_plugin_api::{ArgumentKind, KernelForm};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A file, and the images in it.
 #[derive(Serialize)]
@@ -40,6 +41,8 @@ pub(super) struct ImageReport {
     pub(super) architecture: Option<String>,
     /// Further facts by name, such as PTX's version.
     pub(super) facts: BTreeMap<&'static str, String>,
+    /// What a device must have, of a module for Vulkan.
+    pub(super) requirements: Option<RequirementsReport>,
     pub(super) kernels: Vec<KernelReport>,
     pub(super) globals: Vec<GlobalReport>,
     pub(super) constructors: Priorities,
@@ -64,6 +67,7 @@ impl ImageReport {
             bytes,
             architecture: None,
             facts: BTreeMap::new(),
+            requirements: None,
             kernels: Vec::new(),
             globals: Vec::new(),
             constructors: Priorities::default(),
@@ -144,13 +148,68 @@ pub(super) struct MetadataReport {
     /// "host form", for a function of an image for the CPU without a description.
     pub(super) form: Option<&'static str>,
     pub(super) argument_sizes: Option<Vec<u64>>,
+    /// Of modules for Vulkan, in which every argument has a place.
+    pub(super) parameters: Option<Vec<ParameterReport>>,
     pub(super) registers: Option<u64>,
     pub(super) scalar_registers: Option<u64>,
     pub(super) static_shared_bytes: Option<u64>,
+    /// Whether a launch may ask for dynamic shared memory.
+    pub(super) dynamic_shared: Option<bool>,
     pub(super) private_bytes: Option<u64>,
     pub(super) max_group_items: Option<u64>,
+    /// 0 where it is open.
     pub(super) required_group: Option<Vec<u64>>,
+    /// With what it has where a launch may ask for another size.
+    pub(super) default_group: Option<Vec<u64>>,
     pub(super) sub_group_items: Option<u64>,
+}
+
+/// What a launch passes, and where it goes.
+#[derive(Serialize, Default, Debug, PartialEq, Eq)]
+pub(super) struct ParameterReport {
+    /// Empty if the module does not say it.
+    pub(super) name: String,
+    pub(super) bytes: u32,
+    /// "pointer" or "value".
+    pub(super) kind: &'static str,
+    /// "push constants", "uniform buffer" or "storage buffer".
+    pub(super) memory: &'static str,
+    /// Descriptor set and binding of a buffer.
+    pub(super) set: Option<u32>,
+    pub(super) binding: Option<u32>,
+    /// In bytes, in a block of several; a pointer that has none is what is bound.
+    pub(super) offset: Option<u32>,
+}
+
+/// "4 count in push constants at 8", "pointer x in storage buffer 0.1": set and binding.
+impl fmt::Display for ParameterReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            "pointer" => f.write_str("pointer ")?,
+            _ if self.bytes > 0 => write!(f, "{} ", self.bytes)?,
+            _ => {}
+        }
+        if !self.name.is_empty() {
+            write!(f, "{} ", self.name)?;
+        }
+        if !self.kind.is_empty() {
+            f.write_str("in ")?;
+        }
+        f.write_str(self.memory)?;
+        if let (Some(set), Some(binding)) = (self.set, self.binding) {
+            write!(f, " {set}.{binding}")?;
+        }
+        self.offset.map_or(Ok(()), |offset| write!(f, " at {offset}"))
+    }
+}
+
+/// What a device must have for a module.
+#[derive(Serialize)]
+pub(super) struct RequirementsReport {
+    /// Of SPIR-V: "1.5".
+    pub(super) version: String,
+    pub(super) capabilities: Vec<String>,
+    pub(super) extensions: Vec<String>,
 }
 
 #[derive(Serialize, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::report::{
     ArgumentReport, DescriptionReport, EntryReport, FileReport, GlobalReport, ImageReport,
-    KernelReport, Priorities, PriorityReport, Uses,
+    KernelReport, MetadataReport, Priorities, PriorityReport, Uses,
 };
 use crate::{table, units};
 
@@ -40,6 +40,11 @@ fn entry_row((index, image): (usize, &ImageReport)) -> [String; 6] {
 fn add_image(parts: &mut Vec<String>, name: &str, image: &ImageReport) {
     let mut lines = vec![heading(name, image)];
     lines.extend(image.facts.iter().map(|(name, value)| format!("  {name}: {value}")));
+    if let Some(needed) = &image.requirements {
+        lines.push(format!("  SPIR-V version: {}", needed.version));
+        lines.extend(listed("capabilities", needed.capabilities.clone()));
+        lines.extend(listed("extensions", needed.extensions.clone()));
+    }
     lines.extend(listed("constructors", priorities(&image.constructors)));
     lines.extend(listed("destructors", priorities(&image.destructors)));
     lines.extend(listed("profile", profile(image)));
@@ -122,7 +127,11 @@ fn arguments(known: &DescriptionReport) -> String {
     }
 }
 
+/// The parameters, else the sizes, as far as they are known.
 fn sizes(kernel: &KernelReport) -> String {
+    if let Some(parameters) = &kernel.metadata.parameters {
+        return parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    }
     let sizes = kernel.metadata.argument_sizes.as_ref();
     let sizes = sizes.map(|sizes| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
     sizes.unwrap_or_default()
@@ -137,18 +146,32 @@ fn group(sizes: &[u64]) -> String {
     sizes.iter().map(one).collect::<Vec<_>>().join("x")
 }
 
+/// "groups of 64x1x1", "groups of 64x?x1, by default 64x1x1".
+fn groups(known: &MetadataReport) -> Option<String> {
+    let required = known.required_group.as_deref().map(group)?;
+    let default = known.default_group.as_deref().map(group).unwrap_or_default();
+    let is_open = known.required_group.iter().flatten().any(|items| *items == 0);
+    match (required.is_empty(), is_open && !default.is_empty()) {
+        (true, true) => Some(format!("groups of any size, by default {default}")),
+        (true, false) => None,
+        (false, true) => Some(format!("groups of {required}, by default {default}")),
+        (false, false) => Some(format!("groups of {required}")),
+    }
+}
+
 fn device(kernel: &KernelReport) -> String {
     let known = &kernel.metadata;
     let shared = known.static_shared_bytes.filter(|bytes| *bytes > 0);
     let private = known.private_bytes.filter(|bytes| *bytes > 0);
-    let required = known.required_group.as_ref();
     let facts = [
         known.registers.map(|count| format!("{count} registers")),
         known.scalar_registers.map(|count| format!("{count} scalar registers")),
         shared.map(|bytes| format!("{} shared", units::bytes(bytes))),
         private.map(|bytes| format!("{} private", units::bytes(bytes))),
         known.max_group_items.map(|items| format!("at most {items} items per group")),
-        required.map(|sizes| format!("groups of {}", group(sizes))),
+        known.dynamic_shared.filter(|may| *may).map(|_| "dynamic shared".to_owned()),
+        groups(known),
+        known.sub_group_items.map(|items| format!("sub-groups of {items}")),
     ];
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
