@@ -110,7 +110,6 @@ fn last_value_kind(version: u64) -> u64 {
 mod tests {
     use super::super::testing::sections;
     use super::*;
-    use std::collections::BTreeSet;
 
     fn word(file: &[u8], index: usize) -> u64 {
         u64::from_le_bytes(file[index * 8..index * 8 + 8].try_into().unwrap())
@@ -138,6 +137,12 @@ mod tests {
         assert_eq!(word(&file, 1), 10 | 1 << 56 | 1 << 63);
         assert_eq!(file.len(), 128 + 64 + 16);
     }
+}
+
+#[cfg(test)]
+mod files {
+    use super::*;
+    use std::collections::BTreeSet;
 
     fn profile(version: u64, mark: u64) -> Vec<u8> {
         [MAGIC, version, mark].map(u64::to_le_bytes).concat()
