@@ -4,7 +4,7 @@
 //! hot paths is criterion's: a floor is the same work done without Longshore, measured in the same
 //! run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
-use crate::{process, root};
+use crate::process;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::Table;
@@ -73,9 +73,7 @@ fn with_plugin(name: &str, filter: Option<&str>) -> Result<()> {
 fn hot_paths() -> Result<()> {
     with_plugin("hot_paths", None)?;
     let mut rows = Vec::new();
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| root().join("target"), |folder| root().join(folder));
-    collect(&target.join("criterion"), "", &mut rows)?;
+    collect(&process::target_folder().join("criterion"), "", &mut rows)?;
     rows.sort_by(|a, b| a.group.cmp(&b.group));
     println!("{}", table(&rows));
     Ok(())

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod demo;
+pub mod gpu_check;
 pub mod header;
 pub mod process;
 pub mod sanitize;

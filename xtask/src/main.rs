@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, demo, header, sanitize, test};
+use xtask::{bench, demo, gpu_check, header, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -36,6 +36,14 @@ enum Task {
         /// For the linker: only workloads whose names contain this.
         filter: Option<String>,
     },
+    /// Checks a backend on the GPUs of this machine and appends to docs/gpu-results.md.
+    GpuCheck {
+        /// Which backend.
+        backend: gpu_check::Backend,
+        /// Check devices that are CPUs too; their results are only printed.
+        #[arg(long)]
+        all: bool,
+    },
     /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
     Sanitize,
 }
@@ -46,6 +54,7 @@ fn main() -> Result<()> {
         Task::Demo => demo::run(),
         Task::Test { install } => test::run(install),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
+        Task::GpuCheck { backend, all } => gpu_check::run(backend, all),
         Task::Sanitize => sanitize::run(),
     }
 }

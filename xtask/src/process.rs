@@ -3,7 +3,9 @@
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
 
 /// `cargo`, the one that runs this task, in the repository's root.
 pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
@@ -23,6 +25,38 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("{}: {status}", shown(command));
     }
     Ok(())
+}
+
+/// Shows a command and what it prints to standard output, and answers that when it has ended.
+///
+/// # Errors
+/// A program that cannot be started.
+pub fn captured(command: &mut Command) -> Result<(ExitStatus, String)> {
+    println!("$ {}", shown(command));
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| shown(command))?;
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut text = String::new();
+    for line in output.split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok((child.wait()?, text))
+}
+
+/// What a program says, on one line; "unknown" if it fails.
+pub fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output();
+    let output = output.ok().filter(|output| output.status.success());
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// The folder that cargo builds into.
+pub fn target_folder() -> PathBuf {
+    let told = std::env::var_os("CARGO_TARGET_DIR");
+    told.map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// Whether a program can be started; `arguments` should make it do nothing.

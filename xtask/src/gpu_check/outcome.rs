@@ -1,0 +1,220 @@
+//! What a suite printed.
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It has counted what it found.
+    Counted(Counts),
+    /// Figures, as they were printed.
+    Figures(String),
+    /// It ended before it had a result.
+    Failed(String),
+    /// Why there is no result.
+    NotRun(String),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) skipped: usize,
+    /// What failed, with what is said of it.
+    pub(super) failures: Vec<String>,
+    /// What was skipped and why, also by tests that passed without having tried what they are for.
+    pub(super) skips: Vec<String>,
+}
+
+/// The report of `longshore check`.
+pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
+    let (mut counts, mut group, mut is_counted) = (Counts::default(), "", false);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let trimmed = line.trim_start();
+        if let Some(skip) = trimmed.strip_prefix("- ") {
+            counts.skips.push(format!("{group}: {skip}"));
+        } else if let Some(failure) = trimmed.strip_prefix("✗ ") {
+            let said = lines.peek().map(|said| said.trim()).unwrap_or_default();
+            counts.failures.push(format!("{group}: {failure}: {said}"));
+        } else if let Some(numbers) = numbers(trimmed, ["passed", "failed", "skipped"]) {
+            add(&mut counts, numbers);
+            is_counted = true;
+        } else if line.starts_with("  ") && !line.starts_with("   ") {
+            group = trimmed;
+        }
+    }
+    counted(counts, is_counted, succeeded)
+}
+
+/// What `cargo test` printed, with the output of the tests that passed.
+pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
+    let (mut counts, mut test, mut is_counted) = (Counts::default(), "", false);
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("---- ") {
+            test = name.split(' ').next().unwrap_or_default();
+        } else if let Some(result) = line.strip_prefix("test result: ") {
+            let result = result.split_once(". ").map_or(result, |(_, numbers)| numbers);
+            if let Some(numbers) = numbers(result, ["passed", "failed", "ignored"]) {
+                add(&mut counts, numbers);
+                is_counted = true;
+            }
+            test = "";
+        } else if let Some((name, result)) = of_test(line) {
+            match result {
+                "FAILED" => counts.failures.push(name.to_owned()),
+                result if result.starts_with("ignored") => {
+                    counts.skips.push(format!("{name}: {result}"));
+                }
+                _ => {}
+            }
+        } else if !test.is_empty() && says_that_nothing_was_tried(line) {
+            counts.skips.push(format!("{test}: {}", line.trim()));
+        }
+    }
+    if is_counted && succeeded && counts.passed + counts.skipped == 0 {
+        return Outcome::NotRun("there is no such test".to_owned());
+    }
+    counted(counts, is_counted, succeeded)
+}
+
+/// The figures of a benchmark.
+pub(super) fn of_benchmark(text: &str, succeeded: bool) -> Outcome {
+    match (succeeded, text.trim().is_empty()) {
+        (true, false) => Outcome::Figures(text.trim_end().to_owned()),
+        (true, true) => Outcome::NotRun("it printed nothing".to_owned()),
+        (false, _) => Outcome::Failed(last_line(text)),
+    }
+}
+
+/// A suite that fails must have counted a failure: else it was cut short.
+fn counted(counts: Counts, is_counted: bool, succeeded: bool) -> Outcome {
+    match is_counted {
+        true if succeeded || counts.failed > 0 => Outcome::Counted(counts),
+        true => Outcome::Failed(format!("it ended early, after {} that passed", counts.passed)),
+        false => Outcome::Failed("it ended without a result".to_owned()),
+    }
+}
+
+fn add(counts: &mut Counts, [passed, failed, skipped]: [usize; 3]) {
+    counts.passed += passed;
+    counts.failed += failed;
+    counts.skipped += skipped;
+}
+
+/// The numbers in "12 passed, 0 failed, 3 skipped", between semicolons too. What follows is ignored.
+fn numbers(text: &str, words: [&str; 3]) -> Option<[usize; 3]> {
+    let mut parts = text.split([',', ';']).map(str::trim);
+    let mut numbers = [0; 3];
+    for (number, word) in numbers.iter_mut().zip(words) {
+        let (digits, found) = parts.next()?.split_once(' ')?;
+        *number = digits.parse().ok().filter(|_| found == word)?;
+    }
+    Some(numbers)
+}
+
+/// The name and the result in "test NAME ... RESULT".
+fn of_test(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("test ")?.rsplit_once(" ... ")
+}
+
+fn says_that_nothing_was_tried(line: &str) -> bool {
+    ["skipped", "nothing was tried", "not installed"].iter().any(|said| line.contains(said))
+}
+
+fn last_line(text: &str) -> String {
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("it printed nothing").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFORMANCE: &str = "vulkan:0 (A GPU)
+  info
+    ✓ a device has a name
+    - memory is told (skipped: the device does not say it)
+  queues
+    ✗ work is done in order [P-30]
+        7 before 6
+  41 passed, 1 failed, 1 skipped
+
+";
+
+    #[test]
+    fn a_conformance_report_has_counts_skips_with_reasons_and_failures() {
+        let expected = Counts {
+            passed: 41,
+            failed: 1,
+            skipped: 1,
+            failures: vec!["queues: work is done in order [P-30]: 7 before 6".to_owned()],
+            skips: vec!["info: memory is told (skipped: the device does not say it)".to_owned()],
+        };
+        assert_eq!(of_conformance(CONFORMANCE, false), Outcome::Counted(expected));
+    }
+
+    #[test]
+    fn a_suite_that_is_cut_short_has_failed() {
+        for cut in ["", "vulkan:0 (A GPU)\n  info\n    ✓ a device has a name\n"] {
+            for succeeded in [false, true] {
+                assert!(matches!(of_conformance(cut, succeeded), Outcome::Failed(_)), "{cut}");
+                assert!(matches!(of_tests(cut, succeeded), Outcome::Failed(_)), "{cut}");
+            }
+        }
+        let one = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert!(matches!(of_tests(one, false), Outcome::Failed(_)), "the next did not compile");
+        let none = "  3 passed, 0 failed, 0 skipped\n";
+        assert!(matches!(of_conformance(none, false), Outcome::Failed(_)));
+    }
+
+    const TESTS: &str = "
+running 3 tests
+test a::works ... ok
+test b ... ignored, needs two GPUs
+test c ... FAILED
+
+successes:
+
+---- a::works stdout ----
+glslangValidator is not installed; nothing was tried
+elsewhere
+
+failures:
+    c
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s
+running 1 test
+test d ... ok
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+";
+
+    #[test]
+    fn tests_are_added_up_and_those_that_tried_nothing_are_told() {
+        let expected = Counts {
+            passed: 2,
+            failed: 1,
+            skipped: 1,
+            failures: vec!["c".to_owned()],
+            skips: vec![
+                "b: ignored, needs two GPUs".to_owned(),
+                "a::works: glslangValidator is not installed; nothing was tried".to_owned(),
+            ],
+        };
+        assert_eq!(of_tests(TESTS, false), Outcome::Counted(expected));
+    }
+
+    #[test]
+    fn no_test_is_not_a_success() {
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n";
+        assert!(matches!(of_tests(none, true), Outcome::NotRun(_)));
+    }
+
+    #[test]
+    fn a_benchmark_has_figures_or_failed() {
+        assert_eq!(of_benchmark("a 1 ns\n", true), Outcome::Figures("a 1 ns".to_owned()));
+        assert_eq!(
+            of_benchmark("a\nno device\n\n", false),
+            Outcome::Failed("no device".to_owned())
+        );
+        assert!(matches!(of_benchmark(" ", true), Outcome::NotRun(_)));
+    }
+}
