@@ -1,1 +1,81 @@
 //! # The Vulkan backend of Longshore
+//!
+//! Makes every Vulkan device of version 1.2 or later that has buffer device addresses and timeline
+//! semaphores a Longshore device. Vulkan's loader is found at run time; without one, or without such
+//! a device, the backend says so and stays out of the way.
+//!
+//! The types, in the order in which a program meets them:
+//!
+//! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`, `features.rs`).
+//! - [`VulkanDevice`]: a logical device. `memory.rs` has its allocations: buffers whose device
+//!   addresses are the pointers that the rest of Longshore sees.
+//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-spirv`; `pipeline.rs` builds what runs.
+//! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, `batch.rs`
+//!   records what is handed over together, `transfer.rs` copies what the device cannot.
+//! - [`VulkanEvent`]: a place in a queue.
+//!
+//! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
+//! hands it to the driver: a thread that waits for the queue, or the queue's own thread. So a launch
+//! costs a recording, what is queued together is submitted together, and a driver that runs work
+//! inside of `vkQueueSubmit`, as those on CPUs do, blocks nobody who did not ask to wait. Only work
+//! whose dependencies the driver has already, or that is done, is handed over: queues that share a
+//! `VkQueue` cannot block each other for good.
+//!
+//! Start reading at [`VulkanQueue`], then `line.rs`.
+
+mod batch;
+mod device;
+mod error;
+mod event;
+mod features;
+mod instance;
+mod line;
+mod memory;
+mod module;
+mod physical;
+mod pipeline;
+mod pipeline_cache;
+mod platform;
+mod queue;
+mod timeline;
+mod transfer;
+
+pub use device::VulkanDevice;
+pub use event::VulkanEvent;
+pub use module::{VulkanKernel, VulkanModule};
+pub use platform::VulkanPlatform;
+pub use queue::VulkanQueue;
+
+use longshore_plugin_api::{
+    Backend, Connected, Description, Plugin, Result, Services, export_plugin,
+};
+
+/// The Vulkan backend.
+pub struct VulkanBackend;
+
+impl Backend for VulkanBackend {
+    type Platform = VulkanPlatform;
+    type Device = VulkanDevice;
+    type Module = VulkanModule;
+    type Kernel = VulkanKernel;
+    type Queue = VulkanQueue;
+    type Event = VulkanEvent;
+}
+
+impl Plugin for VulkanBackend {
+    const DESCRIPTION: Description = Description {
+        backend: "vulkan",
+        name: "Longshore Vulkan backend",
+        version: env!("CARGO_PKG_VERSION"),
+        vendor: "Longshore",
+        image_formats: "spirv,wgsl",
+        driver: "libvulkan.so.1",
+        unloadable: false,
+    };
+
+    fn connect(services: Services) -> Result<Connected<VulkanPlatform>> {
+        VulkanPlatform::connect(&platform::Settings::read(|name| services.setting(name))?)
+    }
+}
+
+export_plugin!(VulkanBackend);

@@ -1,0 +1,44 @@
+//! Vulkan's results as errors.
+
+use ash::vk;
+use gpu_allocator::AllocationError;
+use longshore_plugin_api::{Error, ErrorCode};
+
+/// The error that a result of the driver becomes; `doing` is what was asked for.
+#[cold]
+pub(crate) fn driver(doing: &str, result: vk::Result) -> Error {
+    let code = match result {
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY
+        | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+        | vk::Result::ERROR_TOO_MANY_OBJECTS
+        | vk::Result::ERROR_OUT_OF_POOL_MEMORY => ErrorCode::OutOfResources,
+        vk::Result::ERROR_FEATURE_NOT_PRESENT
+        | vk::Result::ERROR_EXTENSION_NOT_PRESENT
+        | vk::Result::ERROR_INCOMPATIBLE_DRIVER => ErrorCode::Unsupported,
+        _ => ErrorCode::BackendFailure,
+    };
+    let what = match result {
+        vk::Result::ERROR_DEVICE_LOST => "the device is lost",
+        _ if code == ErrorCode::OutOfResources => "not enough memory or other resources",
+        _ => "the driver failed",
+    };
+    Error::new(code, format!("{doing}: {what}"))
+        .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
+}
+
+/// The error that the allocator's becomes.
+#[cold]
+pub(crate) fn allocator(doing: &str, error: &AllocationError) -> Error {
+    let code = match error {
+        AllocationError::OutOfMemory => ErrorCode::OutOfResources,
+        // The allocator keeps other results of `vkAllocateMemory` as text.
+        AllocationError::Internal(text)
+            if text.contains("OUT_OF_HOST_MEMORY") || text.contains("TOO_MANY_OBJECTS") =>
+        {
+            ErrorCode::OutOfResources
+        }
+        AllocationError::NoCompatibleMemoryTypeFound => ErrorCode::Unsupported,
+        _ => ErrorCode::BackendFailure,
+    };
+    Error::new(code, format!("{doing}: {error}"))
+}

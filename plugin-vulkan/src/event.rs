@@ -1,0 +1,212 @@
+//! Events, and the times at which they were reached.
+
+use crate::VulkanBackend;
+use crate::device::DeviceCore;
+use crate::line::Line;
+use crate::timeline::Timeline;
+use ash::vk;
+use longshore_plugin_api::{Error, ErrorCode, Event, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Slots of a query pool.
+const POOL_SLOTS: u32 = 256;
+
+/// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
+///
+/// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
+///
+/// LLVM: `ol_event_handle_t`.
+pub struct VulkanEvent {
+    device: Arc<DeviceCore>,
+    timing: bool,
+    last: Mutex<Option<Record>>,
+}
+
+/// A place in a queue.
+#[derive(Clone)]
+struct Record {
+    timeline: Arc<Timeline>,
+    value: u64,
+    time: Option<Arc<QuerySlot>>,
+}
+
+impl VulkanEvent {
+    /// An event that was recorded nowhere.
+    pub(crate) fn new(device: &Arc<DeviceCore>, timing: bool) -> Result<VulkanEvent> {
+        if timing && device.physical.limits.timestamp_bits == 0 {
+            let name = &device.physical.name;
+            let message = format!("'{name}' has no timed events: its queues have no timestamps");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        Ok(VulkanEvent { device: Arc::clone(device), timing, last: Mutex::new(None) })
+    }
+
+    /// Records it at the tail of a line.
+    pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
+        let time = match self.timing {
+            true => Some(QuerySlot::take(&self.device)?),
+            false => None,
+        };
+        let mark = time.as_ref().map(|slot| |batch: &mut crate::batch::Batch| batch.timestamp(slot));
+        let (timeline, value) = line.tail(mark)?;
+        *self.last.lock() = Some(Record { timeline, value, time });
+        Ok(())
+    }
+
+    /// The last record, unless there is none.
+    pub(crate) fn place(&self) -> Option<(Arc<Timeline>, u64)> {
+        let last = self.last.lock();
+        last.as_ref().map(|record| (Arc::clone(&record.timeline), record.value))
+    }
+
+    /// The ticks at which it was reached.
+    fn ticks(&self, which: &str) -> Result<u64> {
+        let record = self.last.lock().clone();
+        let record = record.ok_or_else(|| not_ready(which, "never recorded"))?;
+        if !record.timeline.is_reached(record.value)? {
+            return Err(not_ready(which, "not complete"));
+        }
+        let slot = record.time.ok_or_else(|| not_ready(which, "recorded without timing"))?;
+        slot.read()
+    }
+}
+
+impl Event<VulkanBackend> for VulkanEvent {
+    fn is_complete(&self) -> Result<bool> {
+        self.device.refuse_if_lost()?;
+        self.place().map_or(Ok(true), |(timeline, value)| timeline.is_reached(value))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.device.refuse_if_lost()?;
+        self.place().map_or(Ok(()), |(timeline, value)| timeline.wait(value))
+    }
+
+    fn elapsed_ns(&self, end: &VulkanEvent) -> Result<i64> {
+        for (which, event) in [("start", self), ("end", end)] {
+            if !event.timing {
+                let message = format!("the {which} event was made without timing");
+                return Err(Error::new(ErrorCode::InvalidArgument, message));
+            }
+        }
+        if !Arc::ptr_eq(&self.device, &end.device) {
+            let (ours, theirs) = (&self.device.physical.name, &end.device.physical.name);
+            let message = format!(
+                "the start event is of '{ours}', the end event of '{theirs}', which is opened \
+                 apart; expected the same device"
+            );
+            return Err(Error::new(ErrorCode::InvalidDevice, message));
+        }
+        let (start, end) = (self.ticks("start")?, end.ticks("end")?);
+        let limits = &self.device.physical.limits;
+        let ticks = difference(start, end, limits.timestamp_bits);
+        Ok((ticks as f64 * f64::from(limits.timestamp_period)).round() as i64)
+    }
+}
+
+/// From one timestamp to another, of which `bits` bits count, and which wrap around.
+fn difference(start: u64, end: u64, bits: u32) -> i64 {
+    let unused = 64u32.saturating_sub(bits);
+    ((end.wrapping_sub(start) << unused) as i64) >> unused
+}
+
+#[cold]
+fn not_ready(which: &str, state: &str) -> Error {
+    let message = format!("the {which} event is {state}; expected one that was reached");
+    Error::new(ErrorCode::InvalidEvent, message)
+}
+
+/// The query pools of a device.
+#[derive(Default)]
+pub(crate) struct Timestamps {
+    pools: Mutex<Vec<Pool>>,
+}
+
+struct Pool {
+    raw: vk::QueryPool,
+    free: Vec<u32>,
+}
+
+/// A place for one timestamp. Given back when it is dropped.
+pub(crate) struct QuerySlot {
+    device: Arc<DeviceCore>,
+    pool: vk::QueryPool,
+    index: u32,
+}
+
+impl QuerySlot {
+    fn take(device: &Arc<DeviceCore>) -> Result<Arc<QuerySlot>> {
+        let mut pools = device.timestamps.pools.lock();
+        let free = pools.iter_mut().find_map(|pool| Some((pool.raw, pool.free.pop()?)));
+        let (pool, index) = match free {
+            Some(free) => free,
+            None => {
+                let info = vk::QueryPoolCreateInfo::default()
+                    .query_type(vk::QueryType::TIMESTAMP)
+                    .query_count(POOL_SLOTS);
+                // SAFETY: the device is live.
+                let raw = unsafe { device.raw.create_query_pool(&info, None) };
+                let raw = device.check("making a query pool", raw)?;
+                pools.push(Pool { raw, free: (1..POOL_SLOTS).rev().collect() });
+                (raw, 0)
+            }
+        };
+        Ok(Arc::new(QuerySlot { device: Arc::clone(device), pool, index }))
+    }
+
+    pub(crate) fn pool(&self) -> vk::QueryPool {
+        self.pool
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The timestamp; it was written.
+    fn read(&self) -> Result<u64> {
+        let mut ticks = [0u64];
+        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+        // SAFETY: the pool is live and has the slot.
+        let read = unsafe {
+            self.device.raw.get_query_pool_results(self.pool, self.index, &mut ticks, flags)
+        };
+        self.device.check("reading a timestamp", read)?;
+        Ok(ticks[0])
+    }
+}
+
+impl Drop for QuerySlot {
+    fn drop(&mut self) {
+        let mut pools = self.device.timestamps.pools.lock();
+        if let Some(pool) = pools.iter_mut().find(|pool| pool.raw == self.pool) {
+            pool.free.push(self.index);
+        }
+    }
+}
+
+impl Timestamps {
+    /// Gives the pools back.
+    ///
+    /// # Safety
+    /// They are of this device, and nothing uses them any more.
+    pub(crate) unsafe fn destroy(&self, device: &ash::Device) {
+        for pool in self.pools.lock().drain(..) {
+            // SAFETY: promised by the caller.
+            unsafe { device.destroy_query_pool(pool.raw, None) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn times_wrap_around_and_go_backwards() {
+        assert_eq!(difference(5, 9, 64), 4);
+        assert_eq!(difference(9, 5, 64), -4);
+        assert_eq!(difference((1 << 36) - 1, 3, 36), 4);
+        assert_eq!(difference(3, (1 << 36) - 1, 36), -4);
+    }
+}

@@ -1,0 +1,286 @@
+//! What a device has of what modules may need.
+
+use crate::instance::Version;
+use ash::vk;
+use longshore_spirv::Requirements;
+
+/// The features and extensions of a device, as they are queried and as they are enabled.
+pub(crate) struct Features {
+    core: vk::PhysicalDeviceFeatures,
+    v11: vk::PhysicalDeviceVulkan11Features<'static>,
+    v12: vk::PhysicalDeviceVulkan12Features<'static>,
+    v13: vk::PhysicalDeviceVulkan13Features<'static>,
+    atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
+    clock: vk::PhysicalDeviceShaderClockFeaturesKHR<'static>,
+    workgroup_layout: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR<'static>,
+    subgroup_operations: vk::SubgroupFeatureFlags,
+    float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
+    version: u32,
+}
+
+// SAFETY: the structures' chains are null but during the calls that borrow them.
+unsafe impl Send for Features {}
+// SAFETY: as above.
+unsafe impl Sync for Features {}
+
+/// A need of a module: what the device has to have, by the name that Vulkan's specification uses.
+struct Need {
+    feature: &'static str,
+    present: bool,
+}
+
+impl Features {
+    /// Asks a device. `extensions` says whether it has one.
+    pub(crate) fn query(
+        instance: &ash::Instance,
+        device: vk::PhysicalDevice,
+        version: u32,
+        has: impl Fn(&std::ffi::CStr) -> bool,
+    ) -> Features {
+        let mut features = Features {
+            core: vk::PhysicalDeviceFeatures::default(),
+            v11: vk::PhysicalDeviceVulkan11Features::default(),
+            v12: vk::PhysicalDeviceVulkan12Features::default(),
+            v13: vk::PhysicalDeviceVulkan13Features::default(),
+            atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default(),
+            clock: vk::PhysicalDeviceShaderClockFeaturesKHR::default(),
+            workgroup_layout:
+                vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default(),
+            subgroup_operations: vk::SubgroupFeatureFlags::empty(),
+            float_controls: vk::PhysicalDeviceFloatControlsProperties::default(),
+            version,
+        };
+        let mut all = vk::PhysicalDeviceFeatures2::default();
+        all = all.push_next(&mut features.v11).push_next(&mut features.v12);
+        if version >= vk::API_VERSION_1_3 {
+            all = all.push_next(&mut features.v13);
+        }
+        if has(ash::ext::shader_atomic_float::NAME) {
+            all = all.push_next(&mut features.atomic_float);
+        }
+        if has(ash::khr::shader_clock::NAME) {
+            all = all.push_next(&mut features.clock);
+        }
+        if has(ash::khr::workgroup_memory_explicit_layout::NAME) {
+            all = all.push_next(&mut features.workgroup_layout);
+        }
+        let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default()
+            .push_next(&mut subgroup)
+            .push_next(&mut features.float_controls);
+        // SAFETY: the device is of this instance; the chains live during the calls.
+        unsafe {
+            instance.get_physical_device_features2(device, &mut all);
+            instance.get_physical_device_properties2(device, &mut properties);
+        }
+        features.core = all.features;
+        features.subgroup_operations = subgroup.supported_operations;
+        features.unchain();
+        features.leave_out_what_costs();
+        features
+    }
+
+    /// Calls `body` with the chain that enables everything that was found.
+    pub(crate) fn enabled<R>(
+        &self,
+        body: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
+    ) -> R {
+        let (mut v11, mut v12, mut v13) = (self.v11, self.v12, self.v13);
+        let (mut atomic_float, mut clock, mut layout) =
+            (self.atomic_float, self.clock, self.workgroup_layout);
+        let mut all = vk::PhysicalDeviceFeatures2::default().features(self.core);
+        all = all.push_next(&mut v11).push_next(&mut v12);
+        if self.version >= vk::API_VERSION_1_3 {
+            all = all.push_next(&mut v13);
+        }
+        if self.has_atomic_float() {
+            all = all.push_next(&mut atomic_float);
+        }
+        if self.has_clock() {
+            all = all.push_next(&mut clock);
+        }
+        if self.has_workgroup_layout() {
+            all = all.push_next(&mut layout);
+        }
+        body(&mut all)
+    }
+
+    /// Whether `VK_EXT_shader_atomic_float` is worth enabling.
+    pub(crate) fn has_atomic_float(&self) -> bool {
+        self.atomic_float.shader_buffer_float32_atomics != 0
+    }
+
+    /// Whether `VK_KHR_shader_clock` is worth enabling.
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.shader_subgroup_clock != 0 || self.clock.shader_device_clock != 0
+    }
+
+    /// Whether `VK_KHR_workgroup_memory_explicit_layout` is worth enabling.
+    pub(crate) fn has_workgroup_layout(&self) -> bool {
+        self.workgroup_layout.workgroup_memory_explicit_layout != 0
+    }
+
+    /// What the backend itself needs and the device lacks, by name.
+    pub(crate) fn missing_basics(&self) -> Option<&'static str> {
+        let needs = [
+            ("bufferDeviceAddress", self.v12.buffer_device_address),
+            ("timelineSemaphore", self.v12.timeline_semaphore),
+        ];
+        needs.iter().find(|(_, present)| *present == 0).map(|(name, _)| *name)
+    }
+
+    /// Whether pipelines can ask for a size of sub-groups.
+    pub(crate) fn has_subgroup_size_control(&self) -> bool {
+        self.v13.subgroup_size_control != 0
+    }
+
+    /// Whether doubles can be computed with.
+    pub(crate) fn has_float64(&self) -> bool {
+        self.core.shader_float64 != 0
+    }
+
+    /// Whether halves can be computed with.
+    pub(crate) fn has_float16(&self) -> bool {
+        self.v12.shader_float16 != 0
+    }
+
+    /// How floating point behaves.
+    pub(crate) fn float_controls(&self) -> &vk::PhysicalDeviceFloatControlsProperties<'static> {
+        &self.float_controls
+    }
+
+    /// The names of what kernels may ask whether the device has it, in a fixed order.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        const WORTH_SHOWING: [u32; 16] =
+            [9, 10, 11, 12, 22, 39, 4433, 4448, 4435, 4450, 4442, 5345, 6033, 5055, 4428, 6019];
+        let needs = WORTH_SHOWING.iter().filter_map(|capability| self.need(*capability));
+        needs.filter(|need| need.present).map(|need| need.feature).collect()
+    }
+
+    /// Why a module cannot run here, naming the feature that is lacking.
+    pub(crate) fn lacking(&self, wanted: &Requirements) -> Option<String> {
+        let newest = if self.version >= vk::API_VERSION_1_3 { (1, 6) } else { (1, 5) };
+        if wanted.version > newest {
+            let ((major, minor), device) = (wanted.version, Version(self.version));
+            return Some(format!(
+                "the module is SPIR-V {major}.{minor}; the device, of Vulkan {device}, takes up to \
+                 {}.{}",
+                newest.0, newest.1
+            ));
+        }
+        wanted.capabilities.iter().find_map(|(number, name)| match self.need(*number) {
+            Some(Need { present: true, .. }) => None,
+            Some(Need { feature, .. }) => Some(format!(
+                "the module needs the capability {name}, which is the feature {feature}, and the \
+                 device lacks it"
+            )),
+            None => Some(format!(
+                "the module needs the capability {name}, which this backend has no use for"
+            )),
+        })
+    }
+
+    /// What a capability of SPIR-V stands for; nothing if the backend does not know it.
+    fn need(&self, capability: u32) -> Option<Need> {
+        use vk::SubgroupFeatureFlags as Subgroup;
+        let subgroup = |feature, flag| (feature, u32::from(self.subgroup_operations.contains(flag)));
+        let (core, v11, v12, v13) = (&self.core, &self.v11, &self.v12, &self.v13);
+        let controls = &self.float_controls;
+        let (feature, present) = match capability {
+            // Matrix, Shader, ImageQuery, DerivativeControl: what every device has.
+            0 | 1 | 50 | 51 => ("shader", 1),
+            9 => ("shaderFloat16", v12.shader_float16),
+            10 => ("shaderFloat64", core.shader_float64),
+            11 => ("shaderInt64", core.shader_int64),
+            12 => ("shaderBufferInt64Atomics", v12.shader_buffer_int64_atomics),
+            22 => ("shaderInt16", core.shader_int16),
+            29 => (
+                "shaderUniformBufferArrayDynamicIndexing",
+                core.shader_uniform_buffer_array_dynamic_indexing,
+            ),
+            30 => (
+                "shaderStorageBufferArrayDynamicIndexing",
+                core.shader_storage_buffer_array_dynamic_indexing,
+            ),
+            39 => ("shaderInt8", v12.shader_int8),
+            61 => subgroup("VK_SUBGROUP_FEATURE_BASIC_BIT", Subgroup::BASIC),
+            62 | 4431 => subgroup("VK_SUBGROUP_FEATURE_VOTE_BIT", Subgroup::VOTE),
+            63 => subgroup("VK_SUBGROUP_FEATURE_ARITHMETIC_BIT", Subgroup::ARITHMETIC),
+            64 | 4423 => subgroup("VK_SUBGROUP_FEATURE_BALLOT_BIT", Subgroup::BALLOT),
+            65 => subgroup("VK_SUBGROUP_FEATURE_SHUFFLE_BIT", Subgroup::SHUFFLE),
+            66 => subgroup("VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT", Subgroup::SHUFFLE_RELATIVE),
+            67 => subgroup("VK_SUBGROUP_FEATURE_CLUSTERED_BIT", Subgroup::CLUSTERED),
+            68 => subgroup("VK_SUBGROUP_FEATURE_QUAD_BIT", Subgroup::QUAD),
+            4428 => (
+                "workgroupMemoryExplicitLayout",
+                self.workgroup_layout.workgroup_memory_explicit_layout,
+            ),
+            4429 => (
+                "workgroupMemoryExplicitLayout8BitAccess",
+                self.workgroup_layout.workgroup_memory_explicit_layout8_bit_access,
+            ),
+            4430 => (
+                "workgroupMemoryExplicitLayout16BitAccess",
+                self.workgroup_layout.workgroup_memory_explicit_layout16_bit_access,
+            ),
+            4433 => ("storageBuffer16BitAccess", v11.storage_buffer16_bit_access),
+            4434 => {
+                ("uniformAndStorageBuffer16BitAccess", v11.uniform_and_storage_buffer16_bit_access)
+            }
+            4435 => ("storagePushConstant16", v11.storage_push_constant16),
+            4441 => ("variablePointersStorageBuffer", v11.variable_pointers_storage_buffer),
+            4442 => ("variablePointers", v11.variable_pointers),
+            4448 => ("storageBuffer8BitAccess", v12.storage_buffer8_bit_access),
+            4449 => {
+                ("uniformAndStorageBuffer8BitAccess", v12.uniform_and_storage_buffer8_bit_access)
+            }
+            4450 => ("storagePushConstant8", v12.storage_push_constant8),
+            4464 => ("shaderDenormPreserveFloat32", controls.shader_denorm_preserve_float32),
+            4465 => {
+                ("shaderDenormFlushToZeroFloat32", controls.shader_denorm_flush_to_zero_float32)
+            }
+            4466 => (
+                "shaderSignedZeroInfNanPreserveFloat32",
+                controls.shader_signed_zero_inf_nan_preserve_float32,
+            ),
+            4467 => ("shaderRoundingModeRTEFloat32", controls.shader_rounding_mode_rte_float32),
+            4468 => ("shaderRoundingModeRTZFloat32", controls.shader_rounding_mode_rtz_float32),
+            5055 => ("shaderSubgroupClock", self.clock.shader_subgroup_clock),
+            5345 => ("vulkanMemoryModel", v12.vulkan_memory_model),
+            5346 => ("vulkanMemoryModelDeviceScope", v12.vulkan_memory_model_device_scope),
+            5347 => ("bufferDeviceAddress", v12.buffer_device_address),
+            6016..=6019 => ("shaderIntegerDotProduct", v13.shader_integer_dot_product),
+            6033 => (
+                "shaderBufferFloat32AtomicAdd",
+                self.atomic_float.shader_buffer_float32_atomic_add,
+            ),
+            6034 => (
+                "shaderBufferFloat64AtomicAdd",
+                self.atomic_float.shader_buffer_float64_atomic_add,
+            ),
+            _ => return None,
+        };
+        Some(Need { feature, present: present != 0 })
+    }
+
+    /// The query left pointers to structures that have moved.
+    fn unchain(&mut self) {
+        self.v11.p_next = std::ptr::null_mut();
+        self.v12.p_next = std::ptr::null_mut();
+        self.v13.p_next = std::ptr::null_mut();
+        self.atomic_float.p_next = std::ptr::null_mut();
+        self.clock.p_next = std::ptr::null_mut();
+        self.workgroup_layout.p_next = std::ptr::null_mut();
+        self.float_controls.p_next = std::ptr::null_mut();
+    }
+
+    /// Features that make everything slower, or that only capture tools use.
+    fn leave_out_what_costs(&mut self) {
+        self.core.robust_buffer_access = 0;
+        self.v11.protected_memory = 0;
+        self.v12.buffer_device_address_capture_replay = 0;
+        self.v12.buffer_device_address_multi_device = 0;
+        self.v13.robust_image_access = 0;
+        self.v13.private_data = 0;
+    }
+}

@@ -1,0 +1,218 @@
+//! The instance, and what the validation layer says through it.
+
+use crate::error;
+use ash::ext::debug_utils;
+use ash::{Entry, vk};
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// How the validation layer is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// Not at all.
+    #[default]
+    Off,
+    /// What it says is logged.
+    Log,
+    /// Closing a device fails if it said anything meanwhile.
+    Strict,
+}
+
+/// A connection to Vulkan's loader. Destroyed when the last device of it is.
+pub(crate) struct Instance {
+    pub(crate) raw: ash::Instance,
+    /// Version 1.2 or later.
+    pub(crate) version: u32,
+    /// Names of objects and labels are for tools that listen.
+    pub(crate) has_debug_utils: bool,
+    pub(crate) validation: Validation,
+    messenger: Option<(debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+    complaints: Box<Complaints>,
+    // Kept loaded for as long as the functions are used.
+    _entry: Entry,
+}
+
+/// What the validation layer said and nobody was told of.
+#[derive(Default)]
+pub(crate) struct Complaints(Mutex<Vec<String>>);
+
+/// Why there is no instance.
+pub(crate) enum NoInstance {
+    /// There is no loader, or none of version 1.2.
+    NoLoader(String),
+    /// No driver is installed.
+    NoDriver(String),
+    /// What should not happen.
+    Failed(Error),
+}
+
+impl Instance {
+    /// Loads Vulkan's loader and makes an instance.
+    pub(crate) fn new(validation: Validation) -> Result<Arc<Instance>, NoInstance> {
+        // SAFETY: the loader's initialisers have no requirements; whoever can replace the system's
+        // libvulkan.so.1 controls the process anyway.
+        let entry = unsafe { Entry::load() }
+            .map_err(|error| NoInstance::NoLoader(format!("Vulkan's loader: {error}")))?;
+        let failed = |doing: &str, result| NoInstance::Failed(error::driver(doing, result));
+        // SAFETY: the entry is loaded; the call has no other requirements.
+        let version = unsafe { entry.try_enumerate_instance_version() }
+            .map_err(|result| failed("asking for Vulkan's version", result))?
+            .unwrap_or(vk::API_VERSION_1_0);
+        if version < vk::API_VERSION_1_2 {
+            let message = format!("Vulkan's loader has version {}, 1.2 is needed", Version(version));
+            return Err(NoInstance::NoLoader(message));
+        }
+        Instance::create(entry, version, validation)
+    }
+
+    fn create(
+        entry: Entry,
+        version: u32,
+        validation: Validation,
+    ) -> Result<Arc<Instance>, NoInstance> {
+        // SAFETY: as above. Without the list there are no extensions.
+        let extensions =
+            unsafe { entry.enumerate_instance_extension_properties(None) }.unwrap_or_default();
+        let has_debug_utils = extensions
+            .iter()
+            .any(|known| known.extension_name_as_c_str() == Ok(debug_utils::NAME));
+        let validates = validation != Validation::Off;
+        if validates {
+            check_layer(&entry).map_err(NoInstance::Failed)?;
+        }
+        let mut complaints = Box::<Complaints>::default();
+        let mut listener = listener(&mut complaints);
+        let application = vk::ApplicationInfo::default()
+            .application_name(c"Longshore")
+            .engine_name(c"Longshore")
+            .api_version(version.min(vk::API_VERSION_1_3));
+        let layers = [VALIDATION_LAYER.as_ptr()];
+        let enabled = [debug_utils::NAME.as_ptr()];
+        let mut info = vk::InstanceCreateInfo::default()
+            .application_info(&application)
+            .enabled_layer_names(if validates { &layers } else { &[] })
+            .enabled_extension_names(if has_debug_utils { &enabled } else { &[] });
+        if validates && has_debug_utils {
+            info = info.push_next(&mut listener);
+        }
+        // SAFETY: the structure and what it points at live during the call.
+        let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+            vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
+                NoInstance::NoDriver("no Vulkan driver is installed".to_owned())
+            }
+            result => NoInstance::Failed(error::driver("making a Vulkan instance", result)),
+        })?;
+        let messenger = (validates && has_debug_utils).then(|| {
+            let functions = debug_utils::Instance::new(&entry, &raw);
+            // SAFETY: the callback's data, `complaints`, is boxed and outlives the messenger, which
+            // is destroyed first.
+            let messenger = unsafe {
+                functions.create_debug_utils_messenger(&self::listener(&mut complaints), None)
+            };
+            messenger.ok().map(|messenger| (functions, messenger))
+        });
+        Ok(Arc::new(Instance {
+            raw,
+            version,
+            has_debug_utils,
+            validation,
+            messenger: messenger.flatten(),
+            complaints,
+            _entry: entry,
+        }))
+    }
+
+    /// The physical devices, in the loader's order.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
+        // SAFETY: the instance is live.
+        unsafe { self.raw.enumerate_physical_devices() }
+            .map_err(|result| error::driver("listing Vulkan's devices", result))
+    }
+
+    /// What the validation layer said since the last call, if that is to be an error.
+    pub(crate) fn complaint(&self) -> Result<()> {
+        if self.validation != Validation::Strict {
+            return Ok(());
+        }
+        let said = std::mem::take(&mut *self.complaints.0.lock());
+        let Some(first) = said.first() else { return Ok(()) };
+        let message = format!("the validation layer said {} things, first: {first}", said.len());
+        Err(Error::new(ErrorCode::BackendFailure, message))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: devices hold the instance, so none is left; the messenger goes first.
+        unsafe {
+            if let Some((functions, messenger)) = &self.messenger {
+                functions.destroy_debug_utils_messenger(*messenger, None);
+            }
+            self.raw.destroy_instance(None);
+        }
+    }
+}
+
+/// A version in Vulkan's encoding, shown as "1.3.230".
+pub(crate) struct Version(pub(crate) u32);
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let version = self.0;
+        write!(
+            f,
+            "{}.{}.{}",
+            vk::api_version_major(version),
+            vk::api_version_minor(version),
+            vk::api_version_patch(version)
+        )
+    }
+}
+
+fn check_layer(entry: &Entry) -> Result<()> {
+    // SAFETY: the entry is loaded.
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }.unwrap_or_default();
+    if layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER)) {
+        return Ok(());
+    }
+    let message = "LONGSHORE_VULKAN_VALIDATION is set, but the Khronos validation layer is not \
+                   installed (Debian: vulkan-validationlayers)";
+    Err(Error::new(ErrorCode::NotFound, message))
+}
+
+fn listener(complaints: &mut Complaints) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+    use vk::{DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type};
+    vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(Severity::ERROR | Severity::WARNING)
+        .message_type(Type::VALIDATION)
+        .pfn_user_callback(Some(hear))
+        .user_data(std::ptr::from_mut(complaints).cast())
+}
+
+/// Called by the validation layer, from any thread.
+unsafe extern "system" fn hear(
+    severity: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _kind: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    complaints: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: the layer passes a valid structure, and what `listener` gave it, which is shared only.
+    let (message, complaints) = unsafe {
+        let message = (*data).message_as_c_str().unwrap_or(c"no message");
+        (message.to_string_lossy().into_owned(), &*complaints.cast::<Complaints>())
+    };
+    if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
+        log::error!("{message}");
+    } else {
+        log::warn!("{message}");
+    }
+    complaints.0.lock().push(message);
+    vk::FALSE
+}

@@ -1,0 +1,550 @@
+//! The order of a queue's work, and who hands it to the driver.
+//!
+//! Work is a list of *steps*, each with a value on the queue's timeline: a batch, which the driver
+//! runs, or something that a thread of the host does. What is queued is recorded into the *open*
+//! batch, which is closed, and so becomes a step, when something must come behind it, when somebody
+//! waits, or when the driver is ready for more.
+//!
+//! Whoever takes steps from the list holds the line's role; one thread at a time does. It is a thread
+//! that waits for the queue and finds nobody at it, or the line's own thread, which starts with the
+//! first work that nobody waits for. A step of the host is done when all before it is done, and then
+//! raises the timeline itself; so what waits for a value need not know what it stands for.
+
+use crate::batch::Batch;
+use crate::device::{AtWork, DeviceCore};
+use crate::timeline::Timeline;
+use crate::transfer::CopyJob;
+use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::thread;
+
+/// The line's thread lets the driver work on so many batches before it hands over a small one.
+const ENOUGH_FLYING: usize = 2;
+/// A batch of so many commands is not small.
+const ENOUGH_COMMANDS: u32 = 512;
+
+/// The work of one queue.
+pub(crate) struct Line {
+    device: Arc<DeviceCore>,
+    lane: usize,
+    timeline: Arc<Timeline>,
+    state: Mutex<State>,
+    /// There is something for the line's thread.
+    work: Condvar,
+    /// The role was given back, or a step was taken.
+    moved: Condvar,
+    /// The thread that runs a function of the program; 0 if none does.
+    runner: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<Batch>,
+    steps: VecDeque<Step>,
+    /// The value of the last step.
+    tail: u64,
+    /// How many steps of the host are not done.
+    host_steps: usize,
+    /// Somebody holds the role.
+    taken: bool,
+    /// How many threads wait for `moved`.
+    waiting: usize,
+    spare: Vec<Batch>,
+    /// What the driver was given, oldest first.
+    flying: VecDeque<Batch>,
+    /// The first failure that nobody was told of.
+    error: Option<Error>,
+    worker: Worker,
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Worker {
+    #[default]
+    NotStarted,
+    Awake,
+    Asleep,
+}
+
+enum Step {
+    Submit(Box<Batch>),
+    Host(u64, HostWork),
+}
+
+/// What a thread of the host does in a queue's order.
+pub(crate) enum HostWork {
+    /// Calls a function of the program.
+    Function(HostFunction),
+    /// Copies what the device cannot.
+    Copy(CopyJob),
+    /// Waits for a place in another queue that the driver was not given yet.
+    Wait(Arc<Timeline>, u64),
+}
+
+impl Step {
+    fn value(&self) -> u64 {
+        match self {
+            Step::Submit(batch) => batch.value,
+            Step::Host(value, _) => *value,
+        }
+    }
+}
+
+impl Line {
+    /// An empty line.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Line>> {
+        Ok(Arc::new(Line {
+            device: Arc::clone(device),
+            lane: device.next_lane(),
+            timeline: Timeline::new(device)?,
+            state: Mutex::default(),
+            work: Condvar::new(),
+            moved: Condvar::new(),
+            runner: AtomicUsize::new(0),
+        }))
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceCore> {
+        &self.device
+    }
+
+    /// Records into the open batch. With `wait`, blocks until that and all before it is done.
+    ///
+    /// # Errors
+    /// Those of `record`, which then has recorded nothing; with `wait` those of
+    /// [`Line::synchronize`].
+    #[inline]
+    pub(crate) fn record(
+        self: &Arc<Line>,
+        wait: bool,
+        record: impl FnOnce(&mut Batch) -> Result<()>,
+    ) -> Result<()> {
+        if wait {
+            self.refuse_runner()?;
+        }
+        let mut state = self.state.lock();
+        record(self.open(&mut state)?)?;
+        self.go_on(state, wait)
+    }
+
+    /// The same, but if steps of the host are queued, `otherwise` becomes one.
+    ///
+    /// # Errors
+    /// As for [`Line::record`].
+    pub(crate) fn record_unless_host_work(
+        self: &Arc<Line>,
+        record: impl FnOnce(&mut Batch) -> Result<()>,
+        otherwise: impl FnOnce() -> HostWork,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.host_steps == 0 {
+            record(self.open(&mut state)?)?;
+        } else {
+            self.push_host(&mut state, otherwise());
+        }
+        self.go_on(state, false)
+    }
+
+    /// Queues something for a thread of the host.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn push(self: &Arc<Line>, work: HostWork) -> Result<()> {
+        self.device.refuse_if_lost()?;
+        let mut state = self.state.lock();
+        self.push_host(&mut state, work);
+        self.go_on(state, false)
+    }
+
+    /// Does something on the calling thread when all that was queued is done, and before what is
+    /// queued later. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`Line::synchronize`], before `work`; those of `work`.
+    pub(crate) fn exclusively(self: &Arc<Line>, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.refuse_runner()?;
+        let mut state = self.state.lock();
+        self.close_open(&mut state);
+        let tail = state.tail;
+        let mut role = self.take_role(state);
+        self.take_steps(&mut role.state, |value| value <= tail);
+        let earlier = role.unlocked(|| self.timeline.wait(tail));
+        let result = earlier.and_then(|()| role.unlocked(work));
+        let earlier = role.state.error.take();
+        drop(role);
+        earlier.map_or(result, Err)
+    }
+
+    /// Blocks until all that was queued before the call is done. May run it.
+    ///
+    /// # Errors
+    /// The first failure that nobody was told of; a lost device; `InvalidQueue` on the thread that
+    /// runs a function of this queue, which would wait for itself.
+    pub(crate) fn synchronize(self: &Arc<Line>) -> Result<()> {
+        self.refuse_runner()?;
+        self.settle(self.state.lock())
+    }
+
+    /// Whether all that was queued is done.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        self.device.refuse_if_lost()?;
+        let state = self.state.lock();
+        let is_open = state.open.as_ref().is_some_and(|open| !open.is_empty());
+        if is_open || !state.steps.is_empty() || state.host_steps > 0 {
+            return Ok(false);
+        }
+        self.timeline.is_reached(state.tail)
+    }
+
+    /// The place behind all that was queued. `mark` may record something just before it.
+    ///
+    /// # Errors
+    /// Those of `mark`; a lost device.
+    pub(crate) fn tail(
+        self: &Arc<Line>,
+        mark: Option<impl FnOnce(&mut Batch) -> Result<()>>,
+    ) -> Result<(Arc<Timeline>, u64)> {
+        self.device.refuse_if_lost()?;
+        let mut state = self.state.lock();
+        if let Some(mark) = mark {
+            mark(self.open(&mut state)?)?;
+        }
+        self.close_open(&mut state);
+        let tail = state.tail;
+        self.go_on(state, false)?;
+        Ok((Arc::clone(&self.timeline), tail))
+    }
+
+    /// Makes what is queued from now on wait for a place in a queue.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn wait_for(self: &Arc<Line>, place: &Arc<Timeline>, value: u64) -> Result<()> {
+        self.device.refuse_if_lost()?;
+        if Arc::ptr_eq(place, &self.timeline) || place.is_reached(value)? {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let of_device = Arc::ptr_eq(place.device(), &self.device);
+        if of_device && place.is_submitted(value) {
+            self.close_open(&mut state);
+            self.open(&mut state)?.waits.push((Arc::clone(place), value));
+        } else {
+            self.push_host(&mut state, HostWork::Wait(Arc::clone(place), value));
+        }
+        self.go_on(state, false)
+    }
+
+    /// # Errors
+    /// `InvalidQueue` on the thread that runs a function of this queue.
+    #[inline]
+    pub(crate) fn refuse_runner(&self) -> Result<()> {
+        if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
+    }
+
+    /// Lets the line's thread end when all is done. Nothing may be queued afterwards.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.work.notify_one();
+    }
+
+    /// After something was queued: waits, or sees to it that somebody does it.
+    #[inline]
+    fn go_on<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>, wait: bool) -> Result<()> {
+        if state.open.as_ref().is_some_and(Batch::is_full) {
+            self.close_open(&mut state);
+        }
+        if wait {
+            return self.settle(state);
+        }
+        self.rouse(&mut state);
+        Ok(())
+    }
+
+    /// Blocks until all that is queued now is done.
+    fn settle<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>) -> Result<()> {
+        self.close_open(&mut state);
+        let tail = state.tail;
+        let is_listed =
+            |state: &State| state.steps.front().is_some_and(|step| step.value() <= tail);
+        while is_listed(&state) {
+            if state.taken {
+                self.await_move(&mut state);
+            } else {
+                let mut role = self.take_role(state);
+                self.take_steps(&mut role.state, |value| value <= tail);
+                drop(role);
+                state = self.state.lock();
+            }
+        }
+        drop(state);
+        self.timeline.wait(tail)?;
+        match self.state.lock().error.take() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Blocks until the role is given back or a step is taken.
+    fn await_move(&self, state: &mut MutexGuard<'_, State>) {
+        state.waiting += 1;
+        self.moved.wait(state);
+        state.waiting -= 1;
+    }
+
+    /// Takes the role; blocks while another thread has it.
+    fn take_role<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>) -> Role<'a> {
+        while state.taken {
+            self.await_move(&mut state);
+        }
+        state.taken = true;
+        Role { line: self, state }
+    }
+
+    /// Sees to it that what is queued is done although nobody waits for it.
+    #[inline]
+    fn rouse(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
+        if state.taken {
+            return;
+        }
+        match state.worker {
+            Worker::Awake => {}
+            Worker::Asleep => {
+                state.worker = Worker::Awake;
+                self.work.notify_one();
+            }
+            Worker::NotStarted => self.start(state),
+        }
+    }
+
+    /// Starts the line's thread; without one, the calling thread does the work.
+    #[cold]
+    fn start(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("longshore-vk{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let (line, at_work) = (Arc::clone(self), self.device.at_work());
+        match thread::Builder::new().name(name.clone()).spawn(move || line.work(at_work)) {
+            Ok(_) => state.worker = Worker::Awake,
+            Err(error) => {
+                log::warn!("thread '{name}' of a queue cannot be started: {error}");
+                self.close_open(state);
+                state.taken = true;
+                self.take_steps(state, |_| true);
+                state.taken = false;
+            }
+        }
+    }
+
+    /// The life of the line's thread. `at_work` goes last, after all that is the device's.
+    fn work(self: Arc<Line>, at_work: AtWork) {
+        let mut state = self.state.lock();
+        loop {
+            if state.taken || !has_work(&state) {
+                if state.closed && !state.taken {
+                    break;
+                }
+                state.worker = Worker::Asleep;
+                self.work.wait(&mut state);
+                state.worker = Worker::Awake;
+                continue;
+            }
+            if let Some(value) = self.is_ahead(&mut state) {
+                // A lost device is noticed by whoever submits next.
+                let _ = MutexGuard::unlocked(&mut state, || self.timeline.wait(value));
+                continue;
+            }
+            if state.steps.is_empty() {
+                self.close_open(&mut state);
+            }
+            let mut role = self.take_role(state);
+            self.take_steps(&mut role.state, |_| true);
+            drop(role);
+            state = self.state.lock();
+        }
+        let tail = state.tail;
+        drop(state);
+        let _ = self.timeline.wait(tail);
+        drop(self);
+        drop(at_work);
+    }
+
+    /// The value to wait for if the driver has enough to do and the open batch may still grow.
+    fn is_ahead(&self, state: &mut MutexGuard<'_, State>) -> Option<u64> {
+        let is_small = state.open.as_ref().is_some_and(|open| open.commands() < ENOUGH_COMMANDS);
+        if !state.steps.is_empty() || !is_small || state.flying.len() < ENOUGH_FLYING {
+            return None;
+        }
+        let value = state.flying[state.flying.len() - ENOUGH_FLYING].value;
+        (!self.timeline.was_seen(value)).then_some(value)
+    }
+
+    /// The open batch.
+    fn open<'a>(&self, state: &'a mut MutexGuard<'_, State>) -> Result<&'a mut Batch> {
+        self.device.refuse_if_lost()?;
+        if state.open.is_none() {
+            let mut batch = self.batch(state)?;
+            batch.follows_work(!self.timeline.was_seen(state.tail));
+            state.open = Some(batch);
+        }
+        Ok(state.open.as_mut().expect("it was just put there"))
+    }
+
+    /// An empty batch: one whose commands are done, or a new one.
+    fn batch(&self, state: &mut MutexGuard<'_, State>) -> Result<Batch> {
+        if let Some(batch) = state.spare.pop() {
+            return Ok(batch);
+        }
+        let oldest = state.flying.front().map(|batch| batch.value);
+        if let Some(value) = oldest
+            && self.timeline.is_reached(value)?
+            && let Some(mut batch) = state.flying.pop_front()
+        {
+            batch.reset();
+            return Ok(batch);
+        }
+        Batch::new(&self.device, self.device.lane(self.lane).family)
+    }
+
+    /// Makes the open batch a step, if there is anything in it.
+    fn close_open(&self, state: &mut MutexGuard<'_, State>) {
+        if state.open.as_ref().is_none_or(Batch::is_empty) {
+            return;
+        }
+        let Some(mut batch) = state.open.take() else { return };
+        state.tail += 1;
+        batch.value = state.tail;
+        state.steps.push_back(Step::Submit(Box::new(batch)));
+    }
+
+    fn push_host(&self, state: &mut MutexGuard<'_, State>, work: HostWork) {
+        self.close_open(state);
+        state.tail += 1;
+        state.host_steps += 1;
+        let value = state.tail;
+        state.steps.push_back(Step::Host(value, work));
+    }
+
+    /// Does the steps whose values are wanted, from the first on, until one is not. The role is the
+    /// caller's.
+    fn take_steps(
+        self: &Arc<Line>,
+        state: &mut MutexGuard<'_, State>,
+        wanted: impl Fn(u64) -> bool,
+    ) {
+        while state.steps.front().is_some_and(|step| wanted(step.value())) {
+            let Some(step) = state.steps.pop_front() else { return };
+            let result = match step {
+                Step::Submit(batch) => self.submit(state, batch),
+                Step::Host(value, work) => {
+                    let result = MutexGuard::unlocked(state, || self.run(value, work));
+                    state.host_steps -= 1;
+                    result
+                }
+            };
+            if let Err(error) = result {
+                log::warn!("{error}");
+                state.error.get_or_insert(error);
+            }
+            if state.waiting > 0 {
+                self.moved.notify_all();
+            }
+        }
+    }
+
+    /// Hands a batch to the driver.
+    fn submit(&self, state: &mut MutexGuard<'_, State>, mut batch: Box<Batch>) -> Result<()> {
+        let value = batch.value;
+        let result = MutexGuard::unlocked(state, || {
+            batch.finish()?;
+            batch.submit(self.lane, &self.timeline)
+        });
+        if result.is_ok() {
+            state.flying.push_back(*batch);
+            return Ok(());
+        }
+        // What waits for the value must not wait for ever. On a lost device it does not.
+        let _ = MutexGuard::unlocked(state, || {
+            self.timeline.wait(value - 1)?;
+            self.timeline.signal(value)
+        });
+        batch.reset();
+        state.spare.push(*batch);
+        result
+    }
+
+    /// Does a step of the host when all before it is done.
+    fn run(&self, value: u64, work: HostWork) -> Result<()> {
+        let before = self.timeline.wait(value - 1);
+        let result = match work {
+            // Called also if the device was lost: whoever queued it was promised that.
+            HostWork::Function(function) => {
+                self.runner.store(this_thread(), Ordering::Relaxed);
+                function.call();
+                self.runner.store(0, Ordering::Relaxed);
+                before
+            }
+            HostWork::Copy(copy) => before.and_then(|()| copy.run()),
+            HostWork::Wait(timeline, until) => before.and_then(|()| timeline.wait(until)),
+        };
+        let signalled = self.timeline.signal(value);
+        result.and(signalled)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Whoever waited for the last work has done so; this is for work that failed in between.
+        let submitted = self.state.get_mut().flying.back().map_or(0, |batch| batch.value);
+        let _ = self.timeline.wait(submitted);
+    }
+}
+
+/// The right to take steps. Given back when it is dropped.
+struct Role<'a> {
+    line: &'a Arc<Line>,
+    state: MutexGuard<'a, State>,
+}
+
+impl Role<'_> {
+    fn unlocked<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        MutexGuard::unlocked(&mut self.state, body)
+    }
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        self.state.taken = false;
+        if self.state.waiting > 0 {
+            self.line.moved.notify_all();
+        }
+        // Nobody was roused for what was queued while the role was taken.
+        if has_work(&self.state) {
+            self.line.rouse(&mut self.state);
+        }
+    }
+}
+
+fn has_work(state: &State) -> bool {
+    !state.steps.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_empty())
+}
+
+/// A number that no other living thread has; not 0.
+fn this_thread() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
+
+#[cold]
+fn own_queue() -> Error {
+    let message = "a host function waits for its own queue, which waits for the host function";
+    Error::new(ErrorCode::InvalidQueue, message)
+}

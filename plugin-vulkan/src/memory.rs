@@ -1,0 +1,654 @@
+//! Memory: buffers with device addresses, and host memory that the device reaches.
+
+use crate::device::DeviceCore;
+use crate::error;
+use crate::physical::{Physical, managed_type};
+use ash::vk;
+use crossbeam_skiplist::SkipMap;
+use gpu_allocator::MemoryLocation;
+use gpu_allocator::vulkan::{
+    Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
+};
+use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Greatest alignment of an allocation.
+const GREATEST_ALIGNMENT: u64 = 1 << 30;
+/// How often an allocation is moved away from addresses that are taken by another device.
+const MOST_MOVES: usize = 16;
+
+/// The memory of a device. Looking an address up takes no lock.
+pub(crate) struct Memory {
+    device: ash::Device,
+    /// `None` once the device is being destroyed.
+    allocator: Mutex<Option<Allocator>>,
+    /// What was handed out, by the address that was.
+    live: SkipMap<u64, Arc<Region>>,
+    /// What is pinned, by its address on the host.
+    pinned: SkipMap<u64, Arc<Region>>,
+    /// How many regions the device knows by another address than the program.
+    translated: AtomicUsize,
+    import: Option<ash::ext::external_memory_host::Device>,
+}
+
+/// A range of memory that the device and, where it is mapped, the host reach.
+pub(crate) struct Region {
+    /// Different for each region that ever was.
+    pub(crate) id: u64,
+    pub(crate) owner: Owner,
+    /// The address that the program knows.
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    pub(crate) device_address: u64,
+    pub(crate) buffer: vk::Buffer,
+    /// Where the region begins in the buffer.
+    pub(crate) offset: u64,
+    /// Where the host reaches it, 0 if it does not.
+    host: u64,
+    /// Whether the host reads it as fast as its own memory.
+    cached: bool,
+    backing: Mutex<Backing>,
+}
+
+/// Who a region was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// An allocation of the program.
+    Program(MemoryKind),
+    /// Memory of the program that was pinned.
+    Pinned,
+    /// The backend itself.
+    Internal,
+}
+
+enum Backing {
+    Allocated(Allocation),
+    Imported(vk::DeviceMemory),
+    Gone,
+}
+
+/// Where in a region an address lies.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) region: Arc<Region>,
+    pub(crate) offset: u64,
+}
+
+impl Found {
+    /// Position in the region's buffer.
+    pub(crate) fn buffer_offset(&self) -> u64 {
+        self.region.offset + self.offset
+    }
+
+    /// How many bytes there are from here to the region's end.
+    pub(crate) fn rest(&self) -> u64 {
+        self.region.bytes - self.offset
+    }
+
+    /// Where the host reaches it as fast as its own memory, if it does.
+    pub(crate) fn host(&self) -> Option<u64> {
+        (self.region.host != 0 && self.region.cached).then(|| self.region.host + self.offset)
+    }
+}
+
+impl Region {
+    /// The mapping, for memory that was asked for as mapped.
+    pub(crate) fn mapped(&self) -> *mut u8 {
+        self.host as *mut u8
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(physical: &Physical, device: &ash::Device) -> Result<Memory> {
+        let mut debug_settings = gpu_allocator::AllocatorDebugSettings::default();
+        debug_settings.log_leaks_on_shutdown = false;
+        let description = AllocatorCreateDesc {
+            instance: physical.instance.raw.clone(),
+            device: device.clone(),
+            physical_device: physical.raw,
+            debug_settings,
+            buffer_device_address: true,
+            allocation_sizes: gpu_allocator::AllocationSizes::default(),
+        };
+        let allocator = Allocator::new(&description)
+            .map_err(|error| error::allocator("making an allocator", &error))?;
+        let import = physical.limits.import_alignment.map(|_| {
+            ash::ext::external_memory_host::Device::new(&physical.instance.raw, device)
+        });
+        Ok(Memory {
+            device: device.clone(),
+            allocator: Mutex::new(Some(allocator)),
+            live: SkipMap::new(),
+            pinned: SkipMap::new(),
+            translated: AtomicUsize::new(0),
+            import,
+        })
+    }
+
+    /// Allocates for the program and answers the address.
+    ///
+    /// # Errors
+    /// `OutOfResources`; `Unsupported` for managed memory that the device lacks and for alignments
+    /// above 1 GiB.
+    pub(crate) fn allocate(
+        &self,
+        device: &DeviceCore,
+        kind: MemoryKind,
+        bytes: u64,
+        alignment: u64,
+    ) -> Result<u64> {
+        let location = match kind {
+            MemoryKind::Host => MemoryLocation::GpuToCpu,
+            MemoryKind::Device => MemoryLocation::GpuOnly,
+            MemoryKind::Managed if managed_type(&device.physical.memory).is_none() => {
+                return Err(no_managed(&device.physical.name));
+            }
+            MemoryKind::Managed => MemoryLocation::CpuToGpu,
+        };
+        let mut moved = Vec::new();
+        let region = loop {
+            let owner = Owner::Program(kind);
+            let region = self.region(device, owner, location, bytes, alignment);
+            match region.map(Arc::new) {
+                Ok(region) if taken::claim(&region) => break Ok(region),
+                // Kept until there is another, so that the allocator does not hand it out again.
+                Ok(region) if moved.len() < MOST_MOVES => moved.push(region),
+                Ok(region) => {
+                    moved.push(region);
+                    break Err(no_free_address(bytes));
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        for region in moved {
+            self.release(&region);
+        }
+        let region = region?;
+        self.publish(&region);
+        Ok(region.address)
+    }
+
+    /// Frees what [`Memory::allocate`] answered.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless it is the start of a live allocation of this kind.
+    pub(crate) fn free(&self, device: &DeviceCore, kind: MemoryKind, address: u64) -> Result<()> {
+        let _ = device;
+        let wrong = |what: String| Err(Error::new(ErrorCode::InvalidArgument, what));
+        let found = self.live.get(&address);
+        match found.as_ref().map(|entry| entry.value().owner) {
+            Some(Owner::Program(found)) if found == kind => {}
+            Some(Owner::Program(found)) => {
+                let what = format!("{address:#x} is an allocation of kind {found:?}, freed as {kind:?}");
+                return wrong(what);
+            }
+            _ => return wrong(format!("{address:#x} is not the address of a live allocation")),
+        }
+        // Whoever takes it out frees it.
+        match found.filter(|entry| entry.remove()) {
+            Some(entry) => {
+                self.withdraw(entry.value());
+                Ok(())
+            }
+            None => wrong(format!("{address:#x} is not the address of a live allocation")),
+        }
+    }
+
+    /// Memory for the backend's own use; mapped if `location` says so. To be given to
+    /// [`Memory::release`].
+    ///
+    /// # Errors
+    /// `OutOfResources`, and those of the driver.
+    pub(crate) fn internal(
+        &self,
+        device: &DeviceCore,
+        location: MemoryLocation,
+        bytes: u64,
+    ) -> Result<Arc<Region>> {
+        self.region(device, Owner::Internal, location, bytes, 16).map(Arc::new)
+    }
+
+    /// The same, and found by its device address.
+    pub(crate) fn internal_found(&self, device: &DeviceCore, bytes: u64) -> Result<Arc<Region>> {
+        let region = self.internal(device, MemoryLocation::GpuOnly, bytes)?;
+        if !taken::claim(&region) {
+            self.release(&region);
+            return Err(no_free_address(bytes));
+        }
+        self.publish(&region);
+        Ok(region)
+    }
+
+    /// Takes a region that can be found out again, and gives its memory back.
+    pub(crate) fn withdraw(&self, region: &Region) {
+        self.live.remove(&region.address);
+        if region.device_address != region.address {
+            self.translated.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken::give_up(region);
+        self.release(region);
+    }
+
+    /// Gives a region's memory back. No work uses it any more.
+    pub(crate) fn release(&self, region: &Region) {
+        let backing = std::mem::replace(&mut *region.backing.lock(), Backing::Gone);
+        // SAFETY: the buffer is the region's own and nothing uses it any more; its memory goes after it.
+        unsafe {
+            match backing {
+                Backing::Allocated(allocation) => {
+                    self.device.destroy_buffer(region.buffer, None);
+                    self.free_allocation(allocation);
+                }
+                Backing::Imported(memory) => {
+                    self.device.destroy_buffer(region.buffer, None);
+                    self.device.free_memory(memory, None);
+                }
+                Backing::Gone => {}
+            }
+        }
+    }
+
+    /// Imports the pages that a range lies in and answers the device's address of its start.
+    ///
+    /// # Errors
+    /// `Unsupported` without VK_EXT_external_memory_host; `InvalidArgument` for a range that is
+    /// empty, wraps around, overlaps a pinned one or cannot be imported.
+    pub(crate) fn pin(&self, device: &DeviceCore, range: Span) -> Result<u64> {
+        let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
+        else {
+            let message = format!(
+                "'{}' cannot pin host memory: it lacks VK_EXT_external_memory_host",
+                device.physical.name
+            );
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        };
+        let (start, bytes) = (range.address(), range.bytes());
+        let wrong = |what: String| Error::new(ErrorCode::InvalidArgument, what);
+        let end = start.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
+        let end = end.filter(|_| start != 0 && bytes != 0);
+        let end = end.ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
+        if let Some(other) = self.pinned_in(start, bytes) {
+            let (at, end) = (other.host, other.host + other.bytes);
+            return Err(wrong(format!(
+                "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which is pinned",
+                start + bytes
+            )));
+        }
+        let first = start / page * page;
+        let (buffer, memory, device_address) = self.import(device, import, first, end - first)?;
+        let region = Arc::new(Region {
+            id: next_id(),
+            owner: Owner::Pinned,
+            address: device_address + (start - first),
+            bytes,
+            device_address: device_address + (start - first),
+            buffer,
+            offset: start - first,
+            host: start,
+            cached: true,
+            backing: Mutex::new(Backing::Imported(memory)),
+        });
+        // Of two threads that pin the same range one comes first.
+        let entry = self.pinned.get_or_insert(start, Arc::clone(&region));
+        if entry.value().id != region.id {
+            self.release(&region);
+            return Err(wrong(format!("{start:#x} is pinned already")));
+        }
+        self.live.insert(region.address, Arc::clone(&region));
+        Ok(region.address)
+    }
+
+    /// Undoes [`Memory::pin`]: by the address on the host or by that which was answered.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if nothing was pinned there.
+    pub(crate) fn unpin(&self, device: &DeviceCore, address: u64) -> Result<()> {
+        let _ = device;
+        let of_device = self.live.get(&address).filter(|entry| entry.value().owner == Owner::Pinned);
+        let start = of_device.map_or(address, |entry| entry.value().host);
+        let removed = self.pinned.get(&start).filter(|entry| entry.remove());
+        let Some(entry) = removed else {
+            let message = format!("nothing is pinned at {address:#x}");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        };
+        self.live.remove(&entry.value().address);
+        self.release(entry.value());
+        Ok(())
+    }
+
+    /// The region that an address of the device's memory lies in.
+    pub(crate) fn find(&self, address: u64) -> Option<Found> {
+        within(&self.live, address, |region| region.address)
+    }
+
+    /// The region that an address of the host's memory lies in.
+    pub(crate) fn find_host(&self, address: u64) -> Option<Found> {
+        let allocated = self.find(address).filter(|found| found.region.host == found.region.address);
+        allocated.or_else(|| within(&self.pinned, address, |region| region.host))
+    }
+
+    /// The device's address for what may be a host address of shared memory.
+    pub(crate) fn translate(&self, address: u64) -> u64 {
+        if self.translated.load(Ordering::Relaxed) == 0 {
+            return address;
+        }
+        match self.find(address) {
+            Some(found) => found.region.device_address + found.offset,
+            None => address,
+        }
+    }
+
+    /// Gives back everything that is left. No work uses any of it.
+    pub(crate) fn destroy(&self) {
+        for entry in self.live.iter() {
+            taken::give_up(entry.value());
+            self.release(entry.value());
+        }
+        for entry in self.pinned.iter() {
+            self.release(entry.value());
+        }
+        drop(self.allocator.lock().take());
+    }
+
+    fn publish(&self, region: &Arc<Region>) {
+        if region.device_address != region.address {
+            self.translated.fetch_add(1, Ordering::Relaxed);
+        }
+        self.live.insert(region.address, Arc::clone(region));
+    }
+
+    fn pinned_in(&self, start: u64, bytes: u64) -> Option<Arc<Region>> {
+        let before = self.pinned.upper_bound(Bound::Excluded(&(start + bytes)))?;
+        let region = before.value();
+        (region.host + region.bytes > start).then(|| Arc::clone(region))
+    }
+
+    /// A buffer and its memory, at a multiple of `alignment`.
+    fn region(
+        &self,
+        device: &DeviceCore,
+        owner: Owner,
+        location: MemoryLocation,
+        bytes: u64,
+        alignment: u64,
+    ) -> Result<Region> {
+        if alignment > GREATEST_ALIGNMENT {
+            let message = format!(
+                "an allocation at a multiple of {alignment} bytes, expected at most \
+                 {GREATEST_ALIGNMENT}"
+            );
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let region = self.region_of(device, owner, location, bytes, alignment, 0)?;
+        if region.is_some() || alignment <= 1 {
+            return Ok(region.expect("every address is a multiple of 1"));
+        }
+        // The driver aligns less: with room to move, a multiple lies in the buffer.
+        let region = self.region_of(device, owner, location, bytes, alignment, alignment)?;
+        Ok(region.expect("a multiple of the alignment lies within one more of it"))
+    }
+
+    /// A buffer of `bytes` and `slack` more; nothing if no multiple of `alignment` begins a range
+    /// of `bytes` in it.
+    fn region_of(
+        &self,
+        device: &DeviceCore,
+        owner: Owner,
+        location: MemoryLocation,
+        bytes: u64,
+        alignment: u64,
+        slack: u64,
+    ) -> Result<Option<Region>> {
+        let size = bytes.checked_add(slack).and_then(|size| size.checked_next_multiple_of(4));
+        let limit = device.physical.limits.allocation_bytes;
+        let size = size.filter(|size| *size <= limit).ok_or_else(|| too_large(bytes, limit))?;
+        let doing = "allocating memory";
+        let buffer = create_buffer(device, size, None)?;
+        // SAFETY: the buffer is live.
+        let mut requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
+        requirements.alignment = requirements.alignment.max(alignment.min(1 << 16));
+        let allocation = self.allocate_for(buffer, &requirements, location, owner);
+        let allocation = allocation.inspect_err(|_| {
+            // SAFETY: the buffer is ours and unused.
+            unsafe { self.device.destroy_buffer(buffer, None) };
+        })?;
+        // SAFETY: buffer and memory are live, the memory fits the buffer's requirements.
+        let bound = unsafe {
+            self.device.bind_buffer_memory(buffer, allocation.memory(), allocation.offset())
+        };
+        if let Err(result) = bound {
+            // SAFETY: as above.
+            unsafe { self.device.destroy_buffer(buffer, None) };
+            self.free_allocation(allocation);
+            return Err(error::driver(doing, result));
+        }
+        // SAFETY: the buffer is bound and was made for it.
+        let start = unsafe {
+            let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+            self.device.get_buffer_device_address(&info)
+        };
+        let host = allocation.mapped_ptr().map_or(0, |mapped| mapped.as_ptr() as u64);
+        let flags = allocation.memory_properties();
+        let of_host = matches!(owner, Owner::Program(MemoryKind::Host | MemoryKind::Managed));
+        let base = if of_host { host } else { start };
+        let offset = base.next_multiple_of(alignment) - base;
+        let region = Region {
+            id: next_id(),
+            owner,
+            address: base + offset,
+            bytes,
+            device_address: start + offset,
+            buffer,
+            offset,
+            host: if host == 0 { 0 } else { host + offset },
+            cached: flags.contains(
+                vk::MemoryPropertyFlags::HOST_CACHED | vk::MemoryPropertyFlags::HOST_COHERENT,
+            ),
+            backing: Mutex::new(Backing::Allocated(allocation)),
+        };
+        if offset > slack || (of_host && host == 0) {
+            self.release(&region);
+            if offset > slack {
+                return Ok(None);
+            }
+            return Err(Error::new(ErrorCode::BackendFailure, "host memory is not mapped"));
+        }
+        device.name(buffer, &format!("{owner:?} of {bytes} bytes at {:#x}", region.address));
+        Ok(Some(region))
+    }
+
+    /// Memory from the allocator; if there is not enough for a new block of its, just enough.
+    fn allocate_for(
+        &self,
+        buffer: vk::Buffer,
+        requirements: &vk::MemoryRequirements,
+        location: MemoryLocation,
+        owner: Owner,
+    ) -> Result<Allocation> {
+        let mut allocator = self.allocator.lock();
+        let allocator = allocator.as_mut().expect("the device is not being destroyed");
+        let mut ask = |allocation_scheme| {
+            allocator.allocate(&AllocationCreateDesc {
+                name: match owner {
+                    Owner::Program(_) => "allocation of the program",
+                    Owner::Pinned | Owner::Internal => "of the backend",
+                },
+                requirements: *requirements,
+                location,
+                linear: true,
+                allocation_scheme,
+            })
+        };
+        let shared = ask(AllocationScheme::GpuAllocatorManaged);
+        let allocation = shared.or_else(|_| ask(AllocationScheme::DedicatedBuffer(buffer)));
+        allocation.map_err(|error| {
+            error::allocator(&format!("allocating {} bytes", requirements.size), &error)
+        })
+    }
+
+    fn free_allocation(&self, allocation: Allocation) {
+        if let Some(allocator) = self.allocator.lock().as_mut()
+            && let Err(error) = allocator.free(allocation)
+        {
+            log::error!("freeing memory: {error}");
+        }
+    }
+
+    /// A buffer over pages of the host: buffer, memory, address.
+    fn import(
+        &self,
+        device: &DeviceCore,
+        functions: &ash::ext::external_memory_host::Device,
+        start: u64,
+        bytes: u64,
+    ) -> Result<(vk::Buffer, vk::DeviceMemory, u64)> {
+        const KIND: vk::ExternalMemoryHandleTypeFlags =
+            vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+        let refuse = |result| {
+            let error = error::driver(&format!("pinning {bytes} bytes at {start:#x}"), result);
+            Error::new(ErrorCode::InvalidArgument, error.message())
+                .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
+        };
+        let pages = start as *mut std::ffi::c_void;
+        let mut usable = vk::MemoryHostPointerPropertiesEXT::default();
+        // SAFETY: whoever pins vouches for the range; pages that it lies in are there with it.
+        let answered = unsafe {
+            let ask = functions.fp().get_memory_host_pointer_properties_ext;
+            ask(self.device.handle(), KIND, pages, &mut usable)
+        };
+        answered.result().map_err(refuse)?;
+        let buffer = create_buffer(device, bytes, Some(KIND))?;
+        // SAFETY: the buffer is live.
+        let requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
+        let types = usable.memory_type_bits & requirements.memory_type_bits;
+        let imported = || {
+            if types == 0 {
+                return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+            }
+            let mut import = vk::ImportMemoryHostPointerInfoEXT::default()
+                .handle_type(KIND)
+                .host_pointer(pages);
+            let mut flags = vk::MemoryAllocateFlagsInfo::default()
+                .flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+            let info = vk::MemoryAllocateInfo::default()
+                .allocation_size(bytes)
+                .memory_type_index(types.trailing_zeros())
+                .push_next(&mut import)
+                .push_next(&mut flags);
+            // SAFETY: the pages stay where they are until they are unpinned, as whoever pins
+            // vouches for; the memory is bound to a buffer of its size and kind.
+            unsafe {
+                let memory = self.device.allocate_memory(&info, None)?;
+                let bound = self.device.bind_buffer_memory(buffer, memory, 0);
+                bound.inspect_err(|_| self.device.free_memory(memory, None))?;
+                let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+                Ok((memory, self.device.get_buffer_device_address(&info)))
+            }
+        };
+        let (memory, address) = imported().map_err(|result| {
+            // SAFETY: the buffer is ours and unused.
+            unsafe { self.device.destroy_buffer(buffer, None) };
+            refuse(result)
+        })?;
+        device.name(buffer, &format!("{bytes} pinned bytes at {start:#x}"));
+        Ok((buffer, memory, address))
+    }
+}
+
+/// A buffer for everything that kernels and copies do with memory.
+fn create_buffer(
+    device: &DeviceCore,
+    bytes: u64,
+    external: Option<vk::ExternalMemoryHandleTypeFlags>,
+) -> Result<vk::Buffer> {
+    use vk::BufferUsageFlags as Usage;
+    let families = &device.physical.families;
+    let both = [families.compute, families.transfer.unwrap_or(families.compute)];
+    let mut kind = vk::ExternalMemoryBufferCreateInfo::default();
+    let mut info = vk::BufferCreateInfo::default().size(bytes).usage(
+        Usage::STORAGE_BUFFER
+            | Usage::UNIFORM_BUFFER
+            | Usage::TRANSFER_SRC
+            | Usage::TRANSFER_DST
+            | Usage::SHADER_DEVICE_ADDRESS,
+    );
+    if both[0] != both[1] {
+        info = info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&both);
+    }
+    if let Some(external) = external {
+        kind = kind.handle_types(external);
+        info = info.push_next(&mut kind);
+    }
+    // SAFETY: the device is live; the size is at least 1 and within its limits.
+    let buffer = unsafe { device.raw.create_buffer(&info, None) };
+    device.check("making a buffer", buffer)
+}
+
+fn within(
+    map: &SkipMap<u64, Arc<Region>>,
+    address: u64,
+    start: impl Fn(&Region) -> u64,
+) -> Option<Found> {
+    let entry = map.upper_bound(Bound::Included(&address))?;
+    let region = entry.value();
+    let offset = address - start(region);
+    (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Which addresses allocations of all devices have. Devices with address spaces of their own may hand
+/// out the same ones, and the host would take one allocation for another.
+mod taken {
+    use super::{BTreeMap, Mutex, Region};
+
+    static RANGES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+    /// Takes a region's addresses, unless some are taken.
+    pub(super) fn claim(region: &Region) -> bool {
+        let end = region.address.saturating_add(region.bytes);
+        let mut ranges = RANGES.lock();
+        let before = ranges.range(..end).next_back();
+        if before.is_some_and(|(_, before_end)| *before_end > region.address) {
+            return false;
+        }
+        ranges.insert(region.address, end);
+        true
+    }
+
+    /// Gives them up.
+    pub(super) fn give_up(region: &Region) {
+        RANGES.lock().remove(&region.address);
+    }
+}
+
+#[cold]
+fn no_managed(device: &str) -> Error {
+    let message = format!(
+        "'{device}' has no managed memory: none of its memory types is both its own and reached \
+         by the host"
+    );
+    Error::new(ErrorCode::Unsupported, message)
+}
+
+#[cold]
+fn too_large(bytes: u64, limit: u64) -> Error {
+    let message = format!("an allocation of {bytes} bytes; the device allows {limit}");
+    Error::new(ErrorCode::OutOfResources, message)
+}
+
+#[cold]
+fn no_free_address(bytes: u64) -> Error {
+    let message = format!(
+        "an allocation of {bytes} bytes: the addresses that the driver offers are those of live \
+         allocations on other devices"
+    );
+    Error::new(ErrorCode::OutOfResources, message)
+}

@@ -1,0 +1,114 @@
+//! Timeline semaphores: how far an order of work has come.
+
+use crate::device::DeviceCore;
+use ash::vk;
+use longshore_plugin_api::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter that the device or the host raises. Each value stands for a piece of work; what has a
+/// lower value is done before.
+pub(crate) struct Timeline {
+    device: Arc<DeviceCore>,
+    raw: vk::Semaphore,
+    /// The highest value that was seen.
+    seen: AtomicU64,
+    /// The highest value that the driver was given to reach, or that was reached.
+    submitted: AtomicU64,
+}
+
+impl Timeline {
+    /// A timeline at 0.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Timeline>> {
+        let mut kind = vk::SemaphoreTypeCreateInfo::default()
+            .semaphore_type(vk::SemaphoreType::TIMELINE)
+            .initial_value(0);
+        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: the device is live; the feature is enabled.
+        let raw = unsafe { device.raw.create_semaphore(&info, None) };
+        let raw = device.check("making a timeline semaphore", raw)?;
+        let (seen, submitted) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Arc::new(Timeline { device: Arc::clone(device), raw, seen, submitted }))
+    }
+
+    pub(crate) fn raw(&self) -> vk::Semaphore {
+        self.raw
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceCore> {
+        &self.device
+    }
+
+    /// Whether a value was reached, as far as is known without asking the driver.
+    pub(crate) fn was_seen(&self, value: u64) -> bool {
+        self.seen.load(Ordering::Acquire) >= value
+    }
+
+    /// Whether a value is reached.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn is_reached(&self, value: u64) -> Result<bool> {
+        if self.was_seen(value) {
+            return Ok(true);
+        }
+        // SAFETY: the semaphore is live.
+        let now = unsafe { self.device.raw.get_semaphore_counter_value(self.raw) };
+        let now = self.device.check("asking how far a queue is", now)?;
+        self.seen.fetch_max(now, Ordering::AcqRel);
+        Ok(now >= value)
+    }
+
+    /// Blocks until a value is reached.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn wait(&self, value: u64) -> Result<()> {
+        if self.was_seen(value) {
+            return Ok(());
+        }
+        self.device.refuse_if_lost()?;
+        let (semaphores, values) = ([self.raw], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore is live.
+        let waited = unsafe { self.device.raw.wait_semaphores(&info, u64::MAX) };
+        self.device.check("waiting for a queue", waited)?;
+        self.seen.fetch_max(value, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Reaches a value from the host. The value before it must have been reached.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn signal(&self, value: u64) -> Result<()> {
+        let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
+        // SAFETY: the semaphore is live and below the value, as the caller has waited for it.
+        let signalled = unsafe { self.device.raw.signal_semaphore(&info) };
+        self.device.check("going on with a queue", signalled)?;
+        self.note_submitted(value);
+        self.seen.fetch_max(value, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Notes that the driver will reach a value.
+    pub(crate) fn note_submitted(&self, value: u64) {
+        self.submitted.fetch_max(value, Ordering::AcqRel);
+    }
+
+    /// Whether the driver will reach a value without anything else being done.
+    pub(crate) fn is_submitted(&self, value: u64) -> bool {
+        self.submitted.load(Ordering::Acquire) >= value
+    }
+}
+
+impl Drop for Timeline {
+    fn drop(&mut self) {
+        // SAFETY: whoever submitted work that uses it has waited for that work, or the device is
+        // lost, when nothing runs any more.
+        unsafe { self.device.raw.destroy_semaphore(self.raw, None) };
+    }
+}
