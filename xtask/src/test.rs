@@ -24,7 +24,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 25] = [
+const PACKAGES: [Package; 30] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -90,7 +90,38 @@ const PACKAGES: [Package; 25] = [
     },
     Package { name: "xz-utils", probe: ("xz", VERSION), skipped: "linking zlib and zstd" },
     Package { name: "bzip2", probe: ("bzip2", &["--help"]), skipped: "linking zlib and zstd" },
+    Package {
+        name: "glslang-tools",
+        probe: ("glslangValidator", VERSION),
+        skipped: "images in SPIR-V, which are written in GLSL",
+    },
+    Package {
+        name: "spirv-tools",
+        probe: ("spirv-link", VERSION),
+        skipped: "images in SPIR-V, which it links",
+    },
+    Package {
+        name: "libvulkan1",
+        probe: ("sh", &["-c", "ldconfig -p | grep -q 'libvulkan[.]so[.]1'"]),
+        skipped: "anything on Vulkan: it is the loader of its drivers",
+    },
+    Package {
+        name: "mesa-vulkan-drivers",
+        probe: ("sh", &["-c", "test -f /usr/share/vulkan/icd.d/lvp_icd.*"]),
+        skipped: "Vulkan on lavapipe",
+    },
+    Package {
+        name: "vulkan-validationlayers",
+        probe: ("test", &["-f", VALIDATION_LAYER]),
+        skipped: "that Vulkan is used as its specification says",
+    },
 ];
+const VALIDATION_LAYER: &str = "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
+/// The package with SwiftShader in it, and the files that are all of it.
+const SWIFTSHADER: (&str, [&str; 2]) = (
+    "chromium-common",
+    ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
+);
 
 impl Package {
     fn is_missing(&self) -> bool {
@@ -109,6 +140,12 @@ pub fn run(install: bool) -> Result<()> {
     }
     if install && !ptxas().is_file() {
         install_ptxas()?;
+    }
+    if install && !swiftshader().join("vk_swiftshader_icd.json").is_file() {
+        install_swiftshader()?;
+    }
+    if !swiftshader().is_dir() {
+        println!("not installed: SwiftShader. Not tested: Vulkan on it, and with two devices");
     }
     if !ptxas().is_file() && !process::starts("ptxas", VERSION) {
         println!("not installed: ptxas. Not tested: that it takes the PTX of the device header");
@@ -153,6 +190,31 @@ fn install_ptxas() -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
     process::run(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
+}
+
+/// A Vulkan driver for the CPU that lacks much of what others have, where tests look for it.
+fn swiftshader() -> PathBuf {
+    root().join("target/swiftshader")
+}
+
+/// Takes SwiftShader's files out of the package, which is not installed.
+fn install_swiftshader() -> Result<()> {
+    let (package, files) = SWIFTSHADER;
+    let folder = swiftshader();
+    // What is cut off half-way lies elsewhere.
+    let unpacked = root().join("target/swiftshader-download");
+    if unpacked.exists() {
+        std::fs::remove_dir_all(&unpacked)?;
+    }
+    std::fs::create_dir_all(&unpacked)?;
+    process::run(&mut apt_get(&["update"]))?;
+    process::run(apt_get(&["download", package]).current_dir(&unpacked))?;
+    let script =
+        "dpkg-deb --fsys-tarfile $0_*.deb | tar --extract --strip-components=4 \"$@\"; rm *.deb";
+    let mut unpack = Command::new("sh");
+    unpack.args(["-e", "-c", script, package]).args(files).current_dir(&unpacked);
+    process::run(&mut unpack)?;
+    Ok(std::fs::rename(unpacked, folder)?)
 }
 
 fn apt_get(arguments: &[&str]) -> Command {
