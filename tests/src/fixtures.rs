@@ -1,6 +1,6 @@
 //! The images that the behaviours load, by name and by what a device accepts.
 
-use longshore::{Acceptance, Device, Error, ErrorCode, Result};
+use longshore::{Acceptance, Device, Error, ErrorCode, Format, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,15 @@ use std::sync::Arc;
 /// it accepts. Cloning is cheap.
 #[derive(Clone)]
 pub struct Fixtures {
-    images: Arc<BTreeMap<String, Vec<Arc<[u8]>>>>,
+    images: Arc<BTreeMap<String, Vec<Fixture>>>,
+}
+
+/// An image of a [`Fixtures`].
+#[derive(Clone)]
+struct Fixture {
+    /// As plugins name it in their list of formats.
+    format: &'static str,
+    bytes: Arc<[u8]>,
 }
 
 macro_rules! images {
@@ -21,20 +29,50 @@ macro_rules! images {
     };
 }
 
-const FOR_THE_CPU: [(&str, &[u8]); 6] =
-    images!(".so": "basic", "clash", "life", "failing", "stillborn", "undefined");
-const FOR_THE_SAMPLE: [(&str, &[u8]); 7] =
-    images!(".ops": "basic", "clash", "life", "failing", "stillborn", "undefined", "faulty");
+const FOR_THE_CPU: [(&str, &[u8]); 7] =
+    images!(".so": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+const FOR_THE_SAMPLE: [(&str, &[u8]); 8] = images!(".ops": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty");
+/// Without bytes where the tools that make them were missing.
+const SPIRV: [(&str, &[u8]); 7] =
+    images!(".spv": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+
+macro_rules! wgsl {
+    ($($source:literal),*) => {
+        concat!($(include_str!(concat!("../fixtures/vulkan/wgsl/", $source, ".wgsl"))),*).as_bytes()
+    };
+}
+
+const WGSL: [(&str, &[u8]); 5] = [
+    ("basic", wgsl!("basic")),
+    ("clash", wgsl!("clash")),
+    ("life", wgsl!("life")),
+    ("failing", wgsl!("life", "failing")),
+    ("stillborn", wgsl!("stillborn")),
+];
 
 impl Fixtures {
-    /// The images that come with the suite: shared objects for the CPU that it was built for, and
-    /// text for the sample plugin in C.
+    /// The images that come with the suite: shared objects for the CPU that it was built for, text
+    /// for the sample plugin in C, and for Vulkan SPIR-V, if the tools for it were there, and WGSL.
     pub fn built_in() -> Fixtures {
-        let mut images: BTreeMap<String, Vec<Arc<[u8]>>> = BTreeMap::new();
-        for (name, bytes) in FOR_THE_CPU.into_iter().chain(FOR_THE_SAMPLE) {
-            images.entry(name.to_owned()).or_default().push(bytes.into());
+        Fixtures { images: Arc::default() }
+            .and("elf-so", &FOR_THE_CPU)
+            .and("ops", &FOR_THE_SAMPLE)
+            .and("spirv", &SPIRV)
+            .and("wgsl", &WGSL)
+    }
+
+    /// Those of the images that come with the suite which are in WGSL.
+    pub fn wgsl() -> Fixtures {
+        Fixtures { images: Arc::default() }.and("wgsl", &WGSL)
+    }
+
+    fn and(self, format: &'static str, images: &[(&str, &[u8])]) -> Fixtures {
+        let mut all = Arc::unwrap_or_clone(self.images);
+        for (name, bytes) in images.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            let fixture = Fixture { format, bytes: (*bytes).into() };
+            all.entry((*name).to_owned()).or_default().push(fixture);
         }
-        Fixtures { images: Arc::new(images) }
+        Fixtures { images: Arc::new(all) }
     }
 
     /// The same with the images of a folder before them: each file is the image of its name up to
@@ -50,7 +88,8 @@ impl Fixtures {
         })?;
         let mut images = Arc::unwrap_or_clone(self.images);
         for (name, bytes) in files {
-            images.entry(name).or_default().insert(0, bytes.into());
+            let fixture = Fixture { format: Format::recognize(&bytes).name(), bytes: bytes.into() };
+            images.entry(name).or_default().insert(0, fixture);
         }
         Ok(Fixtures { images: Arc::new(images) })
     }
@@ -60,12 +99,32 @@ impl Fixtures {
     /// # Errors
     /// Those of [`Device::accepts`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
-        for image in self.images.get(name).into_iter().flatten() {
-            if device.accepts(image)? == Acceptance::Accepted {
-                return Ok(Some(Arc::clone(image)));
+        for image in self.of_name(name) {
+            if device.accepts(&image.bytes)? == Acceptance::Accepted {
+                return Ok(Some(Arc::clone(&image.bytes)));
             }
         }
         Ok(None)
+    }
+
+    /// Why the device does not accept the images of this name that are in one of these formats: the
+    /// list of its plugin, with commas.
+    ///
+    /// # Errors
+    /// Those of [`Device::accepts`].
+    pub fn refusals(&self, device: &Device, name: &str, formats: &str) -> Result<Vec<String>> {
+        let is_for_it = |image: &&Fixture| formats.split(',').any(|name| name == image.format);
+        let mut refusals = Vec::new();
+        for image in self.of_name(name).filter(is_for_it) {
+            if let Acceptance::Refused(why) = device.accepts(&image.bytes)? {
+                refusals.push(format!("{}: {why}", image.format));
+            }
+        }
+        Ok(refusals)
+    }
+
+    fn of_name(&self, name: &str) -> impl Iterator<Item = &Fixture> {
+        self.images.get(name).into_iter().flatten()
     }
 }
 

@@ -22,8 +22,8 @@
 //! minute, and has failed if it panics or if closing the device finds a leak. What a device says
 //! that it cannot do is [`Outcome::Skipped`], with the device's own reason.
 //!
-//! The images that the behaviours need ([`Fixtures`]) are built in for the CPU and for the sample
-//! plugin in C; for another format a plugin's author gives a folder. What they must contain is in
+//! The images that the behaviours need ([`Fixtures`]) are built in for the CPU, for the sample
+//! plugin in C and for Vulkan; for another format a plugin's author gives a folder. What they must contain is in
 //! `docs/conformance.md`.
 //!
 //! `longshore-check` is the command for plugin authors, `tests/conformance.rs` runs the suite for
@@ -35,6 +35,7 @@ mod fixtures;
 pub mod kernels;
 pub mod programs;
 mod services;
+pub mod vulkan;
 pub mod world;
 
 pub use conformance::{Behaviour, DeviceName, Filter, Outcome, Report, Setup, behaviours};

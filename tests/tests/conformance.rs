@@ -1,35 +1,57 @@
 //! The suite for every device of this machine, one trial for each device and behaviour: those of
 //! the plugins that lie in the target folder, and of the sample plugin in C where there is a C
-//! compiler.
+//! compiler. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore::Environment;
-use longshore_tests::{Behaviour, DeviceName, Outcome, Setup, behaviours};
+use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, vulkan};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { vulkan::add_swiftshader() };
     let arguments = Arguments::from_args();
     let plugins = built_plugins().into_iter().chain(sample_plugin());
+    let plugins = plugins.filter(|plugin| is_wanted(plugin, &arguments));
     let trials = plugins.flat_map(|plugin| trials_of(&plugin)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Whether there may be a trial with this plugin: one that is named in full begins with its
+/// backend, and starting drivers for nothing takes time.
+fn is_wanted(plugin: &Path, arguments: &Arguments) -> bool {
+    let backend = backend_of(plugin).expect("a plugin's file name");
+    let is_of_it = |name: &String| name.starts_with(backend) || name.contains('/');
+    !arguments.exact || arguments.filter.as_ref().is_none_or(is_of_it)
 }
 
 /// A trial for each device of the plugin and each behaviour.
 fn trials_of(plugin: &Path) -> Vec<Trial> {
     let backend = backend_of(plugin).expect("a plugin's file name");
+    let setup = Setup::new().plugin(plugin).backends(backend);
+    if backend == "vulkan" {
+        let setup = setup.environment(vulkan::environment());
+        let wgsl = setup.clone().fixtures(Fixtures::wgsl());
+        let trials = trials_with(plugin, setup, "").into_iter();
+        return trials.chain(trials_with(plugin, wgsl, " (WGSL)")).collect();
+    }
     // Two devices, so that there are no gaps where a platform's devices meet.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::of_process().with(several, "2");
-    let setup = Setup::new().environment(environment).plugin(plugin).backends(backend);
+    trials_with(plugin, setup.environment(environment), "")
+}
+
+/// The same for one setup; what is said of it stands in the trials' names.
+fn trials_with(plugin: &Path, setup: Setup, said: &str) -> Vec<Trial> {
     let devices = match setup.devices() {
         Ok(devices) => devices,
         Err(error) => return vec![broken(plugin, &error)],
     };
     let setup = Arc::new(setup);
     let trial = |(device, behaviour): (DeviceName, &'static Behaviour)| {
-        let name = format!("{}:{}: {behaviour}", device.backend, device.index);
+        let name = format!("{}:{}{said}: {behaviour}", device.backend, device.index);
         let setup = Arc::clone(&setup);
         Trial::ignorable_test(name, move || run(&setup, &device, behaviour))
     };

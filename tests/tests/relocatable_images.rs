@@ -41,7 +41,7 @@ fn archive(folder: &Path, objects: &[PathBuf]) -> PathBuf {
 /// The suite's images for the CPU, as relocatable objects.
 fn relocatable_fixtures(folder: &Path) -> Fixtures {
     let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
-    for name in ["basic", "clash", "life", "failing", "stillborn", "undefined"] {
+    for name in ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"] {
         let source = root().join("tests/fixtures/host").join(name).with_extension("rs");
         let mut compile = Command::new(&rustc);
         compile.args(["--edition=2024", "--crate-type=cdylib", "--emit=obj", "-Cpanic=abort"]);

@@ -152,27 +152,35 @@ fn refusals_are_repeatable(cx: &Context) -> Check {
 fn must_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     match load(cx, image) {
         Ok(()) => Err(Stop::Failed(format!("{what} was loaded"))),
-        Err(error) => rightly(&error, &[], what),
+        Err(error) => rightly(&error, image, &[], what),
     }
 }
 
 /// An image that may have become another valid one, which the device may not be able to take.
 fn may_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
-    load(cx, image).or_else(|error| rightly(&error, &[ErrorCode::Unsupported], what))
+    load(cx, image).or_else(|error| rightly(&error, image, &[ErrorCode::Unsupported], what))
 }
 
 fn load(cx: &Context, image: &[u8]) -> Result<()> {
     cx.device().load(image)?.unload().map(drop)
 }
 
-fn rightly(error: &Error, also: &[ErrorCode], what: &str) -> Check {
-    let expected = [&[ErrorCode::InvalidBinary, ErrorCode::LinkFailure], also].concat();
+fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check {
+    let of_source: &[_] = if is_source(image) { &[ErrorCode::CompileFailure] } else { &[] };
+    let always: &[_] = &[ErrorCode::InvalidBinary, ErrorCode::LinkFailure];
+    let expected = [always, of_source, also].concat();
     ensure!(
         expected.contains(&error.code()),
         "{what}: expected one of {expected:?}, got {error:?}"
     );
     ensure!(!error.message().is_empty(), "{what} was refused without a reason");
     Ok(())
+}
+
+/// Whether it may be taken for source, in which a compiler finds what is wrong: WGSL.
+fn is_source(image: &[u8]) -> bool {
+    const SIGN: &[u8] = b"@compute";
+    image.windows(SIGN.len()).any(|window| window == SIGN)
 }
 
 /// The device works on.

@@ -91,9 +91,24 @@ impl Context {
     }
 
     pub(super) fn image_for(&self, device: &Device, name: &str) -> Result<Arc<[u8]>, Stop> {
-        self.fixtures.image(device, name)?.ok_or_else(|| {
-            Stop::Skipped(format!("no image '{name}' was given that the device accepts"))
-        })
+        if let Some(image) = self.fixtures.image(device, name)? {
+            return Ok(image);
+        }
+        let formats = &self.entry()?.plugin().image_formats;
+        let refusals = self.fixtures.refusals(device, name, formats)?;
+        let refusals = refusals.iter().map(|why| why.replace('\n', " "));
+        let what = format!("no image '{name}' was given that the device accepts");
+        Err(Stop::Skipped([what].into_iter().chain(refusals).collect::<Vec<_>>().join("; ")))
+    }
+
+    /// Skips the behaviour if the image has no such kernel. What an image's language cannot express
+    /// is left out of it; then it does not have the name anywhere.
+    pub(super) fn needs(&self, image: &str, kernel: &str) -> Check {
+        let bytes = self.image(image)?;
+        if bytes.windows(kernel.len()).any(|window| window == kernel.as_bytes()) {
+            return Ok(());
+        }
+        Err(Stop::Skipped(format!("the image '{image}' has no kernel '{kernel}'")))
     }
 
     pub(super) fn load(&self, image: &str) -> Result<Program, Stop> {

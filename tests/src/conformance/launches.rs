@@ -54,7 +54,7 @@ fn a_kernel_writes(cx: &Context) -> Check {
 }
 
 fn arguments_arrive(cx: &Context) -> Check {
-    let (program, queue) = (cx.load("basic")?, cx.queue()?);
+    let (program, queue) = (cx.load("echo")?, cx.queue()?);
     let echo = program.kernel("echo")?;
     let out = cx.device().buffer_of(&queue, &[0u64; 6])?;
     let values = (0xa5u8, 0xbeefu16, 0xdead_beefu32, 0x0123_4567_89ab_cdefu64, -1.5f32, 2.25f64);

@@ -45,6 +45,7 @@ fn constructors_run_once(cx: &Context) -> Check {
 }
 
 fn unloading_destroys(cx: &Context) -> Check {
+    cx.needs("life", "remember")?;
     let (program, queue) = (cx.load("life")?, cx.queue()?);
     let place = remembered(&program, &queue)?;
     ensure_eq!(place.to_vec(&queue)?[0], 0, "place before unloading");
@@ -58,6 +59,7 @@ fn unloading_destroys(cx: &Context) -> Check {
 }
 
 fn dropping_destroys(cx: &Context) -> Check {
+    cx.needs("life", "remember")?;
     let (program, queue) = (cx.load("life")?, cx.queue()?);
     let place = remembered(&program, &queue)?;
     let (kernel, clone) = (program.kernel("mark")?, program.clone());
@@ -93,6 +95,7 @@ fn closing_destroys(cx: &Context) -> Check {
 }
 
 fn loads_are_apart(cx: &Context) -> Check {
+    cx.needs("life", "remember")?;
     let queue = cx.queue()?;
     let (first, second) = (cx.load("life")?, cx.load("life")?);
     let place = remembered(&first, &queue)?;
@@ -168,6 +171,7 @@ fn failed_loads_leave_nothing(cx: &Context) -> Check {
 }
 
 fn failures_do_not_stop(cx: &Context) -> Check {
+    cx.needs("failing", "remember")?;
     let (program, queue) = (cx.load("failing")?, cx.queue()?);
     let place = remembered(&program, &queue)?;
     let unloaded = program.clone().unload();

@@ -95,7 +95,7 @@ fn loading_is_repeatable(cx: &Context) -> Check {
 
 fn symbols_are_listed(cx: &Context) -> Check {
     let symbols = cx.load("basic")?.symbols()?;
-    let kernels = ["nop", "saxpy", "iota", "echo", "bump", "read_counter"];
+    let kernels = ["nop", "saxpy", "iota", "bump", "read_counter"];
     let expected = kernels.map(|name| (name, SymbolKind::Kernel));
     for (name, kind) in expected.into_iter().chain([("counter", SymbolKind::Global)]) {
         let listed: Vec<_> = symbols.iter().filter(|symbol| symbol.0 == name).collect();

@@ -1,0 +1,91 @@
+//! Vulkan's drivers on this machine, and what tests of its devices need.
+//!
+//! Tests run on every device that there is. Beside those of the installed drivers this is
+//! SwiftShader, a driver for the CPU that lacks much of what lavapipe has; `cargo xtask test
+//! --install` puts it into the target folder.
+
+use crate::conformance::{DeviceName, Setup};
+use crate::world::root;
+use longshore::{Device, Environment, Host, Result};
+use std::path::{Path, PathBuf};
+
+const PLUGIN: &str = "liblongshore_plugin_vulkan.so";
+/// Drivers that the loader finds beside those that are installed.
+const FURTHER_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
+/// The only drivers that it finds, by the variable's new and its old name.
+const ONLY_DRIVERS: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+
+/// Adds SwiftShader to the drivers that the Vulkan loader will find in this process, unless the
+/// variables of the environment already say which. To be called first in `main`.
+///
+/// # Safety
+/// No other thread runs yet.
+pub unsafe fn add_swiftshader() {
+    let said = ONLY_DRIVERS.into_iter().chain([FURTHER_DRIVERS]);
+    let is_said = said.into_iter().any(|name| std::env::var_os(name).is_some());
+    if let Some(driver) = swiftshader().filter(|_| !is_said) {
+        // SAFETY: promised by the caller.
+        unsafe { std::env::set_var(FURTHER_DRIVERS, driver) };
+    }
+}
+
+/// SwiftShader's manifest, if it is in the target folder.
+pub fn swiftshader() -> Option<PathBuf> {
+    let manifest = root().join("target/swiftshader/vk_swiftshader_icd.json");
+    manifest.is_file().then_some(manifest)
+}
+
+/// Lavapipe's manifest, where the loader looks for those of the system.
+pub fn lavapipe() -> Option<PathBuf> {
+    let folders = ["/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
+    let files =
+        folders.into_iter().filter_map(|folder| Path::new(folder).read_dir().ok()).flatten();
+    let mut files = files.filter_map(|file| file.ok().map(|file| file.path()));
+    files.find(|path| path.file_name().is_some_and(|name| is_lavapipe(&name.to_string_lossy())))
+}
+
+fn is_lavapipe(file: &str) -> bool {
+    file.starts_with("lvp_icd") && file.ends_with(".json")
+}
+
+/// The plugin, in the folder above that of this test; `None` if it was not built.
+pub fn plugin() -> Option<PathBuf> {
+    let program = std::env::current_exe().expect("an executable has a path");
+    let plugin = program.ancestors().nth(2)?.join(PLUGIN);
+    plugin.is_file().then_some(plugin)
+}
+
+/// The process's variables and that every message of the validation layer is an error, which
+/// closing the device returns.
+pub fn environment() -> Environment {
+    Environment::of_process().with("LONGSHORE_VULKAN_VALIDATION", "strict")
+}
+
+/// The devices of all drivers. If there are none, or no plugin, that is printed.
+///
+/// # Errors
+/// Those of [`Host::new`].
+pub fn devices() -> Result<Vec<DeviceName>> {
+    let Some(plugin) = plugin() else {
+        println!("nothing is tried on Vulkan: {PLUGIN} is not built");
+        return Ok(Vec::new());
+    };
+    let absent = [("lavapipe", lavapipe()), ("SwiftShader", swiftshader())];
+    for (driver, _) in absent.iter().filter(|(_, manifest)| manifest.is_none()) {
+        println!("nothing is tried on {driver}: it is not installed");
+    }
+    Setup::new().environment(environment()).plugin(plugin).backends("vulkan").devices()
+}
+
+/// Opens one of [`devices`], as these variables say. Blocks.
+///
+/// # Errors
+/// Those of [`Host::new`] and [`Host::device`].
+///
+/// # Panics
+/// If the plugin is gone.
+pub fn open(name: &DeviceName, environment: Environment) -> Result<Device> {
+    let plugin = plugin().expect("it has listed its devices");
+    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
+    host.build()?.device(&format!("{}:{}", name.backend, name.index))
+}
