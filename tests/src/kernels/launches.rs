@@ -74,6 +74,12 @@ pub struct Kernels {
     kernels: BTreeMap<String, Kernel>,
 }
 
+impl AsRef<Queue> for Kernels {
+    fn as_ref(&self) -> &Queue {
+        &self.queue
+    }
+}
+
 impl Kernels {
     /// Loads an image.
     ///

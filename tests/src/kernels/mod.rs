@@ -5,6 +5,7 @@ mod build;
 mod launches;
 mod numbers;
 mod reference;
+mod rig;
 
 pub use build::{Build, Language, Shape};
 pub use launches::{Form, GROUP, Kernels, elements, parts};
@@ -12,6 +13,7 @@ pub use numbers::{bodies, bytes, integers, small_floats};
 pub use reference::{
     PullBound, histogram, matmul, nbody, nbody_bounds, prefix_sum, reduce, saxpy, stencil, triad,
 };
+pub use rig::{Poisoned, Rig};
 
 use crate::world::root;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ mod rig;
 use checks::CHECKS;
 use longshore_tests::kernels::{Build, Language, Shape};
 use longshore_tests::programs::Position;
-use rig::Rig;
+use rig::rig;
 
 const VERSIONS: [u32; 4] = [14, 16, 19, 22];
 const NATIVE: &[&str] = &["-O3", "-march=native"];
@@ -26,7 +26,7 @@ fn check(build: Build, threads: &[u32]) {
     }
     let image = build.image();
     for threads in threads {
-        let rig = Rig::new(&image, *threads);
+        let rig = rig(&image, *threads);
         for (name, check) in CHECKS {
             println!("{build}, {threads} threads: {name}");
             check(&rig);

@@ -4,6 +4,10 @@
 //! SwiftShader, a driver for the CPU that lacks much of what lavapipe has; `cargo xtask test
 //! --install` puts it into the target folder.
 
+mod tools;
+
+pub use tools::{assembled, compile_kernel, glsl, linked_glsl, missing_tool};
+
 use crate::conformance::{DeviceName, Setup};
 use crate::world::root;
 use longshore::{Device, Environment, Host, Result};

@@ -1,0 +1,20 @@
+// How often each byte occurs is added to the bins. Bytes are read in fours.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "parts.glsl"
+
+layout(local_size_x = GROUP) in;
+layout(push_constant) uniform Arguments { Numbers x, bins; uint n; };
+
+shared uint own[256];
+
+void main() {
+  const uint group = gl_WorkGroupID.x, end = part(group + 1, n), id = gl_LocalInvocationID.x;
+  own[id] = 0;
+  barrier();
+  for (uint i = part(group, n) + id; i < end; i += GROUP) {
+    atomicAdd(own[x.at[i / 4] >> i % 4 * 8 & 0xff], 1);
+  }
+  barrier();
+  atomicAdd(bins.at[id], own[id]);
+}

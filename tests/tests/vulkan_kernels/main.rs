@@ -1,0 +1,51 @@
+//! The kernels of `kernels/vulkan` on every device of Vulkan, in GLSL and in WGSL, against plain Rust: all kernels,
+//! sizes and group sizes, with a trial for each.
+
+mod checks;
+mod rig;
+
+use checks::CHECKS;
+use libtest_mimic::{Arguments, Trial};
+use longshore_tests::{DeviceName, vulkan};
+use rig::{Language, Rig};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { vulkan::add_swiftshader() };
+    let arguments = Arguments::from_args();
+    let devices = match vulkan::devices() {
+        Ok(devices) => devices,
+        Err(error) => panic!("{error:?}"),
+    };
+    let trials = devices.iter().flat_map(|device| languages().map(move |l| (device, l)));
+    let trials = trials.flat_map(|(device, language)| trials_of(device, language)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Those that images can be made of here.
+fn languages() -> impl Iterator<Item = Language> {
+    let missing = vulkan::missing_tool();
+    if let Some(tool) = missing {
+        println!("nothing is tried in GLSL: {tool} is not installed");
+    }
+    [Language::Glsl, Language::Wgsl]
+        .into_iter()
+        .filter(move |language| *language == Language::Wgsl || missing.is_none())
+}
+
+fn trials_of(device: &DeviceName, language: Language) -> impl Iterator<Item = Trial> {
+    let device = device.clone();
+    CHECKS.into_iter().map(move |(name, check)| {
+        let device = device.clone();
+        Trial::test(
+            format!("{}:{} {language:?}: {name}", device.backend, device.index),
+            move || {
+                let rig = rig::open(&device, language)?;
+                check(&rig);
+                // The validation layer may have something to say.
+                Ok(Rig::close(rig)?)
+            },
+        )
+    })
+}
