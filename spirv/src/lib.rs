@@ -18,6 +18,7 @@ mod push_constants;
 mod reflect;
 mod tables;
 mod types;
+mod wgsl;
 mod words;
 
 #[cfg(feature = "validation")]

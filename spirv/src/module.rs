@@ -1,15 +1,16 @@
 //! An image, parsed and reflected.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use rspirv::spirv;
 
 use crate::fault::Fault;
-use crate::kernel::{Code, Kernel, Member, Procedure, Specialization};
+use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization};
 use crate::push_constants;
-use crate::reflect::{self, Reflection};
+use crate::reflect::{self, Hints, Reflection};
 use crate::tables::Tables;
+use crate::wgsl::{self, Program, Translation};
 use crate::words;
 
 /// An image for Vulkan.
@@ -18,6 +19,8 @@ pub struct Module {
     words: Vec<u32>,
     requirements: Requirements,
     reflection: Reflection,
+    /// What `words` are translated from anew if a launch chooses its constants.
+    program: Option<Program>,
 }
 
 /// What an image is written in.
@@ -61,18 +64,22 @@ impl Module {
         match Module::recognise(image) {
             Some(Format::Spirv) => {
                 let words = words::read(image)?;
-                Module::reflected(Format::Spirv, words, push_constant_bytes, &HashSet::new())
+                Module::reflected(words, push_constant_bytes, &Hints::default())
             }
-            Some(Format::Wgsl) => Err(Fault::source("WGSL is not supported yet")),
+            Some(Format::Wgsl) => {
+                let source = str::from_utf8(image).expect("it was recognised as text");
+                let Translation { words, hints, program } = wgsl::translate(source)?;
+                let module = Module::reflected(words, push_constant_bytes, &hints)?;
+                Ok(Module { format: Format::Wgsl, program, ..module })
+            }
             None => Err(Fault::malformed("neither SPIR-V nor WGSL")),
         }
     }
 
     fn reflected(
-        format: Format,
         mut words: Vec<u32>,
         push_constant_bytes: u32,
-        dynamic_shared: &HashSet<String>,
+        hints: &Hints,
     ) -> Result<Module, Fault> {
         let mut tables = Tables::read(&words)?;
         if !tables.imports.is_empty() {
@@ -86,9 +93,9 @@ impl Module {
             words = push_constants::rewrite(&words, &tables, &moved)?;
             tables = Tables::read(&words)?;
         }
-        let reflection = reflect::reflect(&tables, &moved, dynamic_shared)?;
+        let reflection = reflect::reflect(&tables, &moved, hints)?;
         let requirements = requirements(&tables);
-        Ok(Module { format, words, requirements, reflection })
+        Ok(Module { format: Format::Spirv, words, requirements, reflection, program: None })
     }
 
     /// What it is written in.
@@ -142,8 +149,21 @@ impl Module {
     /// have the size that is wanted.
     pub fn code(&self, kernel: &Kernel, wanted: &Specialization) -> Result<Code<'_>, Fault> {
         reflect::check_group(kernel, wanted.group)?;
-        let constants = self.reflection.constants.values(kernel, wanted)?;
-        Ok(Code { words: Cow::Borrowed(&self.words), constants })
+        let Some(program) = &self.program else {
+            let constants = self.reflection.constants.values(kernel, wanted)?;
+            return Ok(Code { words: Cow::Borrowed(&self.words), constants });
+        };
+        let mut words = program.code(kernel, wanted)?;
+        let place = kernel.blocks.iter().find_map(|block| match block.home {
+            Home::Storage { set, binding } => Some((set, binding)),
+            _ => None,
+        });
+        if let Some(place) = place {
+            let tables = Tables::read(&words)?;
+            let moved = push_constants::all(&tables, place);
+            words = push_constants::rewrite(&words, &tables, &moved)?;
+        }
+        Ok(Code { words: Cow::Owned(words), constants: Vec::new() })
     }
 }
 

@@ -34,6 +34,14 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     moved
 }
 
+/// All blocks of push constants, at a place.
+pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> Moved {
+    let variables = tables.variables.iter();
+    let pushed =
+        variables.filter(|(_, variable)| variable.storage == Some(StorageClass::PushConstant));
+    pushed.map(|(&id, _)| (id, place)).collect()
+}
+
 /// The numbers of the bindings of set 0.
 fn bindings(tables: &Tables<'_>) -> impl Iterator<Item = u32> {
     let ids = tables.variables.keys();

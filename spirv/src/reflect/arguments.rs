@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rspirv::spirv::{Decoration, StorageClass};
 
-use super::GLOBALS;
 use super::block::Block;
 use super::usage::Usage;
+use super::{GLOBALS, Hints};
 use crate::fault::Fault;
 use crate::kernel::{self, Buffer, Home, Parameter, Place};
 use crate::push_constants::Moved;
@@ -39,6 +39,7 @@ enum Kind {
 pub(super) fn arguments(
     tables: &Tables<'_>,
     moved: &Moved,
+    hints: &Hints,
     usage: &Usage,
     kernel: &str,
 ) -> Result<Arguments, Fault> {
@@ -68,10 +69,11 @@ pub(super) fn arguments(
     }
     for id in pushed {
         let place = moved.get(&id).map(|&(set, binding)| Home::Storage { set, binding });
-        arguments.pass_by_value(tables, id, place.unwrap_or(Home::PushConstants))?;
+        let block = Block::of(tables, tables.variables[&id].pointee, variable_name(tables, id))?;
+        arguments.pass_by_value(tables, block, place.unwrap_or(Home::PushConstants))?;
     }
     for ((set, binding), variables) in bindings {
-        arguments.bind(tables, set, binding, &variables).map_err(|fault| Fault {
+        arguments.bind(tables, hints, (set, binding), &variables).map_err(|fault| Fault {
             message: format!("{kernel}, set {set}, binding {binding}: {}", fault.message),
             ..fault
         })?;
@@ -83,8 +85,8 @@ impl Arguments {
     fn bind(
         &mut self,
         tables: &Tables<'_>,
-        set: u32,
-        binding: u32,
+        hints: &Hints,
+        (set, binding): (u32, u32),
         variables: &[(u32, Kind)],
     ) -> Result<(), Fault> {
         let &[(id, kind), ref aliases @ ..] = variables else { return Ok(()) };
@@ -105,7 +107,13 @@ impl Arguments {
             if !aliases.is_empty() {
                 return Err(Fault::unsupported("several uniform buffers"));
             }
-            return self.pass_by_value(tables, id, Home::Uniform { set, binding });
+            let block = match hints.values.get(&(set, binding)) {
+                Some(members) => Block::of_values(members),
+                None => {
+                    Block::of(tables, tables.variables[&id].pointee, variable_name(tables, id))?
+                }
+            };
+            return self.pass_by_value(tables, block, Home::Uniform { set, binding });
         }
         let uniform = kind == Kind::Uniform;
         self.buffers.push(Buffer { set, binding, uniform, least_bytes: bytes });
@@ -118,13 +126,15 @@ impl Arguments {
         Ok(())
     }
 
-    fn pass_by_value(&mut self, tables: &Tables<'_>, id: u32, home: Home) -> Result<(), Fault> {
-        let structure = tables.variables[&id].pointee;
-        let name = variable_name(tables, id);
-        let block = Block::of(tables, structure, name)?;
+    fn pass_by_value(
+        &mut self,
+        tables: &Tables<'_>,
+        block: Block,
+        home: Home,
+    ) -> Result<(), Fault> {
         if block.runtime {
             return Err(Fault::unsupported(format!(
-                "{name} ends in an array without a length, but is passed by value"
+                "a block that is passed by value, {block}, ends in an array without a length"
             )));
         }
         let index = self.blocks.len();

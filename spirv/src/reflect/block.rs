@@ -49,6 +49,15 @@ impl Block {
         Block::of_structure(tables, structure, name)
     }
 
+    /// A block of values that are known.
+    pub(super) fn of_values(members: &[Member]) -> Block {
+        let ends = members.iter().map(|member| member.offset.saturating_add(member.bytes));
+        let bytes = ends.max().unwrap_or_default();
+        let members =
+            members.iter().map(|member| BlockMember { what: member.clone(), pointee: None });
+        Block { members: members.collect(), bytes, runtime: false }
+    }
+
     fn of_structure(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
         let Some(&Type::Structure { members: types }) = tables.types.get(&structure) else {
             return Err(Fault::unsupported(format!(

@@ -45,17 +45,34 @@ pub(crate) struct Choices {
     pub(crate) subgroup_size: Vec<u32>,
 }
 
+/// What a module does not say of itself because it is a translation.
+#[derive(Default)]
+pub(crate) struct Hints {
+    /// The names of shared variables whose size a launch chooses.
+    pub(crate) dynamic_shared: HashSet<String>,
+    /// The members of uniform buffers, by descriptor set and binding.
+    pub(crate) values: HashMap<(u32, u32), Vec<Member>>,
+    /// What is known of kernels, by name.
+    pub(crate) kernels: HashMap<String, KernelHints>,
+}
+
+/// What a kernel does not say of itself.
+pub(crate) struct KernelHints {
+    pub(crate) group: [GroupSize; 3],
+    pub(crate) dynamic_shared: bool,
+    pub(crate) subgroup_size: Option<u32>,
+}
+
 /// Which entry points can be launched.
 pub(crate) fn is_kernel(entry_point: &EntryPoint<'_>) -> bool {
     entry_point.model == ExecutionModel::GLCompute as u32
 }
 
-/// Reflects a module whose large blocks of push constants have been moved. `dynamic_shared` names
-/// those variables whose size a launch chooses though the module does not say so.
+/// Reflects a module whose large blocks of push constants have been moved.
 pub(crate) fn reflect(
     tables: &Tables<'_>,
     moved: &Moved,
-    dynamic_shared: &HashSet<String>,
+    hints: &Hints,
 ) -> Result<Reflection, Fault> {
     let mut reflection = Reflection::default();
     let mut globals: Option<(String, Block)> = None;
@@ -63,7 +80,7 @@ pub(crate) fn reflect(
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
         let usage = Usage::of(tables, entry_point);
         let (group, spec_ids) = group::sizes(tables, entry_point)?;
-        let arguments = arguments::arguments(tables, moved, &usage, &entry_point.name)?;
+        let arguments = arguments::arguments(tables, moved, hints, &usage, &entry_point.name)?;
         parameters += arguments.parameters.len();
         if parameters > MOST_PARAMETERS {
             return Err(Fault::unsupported(format!(
@@ -73,17 +90,22 @@ pub(crate) fn reflect(
         if let Some(block) = arguments.globals_block {
             agree(&mut globals, &entry_point.name, block)?;
         }
-        let kernel = Kernel {
+        let mut kernel = Kernel {
             name: entry_point.name.clone(),
             parameters: arguments.parameters,
             blocks: arguments.blocks,
             buffers: arguments.buffers,
             globals: arguments.globals,
             group,
-            static_shared_bytes: usage.static_shared_bytes(tables, dynamic_shared)?,
+            static_shared_bytes: usage.static_shared_bytes(tables, &hints.dynamic_shared)?,
             dynamic_shared: usage.dependence.dynamic_shared,
             subgroup_size: usage.subgroup_size(tables)?,
         };
+        if let Some(hints) = hints.kernels.get(&kernel.name) {
+            kernel.group = hints.group;
+            kernel.dynamic_shared = hints.dynamic_shared;
+            kernel.subgroup_size = hints.subgroup_size;
+        }
         if reflection.constants.groups.insert(kernel.name.clone(), spec_ids).is_some() {
             let name = kernel.name;
             return Err(Fault::malformed(format!("two compute entry points are named {name}")));

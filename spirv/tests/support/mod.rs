@@ -49,3 +49,9 @@ pub(crate) fn only(module: &Module) -> &Kernel {
     let [kernel] = module.kernels() else { panic!("{:?}", module.kernels()) };
     kernel
 }
+
+/// The module of these words, which must be valid.
+pub(crate) fn from_words(words: &[u32]) -> Module {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    module(&bytes)
+}
