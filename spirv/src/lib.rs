@@ -14,6 +14,7 @@ mod constants;
 mod fault;
 mod kernel;
 mod module;
+mod prune;
 mod push_constants;
 mod reflect;
 mod tables;

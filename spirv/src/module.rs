@@ -7,6 +7,7 @@ use rspirv::spirv;
 
 use crate::fault::Fault;
 use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization};
+use crate::prune;
 use crate::push_constants;
 use crate::reflect::{self, Hints, Reflection};
 use crate::tables::Tables;
@@ -151,7 +152,7 @@ impl Module {
         reflect::check_group(kernel, wanted.group)?;
         let Some(program) = &self.program else {
             let constants = self.reflection.constants.values(kernel, wanted)?;
-            return Ok(Code { words: Cow::Borrowed(&self.words), constants });
+            return Ok(Code { words: prune::prune(&self.words, &kernel.name)?, constants });
         };
         let mut words = program.code(kernel, wanted)?;
         let place = kernel.blocks.iter().find_map(|block| match block.home {
@@ -163,6 +164,7 @@ impl Module {
             let moved = push_constants::all(&tables, place);
             words = push_constants::rewrite(&words, &tables, &moved)?;
         }
+        let words = prune::prune(&words, &kernel.name)?.into_owned();
         Ok(Code { words: Cow::Owned(words), constants: Vec::new() })
     }
 }

@@ -9,6 +9,18 @@ use crate::fault::Fault;
 /// `scalarBlockLayout` allows, which is a feature of every device of interest.
 pub(crate) fn validate(words: &[u32], vulkan: (u32, u32)) -> Result<(), Fault> {
     let environment = if vulkan < (1, 3) { TargetEnv::Vulkan_1_2 } else { TargetEnv::Vulkan_1_3 };
+    check(words, environment).or_else(|fault| match fault.message.contains(LAYOUT_WHERE_NONE_COUNTS) {
+        // The validator stops at the first breach, so this goes without Vulkan's other rules.
+        true => check(words, TargetEnv::Universal_1_6),
+        false => Err(fault),
+    })
+}
+
+/// Explicit layouts on types that are used where a layout has no meaning, as in variables of functions.
+/// Compilers from before 2025 write such modules, and drivers take them.
+const LAYOUT_WHERE_NONE_COUNTS: &str = "VUID-StandaloneSpirv-None-10684";
+
+fn check(words: &[u32], environment: TargetEnv) -> Result<(), Fault> {
     let options = ValidatorOptions { scalar_block_layout: true, ..ValidatorOptions::default() };
     val::create(Some(environment)).validate(words, Some(options)).map_err(|error| {
         let Some(said) = error.diagnostic else {

@@ -94,6 +94,19 @@ impl<'a> Instruction<'a> {
         self.operands.get(index..).unwrap_or_default()
     }
 
+    /// The id that it defines, if it does.
+    pub(crate) fn result(self) -> Option<u32> {
+        let known = GRAMMAR.get(&self.opcode)?.operands;
+        let place = known.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
+        self.operands.get(place).copied()
+    }
+
+    /// Appends it to a module.
+    pub(crate) fn write(self, module: &mut Vec<u32>) {
+        module.push((self.operands.len() as u32 + 1) << 16 | u32::from(self.opcode));
+        module.extend(self.operands);
+    }
+
     /// Visits the operands that are ids, up to the first operand that has operands of its own, after
     /// which no instruction refers to memory. `None` if the grammar does not know the instruction.
     pub(crate) fn ids(self, mut visit: impl FnMut(u32)) -> Option<()> {

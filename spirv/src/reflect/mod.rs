@@ -3,7 +3,7 @@
 mod arguments;
 mod block;
 mod group;
-mod usage;
+pub(crate) mod usage;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

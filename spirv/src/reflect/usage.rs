@@ -83,7 +83,7 @@ impl Usage {
 }
 
 /// What the functions refer to that a function calls, itself included.
-fn reached(tables: &Tables<'_>, function: u32) -> HashSet<u32> {
+pub(crate) fn reached(tables: &Tables<'_>, function: u32) -> HashSet<u32> {
     let mut reached = HashSet::from([function]);
     let mut pending = vec![function];
     while let Some(function) = pending.pop() {

@@ -1,0 +1,81 @@
+//! A module with one entry point, for the driver: what only others use is left out.
+//!
+//! Drivers and layers compile faster what is smaller, and some take a module with several blocks of
+//! push constants, which is valid, for one that is not.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use rspirv::spirv::{ExecutionModel, Op};
+
+use crate::fault::Fault;
+use crate::reflect::usage;
+use crate::tables::{EntryPoint, Tables};
+use crate::words::{self, Instruction};
+
+/// The module with one compute entry point alone. As it is where what would be left out is
+/// referred to by what this does not know: decoration groups and debug information of other kinds.
+pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, Fault> {
+    let tables = Tables::read(words)?;
+    let compute = ExecutionModel::GLCompute as u32;
+    let is_wanted = |entry: &&EntryPoint<'_>| entry.model == compute && entry.name == name;
+    let entry = tables.entry_points.iter().find(is_wanted);
+    let Some(entry) = entry.filter(|_| tables.entry_points.len() > 1) else {
+        return Ok(words.into());
+    };
+    let function = entry.function;
+    let mut kept = usage::reached(&tables, function);
+    kept.extend(entry.interface);
+    let Some(dropped) = dropped(words, &tables, &kept) else { return Ok(words.into()) };
+    let mut pruned = words[..words::HEADER].to_vec();
+    let mut inside_dropped = false;
+    for instruction in words::instructions(words) {
+        inside_dropped |= is_dropped_function(instruction, &kept);
+        if !inside_dropped && !is_dropped(instruction, function, &dropped) {
+            instruction.write(&mut pruned);
+        }
+        inside_dropped &= instruction.op() != Some(Op::FunctionEnd);
+    }
+    Ok(pruned.into())
+}
+
+/// The ids that go: functions that are not called and all that is in them, variables that are not
+/// used. Nothing if it is not clear who refers to them.
+fn dropped(words: &[u32], tables: &Tables<'_>, kept: &HashSet<u32>) -> Option<HashSet<u32>> {
+    let variables = tables.variables.keys().copied();
+    let mut dropped: HashSet<u32> = variables.filter(|id| !kept.contains(id)).collect();
+    let (mut inside, mut inside_dropped) = (false, false);
+    for instruction in words::instructions(words) {
+        let op = instruction.op()?;
+        inside |= op == Op::Function;
+        inside_dropped |= is_dropped_function(instruction, kept);
+        match op {
+            Op::GroupDecorate | Op::GroupMemberDecorate => return None,
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR if !inside => return None,
+            _ if inside_dropped => dropped.extend(instruction.result()),
+            _ => {}
+        }
+        let ends = op == Op::FunctionEnd;
+        inside &= !ends;
+        inside_dropped &= !ends;
+    }
+    Some(dropped)
+}
+
+fn is_dropped_function(instruction: Instruction<'_>, kept: &HashSet<u32>) -> bool {
+    instruction.op() == Some(Op::Function)
+        && instruction.result().is_none_or(|function| !kept.contains(&function))
+}
+
+fn is_dropped(instruction: Instruction<'_>, function: u32, dropped: &HashSet<u32>) -> bool {
+    let operand = |index: usize| instruction.operands.get(index).copied().unwrap_or_default();
+    match instruction.op() {
+        Some(Op::EntryPoint) => operand(1) != function,
+        Some(Op::ExecutionMode | Op::ExecutionModeId) => operand(0) != function,
+        Some(Op::Name | Op::Decorate | Op::DecorateId | Op::DecorateString) => {
+            dropped.contains(&operand(0))
+        }
+        Some(Op::Variable) => instruction.result().is_some_and(|id| dropped.contains(&id)),
+        _ => false,
+    }
+}
