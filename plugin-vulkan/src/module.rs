@@ -51,6 +51,9 @@ struct Globals {
     device: Arc<DeviceCore>,
 }
 
+/// Drivers keep a table as long as the highest number of a binding.
+const MOST_BINDINGS: u32 = 4096;
+
 /// Why a device would not load an image; nothing if it would try.
 pub(crate) fn refusal(device: &DeviceCore, image: &[u8]) -> Option<String> {
     if Module::recognise(image).is_none() {
@@ -275,7 +278,7 @@ impl VulkanKernel {
     ///
     /// # Errors
     /// `InvalidArgument` for a shape or arguments that the kernel or the device cannot have,
-    /// `Unsupported` for a cooperative launch of several groups; those of building a pipeline.
+    /// `Unsupported` for a cooperative launch; those of building a pipeline.
     pub(crate) fn pipeline_for(
         &self,
         shape: &LaunchShape,
@@ -384,12 +387,9 @@ impl VulkanKernel {
             let what = format!("groups of {items:?} items, expected at most {most} in all");
             return self.refuse(ErrorCode::InvalidArgument, what);
         }
-        if shape.cooperative && groups != [1; 3] {
-            let what = format!(
-                "a cooperative launch of {groups:?} groups, expected one: Vulkan does not promise \
-                 that groups run at the same time"
-            );
-            return self.refuse(ErrorCode::Unsupported, what);
+        if shape.cooperative {
+            let what = "a cooperative launch: Vulkan does not promise that groups run at the same time";
+            return self.refuse(ErrorCode::Unsupported, what.to_owned());
         }
         self.check_shared(shape.dynamic_shared_bytes)
     }
@@ -538,6 +538,7 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
         let count = kernel.blocks.len();
         return refuse(format!("{count} blocks by value, at most {MOST_BLOCKS} can be had"));
     }
+    check_bindings(device, kernel).or_else(refuse)?;
     let (least, most) = limits.subgroup_sizes;
     let fits = |size: u32| {
         let can_choose = device.physical.features.has_subgroup_size_control() && least != most;
@@ -551,6 +552,36 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// How much a kernel binds; the error says what is too much.
+fn check_bindings(device: &DeviceCore, kernel: &Kernel) -> Result<(), String> {
+    let limits = &device.physical.properties.limits;
+    let slots = pipeline::slots(kernel);
+    let count = |wanted: &[vk::DescriptorType]| {
+        slots.iter().filter(|slot| wanted.contains(&slot.kind())).count() as u32
+    };
+    use vk::DescriptorType as Kind;
+    let storage = count(&[Kind::STORAGE_BUFFER, Kind::STORAGE_BUFFER_DYNAMIC]);
+    let uniform = count(&[Kind::UNIFORM_BUFFER, Kind::UNIFORM_BUFFER_DYNAMIC]);
+    let place = |pick: fn((u32, u32)) -> u32| slots.iter().map(|slot| pick(slot.place())).max();
+    let sets = place(|(set, _)| set).map_or(0, |set| set.saturating_add(1));
+    let bindings = place(|(_, binding)| binding).map_or(0, |binding| binding.saturating_add(1));
+    let storage_most = limits.max_per_stage_descriptor_storage_buffers;
+    let uniform_most = limits.max_per_stage_descriptor_uniform_buffers;
+    let dynamic_most = limits.max_descriptor_set_uniform_buffers_dynamic;
+    let checks = [
+        ("descriptor sets", sets, limits.max_bound_descriptor_sets),
+        ("binding numbers", bindings, MOST_BINDINGS),
+        ("storage buffers", storage, storage_most.min(limits.max_descriptor_set_storage_buffers)),
+        ("uniform buffers", uniform, uniform_most.min(limits.max_descriptor_set_uniform_buffers)),
+        ("uniform buffers by value", count(&[Kind::UNIFORM_BUFFER_DYNAMIC]), dynamic_most),
+        ("buffers in all", storage.saturating_add(uniform), limits.max_per_stage_resources),
+    ];
+    match checks.into_iter().find(|(_, count, most)| count > most) {
+        None => Ok(()),
+        Some((what, count, most)) => Err(format!("{count} {what}, at most {most} can be had")),
+    }
 }
 
 /// Does something for each item, on as many threads as there are processors; the first failure.

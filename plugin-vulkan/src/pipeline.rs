@@ -242,7 +242,7 @@ pub(crate) fn build(
 }
 
 /// The descriptors of a kernel, in order.
-fn slots(kernel: &Kernel) -> Vec<Slot> {
+pub(crate) fn slots(kernel: &Kernel) -> Vec<Slot> {
     let blocks = kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.home {
         Home::PushConstants => None,
         Home::Uniform { set, binding } => {

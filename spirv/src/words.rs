@@ -34,6 +34,10 @@ pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
     if words.len() < HEADER {
         return Err(Fault::malformed("SPIR-V that ends within its header"));
     }
+    if words[HEADER - 1] != 0 {
+        let schema = words[HEADER - 1];
+        return Err(Fault::malformed(format!("SPIR-V with the reserved word {schema:#x}, expected 0")));
+    }
     let end = HEADER + instructions(&words).map(|found| 1 + found.operands.len()).sum::<usize>();
     if end < words.len() {
         return Err(Fault::malformed(format!(

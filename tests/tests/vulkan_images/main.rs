@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let devices = match vulkan::missing_tool() {
         Some(tool) => {
-            println!("nothing is tried: {tool} is not installed");
+            eprintln!("nothing is tried: {tool} is not installed");
             Vec::new()
         }
         None => devices,

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 fn languages() -> impl Iterator<Item = Language> {
     let missing = vulkan::missing_tool();
     if let Some(tool) = missing {
-        println!("nothing is tried in GLSL: {tool} is not installed");
+        eprintln!("nothing is tried in GLSL: {tool} is not installed");
     }
     [Language::Glsl, Language::Wgsl]
         .into_iter()
