@@ -199,9 +199,7 @@ impl Rewriter<'_> {
         Ok(operands)
     }
 
-    /// Appends an instruction, which is as long as one that was read.
     fn put(&mut self, opcode: u16, operands: &[u32]) {
-        self.out.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
-        self.out.extend_from_slice(operands);
+        words::append(&mut self.out, opcode, operands);
     }
 }

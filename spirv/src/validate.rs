@@ -4,15 +4,22 @@ use spirv_tools::TargetEnv;
 use spirv_tools::val::{self, Validator, ValidatorOptions};
 
 use crate::fault::Fault;
+use crate::module::Format;
 
-/// Checks a module by the rules of SPIR-V and of Vulkan 1.2 or 1.3. Blocks may have any layout that
-/// `scalarBlockLayout` allows, which is a feature of every device of interest.
-pub(crate) fn validate(words: &[u32], vulkan: (u32, u32)) -> Result<(), Fault> {
-    let environment = if vulkan < (1, 3) { TargetEnv::Vulkan_1_2 } else { TargetEnv::Vulkan_1_3 };
-    check(words, environment).or_else(|fault| match fault.message.contains(LAYOUT_WHERE_NONE_COUNTS) {
-        // The validator stops at the first breach, so this goes without Vulkan's other rules.
-        true => check(words, TargetEnv::Universal_1_6),
-        false => Err(fault),
+/// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3. Blocks
+/// may have any layout that `scalarBlockLayout` allows.
+pub(crate) fn validate(words: &[u32], format: Format, vulkan: (u32, u32)) -> Result<(), Fault> {
+    let environment = match (format, vulkan) {
+        (Format::Wgsl, _) => TargetEnv::Universal_1_5,
+        (Format::Spirv, version) if version < (1, 3) => TargetEnv::Vulkan_1_2,
+        (Format::Spirv, _) => TargetEnv::Vulkan_1_3,
+    };
+    check(words, environment).or_else(|fault| {
+        match fault.message.contains(LAYOUT_WHERE_NONE_COUNTS) {
+            // The validator stops at the first breach, so this goes without Vulkan's other rules.
+            true => check(words, TargetEnv::Universal_1_6),
+            false => Err(fault),
+        }
     })
 }
 

@@ -148,6 +148,12 @@ static GRAMMAR: LazyLock<HashMap<u16, &grammar::Instruction<'_>>> = LazyLock::ne
     grammar::INSTRUCTION_TABLE.iter().map(|known| (known.opcode as u16, known)).collect()
 });
 
+/// Appends an instruction, which is no longer than one can be.
+pub(crate) fn append(out: &mut Vec<u32>, opcode: u16, operands: &[u32]) {
+    out.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
+    out.extend_from_slice(operands);
+}
+
 /// A string and the words that it takes. What is not UTF-8 is replaced.
 pub(crate) fn string(words: &[u32]) -> (String, usize) {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());

@@ -132,6 +132,22 @@ fn immediates_are_push_constants_or_a_storage_buffer_in_every_specialisation() {
 }
 
 #[test]
+fn shared_memory_may_have_the_types_of_a_buffer() {
+    let source = "
+        struct Particle { at: vec3f, mass: f32 }
+        @group(0) @binding(0) var<storage, read_write> all: array<Particle>;
+        var<workgroup> tile: array<Particle, 64>;
+        @compute @workgroup_size(64)
+        fn step(@builtin(local_invocation_index) local: u32) {
+            tile[local] = all[local];
+            workgroupBarrier();
+            all[local] = tile[63 - local];
+        }";
+    let module = module(source.as_bytes());
+    assert_eq!(only(&module).static_shared_bytes, 1024);
+}
+
+#[test]
 fn a_dimension_that_is_computed_of_overrides_is_checked_by_a_launch() {
     let source = "override n: u32 = 4; @compute @workgroup_size(n, n * 2) fn main() { }";
     let module = module(source.as_bytes());
@@ -199,6 +215,26 @@ fn what_is_as_deep_as_it_may_be_fits_naga_s_stack() {
         match Module::parse(source.as_bytes(), MANY) {
             Ok(_) => {}
             Err(fault) => println!("{fault}"),
+        }
+    }
+}
+
+#[test]
+fn any_changed_source_gives_a_module_or_a_fault() {
+    let survive = |source: &[u8]| {
+        let Ok(module) = Module::parse(source, 16) else { return };
+        for kernel in module.kernels() {
+            let group = [8, 2, 1];
+            let _ = module.code(kernel, &Specialization { group, ..Specialization::default() });
+        }
+    };
+    let source = SCALE.as_bytes();
+    (0..source.len()).step_by(7).for_each(|end| survive(&source[..end]));
+    for at in (0..source.len()).step_by(5) {
+        for other in [b'0', b'(', b';', b'-', b'/', b'<'] {
+            let mut changed = source.to_vec();
+            changed[at] = other;
+            survive(&changed);
         }
     }
 }

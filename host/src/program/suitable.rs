@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::image::{ContainerEntry, Image, OffloadKind};
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
-    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageEntry, Result,
+    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry, Result,
 };
 
 /// The image itself if the device takes it, else the entry that suits best; among equals the first.
@@ -12,7 +12,8 @@ use longshore_plugin_api::{
 /// the linker's wrapper.
 ///
 /// # Errors
-/// `InvalidBinary` if there is none, with why for each entry; those of [`Image::entries`] and of the
+/// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
+/// code that the plugin has for it; those of [`Image::entries`] and of the
 /// plugin.
 pub(super) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
@@ -20,7 +21,7 @@ pub(super) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result
         error.context(format_args!("opening the image for device {}", device.name()))
     })?;
     match entries {
-        None => Err(refused(device, &image, &why)),
+        None => Err(refused(device, remote, &image, &why)),
         Some(entries) => best(device, remote, entries),
     }
 }
@@ -109,7 +110,12 @@ fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-fn refused(device: &Device, image: &Image, why: &str) -> Error {
+/// The error that a refusal is, with the code that the plugin's `load` has for it.
+fn refused(device: &Device, remote: &RemoteDevice, image: &Image, why: &str) -> Error {
+    // SAFETY: the bytes stay while `image` is borrowed, and a module that comes of them does not
+    // leave this function.
+    let loaded = remote.load(unsafe { ImageBytes::new(image.bytes()) });
+    let code = loaded.err().map_or(ErrorCode::InvalidBinary, |error| error.code());
     let bytes = image.bytes().len();
     let message = match bytes {
         0 => format!("device {} cannot load an empty image", device.name()),

@@ -1,5 +1,6 @@
 //! WGSL, which naga translates.
 
+mod layouts;
 mod nesting;
 mod overrides;
 
@@ -113,6 +114,7 @@ fn write(module: &naga::Module, info: &ModuleInfo) -> Result<Vec<u32>, Fault> {
         ..Options::default()
     };
     spv::write_vec(module, info, &options, None)
+        .map(|words| layouts::strip(&words))
         .map_err(|error| Fault::source(format!("no SPIR-V for this: {}", with_causes(&error))))
 }
 

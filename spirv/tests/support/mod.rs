@@ -40,7 +40,7 @@ pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
     let module =
         Module::parse(image, push_constant_bytes).unwrap_or_else(|fault| panic!("{fault}"));
     #[cfg(feature = "validation")]
-    module.validate((1, 2)).unwrap_or_else(|fault| panic!("{fault}"));
+    module.validate((1, 3)).unwrap_or_else(|fault| panic!("{fault}"));
     module
 }
 
