@@ -125,5 +125,5 @@ fn refused(device: &Device, remote: &RemoteDevice, image: &Image, why: &str) -> 
             image.format()
         ),
     };
-    Error::new(ErrorCode::InvalidBinary, message)
+    Error::new(code, message)
 }
