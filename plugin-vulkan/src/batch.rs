@@ -638,9 +638,11 @@ impl Descriptors {
                     *sets = made;
                     return Ok(());
                 }
-                Err(
-                    vk::Result::ERROR_OUT_OF_POOL_MEMORY | vk::Result::ERROR_FRAGMENTED_POOL,
-                ) if !is_new => self.current += 1,
+                Err(vk::Result::ERROR_OUT_OF_POOL_MEMORY | vk::Result::ERROR_FRAGMENTED_POOL)
+                    if !is_new =>
+                {
+                    self.current += 1
+                }
                 Err(result) => return device.check("making descriptor sets", Err(result)),
             }
         }

@@ -48,7 +48,8 @@ impl VulkanEvent {
             true => Some(QuerySlot::take(&self.device)?),
             false => None,
         };
-        let mark = time.as_ref().map(|slot| |batch: &mut crate::batch::Batch| batch.timestamp(slot));
+        let mark =
+            time.as_ref().map(|slot| |batch: &mut crate::batch::Batch| batch.timestamp(slot));
         let (timeline, value) = line.tail(mark)?;
         *self.last.lock() = Some(Record { timeline, value, time });
         Ok(())

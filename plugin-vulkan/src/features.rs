@@ -44,8 +44,7 @@ impl Features {
             v13: vk::PhysicalDeviceVulkan13Features::default(),
             atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default(),
             clock: vk::PhysicalDeviceShaderClockFeaturesKHR::default(),
-            workgroup_layout:
-                vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default(),
+            workgroup_layout: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default(),
             subgroup_operations: vk::SubgroupFeatureFlags::empty(),
             float_controls: vk::PhysicalDeviceFloatControlsProperties::default(),
             version,
@@ -183,7 +182,8 @@ impl Features {
     /// What a capability of SPIR-V stands for; nothing if the backend does not know it.
     fn need(&self, capability: u32) -> Option<Need> {
         use vk::SubgroupFeatureFlags as Subgroup;
-        let subgroup = |feature, flag| (feature, u32::from(self.subgroup_operations.contains(flag)));
+        let subgroup =
+            |feature, flag| (feature, u32::from(self.subgroup_operations.contains(flag)));
         let (core, v11, v12, v13) = (&self.core, &self.v11, &self.v12, &self.v13);
         let controls = &self.float_controls;
         let (feature, present) = match capability {
@@ -250,14 +250,12 @@ impl Features {
             5346 => ("vulkanMemoryModelDeviceScope", v12.vulkan_memory_model_device_scope),
             5347 => ("bufferDeviceAddress", v12.buffer_device_address),
             6016..=6019 => ("shaderIntegerDotProduct", v13.shader_integer_dot_product),
-            6033 => (
-                "shaderBufferFloat32AtomicAdd",
-                self.atomic_float.shader_buffer_float32_atomic_add,
-            ),
-            6034 => (
-                "shaderBufferFloat64AtomicAdd",
-                self.atomic_float.shader_buffer_float64_atomic_add,
-            ),
+            6033 => {
+                ("shaderBufferFloat32AtomicAdd", self.atomic_float.shader_buffer_float32_atomic_add)
+            }
+            6034 => {
+                ("shaderBufferFloat64AtomicAdd", self.atomic_float.shader_buffer_float64_atomic_add)
+            }
             _ => return None,
         };
         Some(Need { feature, present: present != 0 })

@@ -63,7 +63,8 @@ impl Instance {
             .map_err(|result| failed("asking for Vulkan's version", result))?
             .unwrap_or(vk::API_VERSION_1_0);
         if version < vk::API_VERSION_1_2 {
-            let message = format!("Vulkan's loader has version {}, 1.2 is needed", Version(version));
+            let message =
+                format!("Vulkan's loader has version {}, 1.2 is needed", Version(version));
             return Err(NoInstance::NoLoader(message));
         }
         Instance::create(entry, version, validation)
@@ -77,9 +78,8 @@ impl Instance {
         // SAFETY: as above. Without the list there are no extensions.
         let extensions =
             unsafe { entry.enumerate_instance_extension_properties(None) }.unwrap_or_default();
-        let has_debug_utils = extensions
-            .iter()
-            .any(|known| known.extension_name_as_c_str() == Ok(debug_utils::NAME));
+        let has_debug_utils =
+            extensions.iter().any(|known| known.extension_name_as_c_str() == Ok(debug_utils::NAME));
         let validates = validation != Validation::Off;
         if validates {
             check_layer(&entry).map_err(NoInstance::Failed)?;
@@ -188,7 +188,9 @@ fn check_layer(entry: &Entry) -> Result<()> {
 }
 
 fn listener(complaints: &mut Complaints) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
-    use vk::{DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type};
+    use vk::{
+        DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type,
+    };
     vk::DebugUtilsMessengerCreateInfoEXT::default()
         .message_severity(Severity::ERROR | Severity::WARNING)
         .message_type(Type::VALIDATION)

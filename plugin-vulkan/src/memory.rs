@@ -116,9 +116,10 @@ impl Memory {
         };
         let allocator = Allocator::new(&description)
             .map_err(|error| error::allocator("making an allocator", &error))?;
-        let import = physical.limits.import_alignment.map(|_| {
-            ash::ext::external_memory_host::Device::new(&physical.instance.raw, device)
-        });
+        let import = physical
+            .limits
+            .import_alignment
+            .map(|_| ash::ext::external_memory_host::Device::new(&physical.instance.raw, device));
         Ok(Memory {
             device: device.clone(),
             allocator: Mutex::new(Some(allocator)),
@@ -183,7 +184,8 @@ impl Memory {
         match found.as_ref().map(|entry| entry.value().owner) {
             Some(Owner::Program(found)) if found == kind => {}
             Some(Owner::Program(found)) => {
-                let what = format!("{address:#x} is an allocation of kind {found:?}, freed as {kind:?}");
+                let what =
+                    format!("{address:#x} is an allocation of kind {found:?}, freed as {kind:?}");
                 return wrong(what);
             }
             _ => return wrong(format!("{address:#x} is not the address of a live allocation")),
@@ -270,7 +272,8 @@ impl Memory {
         let wrong = |what: String| Error::new(ErrorCode::InvalidArgument, what);
         let end = start.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
         let end = end.filter(|_| start != 0 && bytes != 0);
-        let end = end.ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
+        let end = end
+            .ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
         if let Some(other) = self.pinned_in(start, bytes) {
             let (at, end) = (other.host, other.host + other.bytes);
             return Err(wrong(format!(
@@ -308,7 +311,8 @@ impl Memory {
     /// `InvalidArgument` if nothing was pinned there.
     pub(crate) fn unpin(&self, device: &DeviceCore, address: u64) -> Result<()> {
         let _ = device;
-        let of_device = self.live.get(&address).filter(|entry| entry.value().owner == Owner::Pinned);
+        let of_device =
+            self.live.get(&address).filter(|entry| entry.value().owner == Owner::Pinned);
         let start = of_device.map_or(address, |entry| entry.value().host);
         let removed = self.pinned.get(&start).filter(|entry| entry.remove());
         let Some(entry) = removed else {
@@ -327,7 +331,8 @@ impl Memory {
 
     /// The region that an address of the host's memory lies in.
     pub(crate) fn find_host(&self, address: u64) -> Option<Found> {
-        let allocated = self.find(address).filter(|found| found.region.host == found.region.address);
+        let allocated =
+            self.find(address).filter(|found| found.region.host == found.region.address);
         allocated.or_else(|| within(&self.pinned, address, |region| region.host))
     }
 
@@ -529,9 +534,8 @@ impl Memory {
             if types == 0 {
                 return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
             }
-            let mut import = vk::ImportMemoryHostPointerInfoEXT::default()
-                .handle_type(KIND)
-                .host_pointer(pages);
+            let mut import =
+                vk::ImportMemoryHostPointerInfoEXT::default().handle_type(KIND).host_pointer(pages);
             let mut flags = vk::MemoryAllocateFlagsInfo::default()
                 .flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
             let info = vk::MemoryAllocateInfo::default()

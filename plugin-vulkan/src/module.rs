@@ -8,8 +8,8 @@ use crate::transfer::{CopyJob, End};
 use crate::{VulkanBackend, VulkanQueue};
 use ash::vk;
 use longshore_plugin_api::{
-    Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape,
-    PoolTracker, ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
+    Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape, PoolTracker,
+    ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
 };
 use longshore_spirv::{Fault, FaultKind, Format, GroupSize, Kernel, Module, Specialization};
 use std::collections::BTreeMap;
@@ -388,7 +388,8 @@ impl VulkanKernel {
             return self.refuse(ErrorCode::InvalidArgument, what);
         }
         if shape.cooperative {
-            let what = "a cooperative launch: Vulkan does not promise that groups run at the same time";
+            let what =
+                "a cooperative launch: Vulkan does not promise that groups run at the same time";
             return self.refuse(ErrorCode::Unsupported, what.to_owned());
         }
         self.check_shared(shape.dynamic_shared_bytes)

@@ -81,8 +81,7 @@ impl Physical {
             return Err(unfit(format!("version {found}, 1.2 is needed")));
         }
         // SAFETY: as above. A device that does not list its extensions is used without them.
-        let listed =
-            unsafe { vk.enumerate_device_extension_properties(raw) }.unwrap_or_default();
+        let listed = unsafe { vk.enumerate_device_extension_properties(raw) }.unwrap_or_default();
         let extensions: Vec<CString> = listed
             .iter()
             .filter_map(|known| known.extension_name_as_c_str().ok().map(CStr::to_owned))
@@ -159,15 +158,15 @@ impl Physical {
             DeviceInfo::MaxWorkSize => {
                 InfoValue::U32(limits.groups[0].saturating_mul(limits.group_items))
             }
-            DeviceInfo::MaxWorkSizePerDimension => InfoValue::Dimensions(std::array::from_fn(
-                |axis| limits.groups[axis].saturating_mul(items[axis]),
-            )),
+            DeviceInfo::MaxWorkSizePerDimension => {
+                InfoValue::Dimensions(std::array::from_fn(|axis| {
+                    limits.groups[axis].saturating_mul(items[axis])
+                }))
+            }
             DeviceInfo::AddressBits => InfoValue::U32(64),
             DeviceInfo::MaxMemAllocSize => InfoValue::U64(limits.allocation_bytes),
             DeviceInfo::GlobalMemSize => InfoValue::U64(limits.heap_bytes),
-            DeviceInfo::FreeMemory => {
-                InfoValue::U64(self.free_bytes().ok_or_else(|| none(query))?)
-            }
+            DeviceInfo::FreeMemory => InfoValue::U64(self.free_bytes().ok_or_else(|| none(query))?),
             DeviceInfo::WorkGroupLocalMemSize => InfoValue::U64(limits.shared_bytes.into()),
             DeviceInfo::CooperativeLaunchSupport => InfoValue::Bool(false),
             _ => self.arithmetic(query).ok_or_else(|| none(query))?,
@@ -401,8 +400,8 @@ fn choose_families(families: &[vk::QueueFamilyProperties]) -> Option<Families> {
             flags.contains(wanted) && !flags.intersects(unwanted) && family.queue_count > 0
         })
     };
-    let compute = with(Flags::COMPUTE, Flags::GRAPHICS)
-        .or_else(|| with(Flags::COMPUTE, Flags::empty()))?;
+    let compute =
+        with(Flags::COMPUTE, Flags::GRAPHICS).or_else(|| with(Flags::COMPUTE, Flags::empty()))?;
     let transfer = with(Flags::TRANSFER, Flags::COMPUTE | Flags::GRAPHICS);
     Some(Families {
         compute: compute as u32,

@@ -209,7 +209,8 @@ impl Staging {
         let vk = &device.raw;
         let commands = self.commands[index % 2];
         let half = self.region.offset + (index as u64 % 2) * HALF_BYTES;
-        let (staged, other) = ((self.region.buffer, half), (place.region.buffer, place.buffer_offset()));
+        let (staged, other) =
+            ((self.region.buffer, half), (place.region.buffer, place.buffer_offset()));
         let (from, to) = match way {
             Way::In => (staged, other),
             Way::Out => (other, staged),
@@ -255,10 +256,7 @@ impl Staging {
 }
 
 /// Calls `body` with staging memory of a device that nobody else uses meanwhile.
-fn with_staging(
-    device: &Arc<DeviceCore>,
-    body: impl FnOnce(&Staging) -> Result<()>,
-) -> Result<()> {
+fn with_staging(device: &Arc<DeviceCore>, body: impl FnOnce(&Staging) -> Result<()>) -> Result<()> {
     let unused = device.staging.lock().pop();
     let staging = unused.map_or_else(|| Staging::new(device), Ok)?;
     let result = body(&staging);
@@ -314,8 +312,9 @@ pub(crate) fn find(device: &DeviceCore, address: u64, bytes: u64) -> Result<Foun
     };
     if found.rest() < bytes {
         let rest = found.rest();
-        let message =
-            format!("{bytes} bytes at {address:#x}, expected at most the {rest} to the allocation's end");
+        let message = format!(
+            "{bytes} bytes at {address:#x}, expected at most the {rest} to the allocation's end"
+        );
         return Err(Error::new(ErrorCode::InvalidSize, message));
     }
     Ok(found)

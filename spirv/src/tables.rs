@@ -115,6 +115,12 @@ impl<'a> Tables<'a> {
             Op::Extension => self.extensions.push(words::string(found.operands).0),
             Op::EntryPoint => {
                 let (name, taken) = words::string(found.operands_from(2));
+                let is_odd = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control();
+                if name.contains(is_odd) {
+                    return Err(Fault::malformed(format!(
+                        "the name {name:?} of an entry point is not UTF-8, or has control characters"
+                    )));
+                }
                 self.entry_points.push(EntryPoint {
                     model: found.operand(0)?,
                     function: found.operand(1)?,

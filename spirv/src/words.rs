@@ -36,7 +36,9 @@ pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
     }
     if words[HEADER - 1] != 0 {
         let schema = words[HEADER - 1];
-        return Err(Fault::malformed(format!("SPIR-V with the reserved word {schema:#x}, expected 0")));
+        return Err(Fault::malformed(format!(
+            "SPIR-V with the reserved word {schema:#x}, expected 0"
+        )));
     }
     let end = HEADER + instructions(&words).map(|found| 1 + found.operands.len()).sum::<usize>();
     if end < words.len() {
