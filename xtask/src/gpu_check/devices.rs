@@ -10,6 +10,8 @@ pub(super) struct Device {
     /// "vulkan:0".
     pub(super) id: String,
     pub(super) name: String,
+    /// By which it is known however many drivers there are.
+    pub(super) uuid: Option<String>,
     /// "gpu", "integrated-gpu", "cpu" or "host".
     pub(super) kind: String,
     /// What else the results depend on.
@@ -19,6 +21,13 @@ pub(super) struct Device {
 impl Device {
     pub(super) fn is_gpu(&self) -> bool {
         self.kind.ends_with("gpu")
+    }
+
+    /// For `LONGSHORE_DEVICES`. Tests may add drivers, by which indices change.
+    pub(super) fn selection(&self) -> String {
+        let backend = self.id.split(':').next().unwrap_or_default();
+        let uuid = self.uuid.as_ref();
+        uuid.map_or_else(|| self.id.clone(), |uuid| format!("{backend}:{uuid}"))
     }
 }
 
@@ -42,7 +51,7 @@ fn device(device: &Value) -> Result<Device> {
     let id = text("id").context("a device without an id")?;
     let kind = text("type").with_context(|| format!("{id} does not say what type it is"))?;
     let name = text("name").unwrap_or_default();
-    Ok(Device { id, name, kind, facts: facts(device) })
+    Ok(Device { id, name, uuid: text("uuid"), kind, facts: facts(device) })
 }
 
 /// The driver's version, and what the platform and the device say in a few words.
@@ -74,6 +83,7 @@ mod tests {
         let [device] = &read(&text).unwrap()[..] else { panic!() };
         assert_eq!(device.to_string(), "vulkan:1 (A GPU, gpu)");
         assert!(device.is_gpu());
+        assert_eq!(device.selection(), "vulkan:1");
         let facts: Vec<_> =
             device.facts.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let expected = [
@@ -84,6 +94,12 @@ mod tests {
             ("properties: driver", "NVIDIA"),
         ];
         assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn a_device_is_chosen_by_its_uuid() {
+        let devices = read(r#"[{"id": "vulkan:1", "type": "cpu", "uuid": "12-34"}]"#).unwrap();
+        assert_eq!(devices[0].selection(), "vulkan:12-34");
     }
 
     #[test]

@@ -16,6 +16,10 @@ use section::{Section, Step};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The package with the tests of all backends.
+const SUITES: &str = "longshore-tests";
+/// Which device tests and benchmarks use.
+const SELECTION: &str = "LONGSHORE_DEVICES";
 const RESULTS: &str = "docs/gpu-results.md";
 const RESULTS_HEAD: &str = "# Results on GPUs\n\nWhat `cargo xtask gpu-check` found on \
     machines with a GPU, the newest at the end. Devices that are CPUs are never in here.\n";
@@ -94,15 +98,17 @@ fn chosen(devices: Vec<Device>, all: bool) -> Result<Vec<Device>> {
 }
 
 fn check(backend: Backend, device: &Device) -> Section {
-    let suites = suites();
+    let own = tests(device, &backend.package(), &["--lib", "--tests"]);
     let mut steps = vec![
         step("Conformance", conformance(device), outcome::of_conformance),
-        step("The backend's own tests", tests(device, &backend.package(), &[]), outcome::of_tests),
+        step("Conformance, as tested", conformance_test(backend, device), outcome::of_tests),
+        step("The backend's own tests", own, outcome::of_tests),
     ];
-    let suites = suites_of(backend, &suites);
+    let names = suites();
+    let suites = suites_of(backend, &names);
     steps.push(match suites.is_empty() {
         true => not_run("Tests", format!("there are none in tests/tests/{}*", backend.name())),
-        false => step("Tests", tests(device, "longshore-tests", &suites), outcome::of_tests),
+        false => step("Tests", tests(device, SUITES, &suites), outcome::of_tests),
     });
     steps.push(match bench::Suite::from_str(backend.name(), true) {
         Ok(_) => step("Benchmark", benchmark(backend, device), outcome::of_benchmark),
@@ -130,27 +136,25 @@ fn conformance(device: &Device) -> Command {
     command
 }
 
-/// Those of a package, or some suites of it. The CPU stays, as kernels are compared with it.
-fn tests(device: &Device, package: &str, suites: &[&str]) -> Command {
+/// The same suite as the test `conformance` runs it, with what the backend has for its tests: further
+/// images, stricter settings.
+fn conformance_test(backend: Backend, device: &Device) -> Command {
+    let mut command = tests(device, SUITES, &["--test", "conformance"]);
+    command.arg(format!("{}:", backend.name()));
+    command
+}
+
+/// Tests of a package, with what those that pass print.
+fn tests(device: &Device, package: &str, targets: &[&str]) -> Command {
     let mut command = process::cargo(["test", "--release", "--no-fail-fast", "-p", package]);
-    if suites.is_empty() {
-        command.args(["--lib", "--tests"]);
-    }
-    for suite in suites {
-        command.args(["--test", suite]);
-    }
-    command.args(["--", "--show-output"]).env("LONGSHORE_DEVICES", selection(device));
+    command.args(targets).args(["--", "--show-output"]).env(SELECTION, device.selection());
     command
 }
 
 fn benchmark(backend: Backend, device: &Device) -> Command {
     let mut command = process::cargo(["xtask", "bench", backend.name()]);
-    command.env("LONGSHORE_DEVICES", selection(device));
+    command.env(SELECTION, device.selection());
     command
-}
-
-fn selection(device: &Device) -> String {
-    format!("{};host:*", device.id)
 }
 
 /// The names of the files and folders in `tests/tests`.
@@ -162,9 +166,10 @@ fn suites() -> Vec<String> {
     names
 }
 
+/// Those of the backend, as arguments of cargo.
 fn suites_of(backend: Backend, suites: &[String]) -> Vec<&str> {
-    let of_backend = suites.iter().map(String::as_str);
-    of_backend.filter(|name| name.starts_with(backend.name())).collect()
+    let of_backend = suites.iter().filter(|name| name.starts_with(backend.name()));
+    of_backend.flat_map(|name| ["--test", name]).collect()
 }
 
 /// A program of the release build.
@@ -227,7 +232,8 @@ mod tests {
     #[test]
     fn the_suites_of_a_backend_are_those_that_begin_with_its_name() {
         let all = ["containers", "vulkan", "vulkan_faults"].map(str::to_owned);
-        assert_eq!(suites_of(Backend::Vulkan, &all), ["vulkan", "vulkan_faults"]);
+        let expected = ["--test", "vulkan", "--test", "vulkan_faults"];
+        assert_eq!(suites_of(Backend::Vulkan, &all), expected);
         assert!(suites().contains(&"containers".to_owned()));
     }
 

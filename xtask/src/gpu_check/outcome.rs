@@ -47,33 +47,46 @@ pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
 
 /// What `cargo test` printed, with the output of the tests that passed.
 pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
-    let (mut counts, mut test, mut is_counted) = (Counts::default(), "", false);
+    let (mut counts, mut is_counted) = (Counts::default(), false);
+    let (mut test, mut failures) = ("", None);
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("---- ") {
             test = name.split(' ').next().unwrap_or_default();
+        } else if line == "failures:" {
+            // What failed is said first, then the names are listed.
+            failures = Some(Vec::new());
         } else if let Some(result) = line.strip_prefix("test result: ") {
             let result = result.split_once(". ").map_or(result, |(_, numbers)| numbers);
             if let Some(numbers) = numbers(result, ["passed", "failed", "ignored"]) {
                 add(&mut counts, numbers);
                 is_counted = true;
             }
+            counts.failures.extend(failures.take().into_iter().flatten());
             test = "";
-        } else if let Some((name, result)) = of_test(line) {
-            match result {
-                "FAILED" => counts.failures.push(name.to_owned()),
-                result if result.starts_with("ignored") => {
-                    counts.skips.push(format!("{name}: {result}"));
-                }
-                _ => {}
-            }
-        } else if !test.is_empty() && says_that_nothing_was_tried(line) {
-            counts.skips.push(format!("{test}: {}", line.trim()));
+        } else if let (Some(failures), Some(name)) = (&mut failures, line.strip_prefix("    ")) {
+            failures.push(name.to_owned());
+        } else {
+            counts.skips.extend(skip(line, test));
         }
     }
     if is_counted && succeeded && counts.passed + counts.skipped == 0 {
-        return Outcome::NotRun("there is no such test".to_owned());
+        return Outcome::NotRun(match counts.skips.is_empty() {
+            true => "there is no such test".to_owned(),
+            false => counts.skips.join("; "),
+        });
     }
     counted(counts, is_counted, succeeded)
+}
+
+/// What a line says of a test that was left out, or that tried nothing. `test` is the one that has
+/// printed it, if it is known.
+fn skip(line: &str, test: &str) -> Option<String> {
+    let of_test = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+    let (test, said) = of_test.unwrap_or((test, line));
+    let is_skip = of_test.is_some() && said.starts_with("ignored")
+        || ["skipped", "nothing was tried", "nothing is tried"].iter().any(|s| said.contains(s));
+    let (test, said) = (test.trim(), said.trim());
+    is_skip.then(|| if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") })
 }
 
 /// The figures of a benchmark.
@@ -109,15 +122,6 @@ fn numbers(text: &str, words: [&str; 3]) -> Option<[usize; 3]> {
         *number = digits.parse().ok().filter(|_| found == word)?;
     }
     Some(numbers)
-}
-
-/// The name and the result in "test NAME ... RESULT".
-fn of_test(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix("test ")?.rsplit_once(" ... ")
-}
-
-fn says_that_nothing_was_tried(line: &str) -> bool {
-    ["skipped", "nothing was tried", "not installed"].iter().any(|said| line.contains(said))
 }
 
 fn last_line(text: &str) -> String {
@@ -169,14 +173,21 @@ mod tests {
     const TESTS: &str = "
 running 3 tests
 test a::works ... ok
-test b ... ignored, needs two GPUs
+test b   ... ignored, needs two GPUs
 test c ... FAILED
+
+glslang is not installed: nothing is tried
 
 successes:
 
 ---- a::works stdout ----
 glslangValidator is not installed; nothing was tried
 elsewhere
+
+failures:
+
+---- c stdout ----
+    what it said
 
 failures:
     c
@@ -196,6 +207,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             failures: vec!["c".to_owned()],
             skips: vec![
                 "b: ignored, needs two GPUs".to_owned(),
+                "glslang is not installed: nothing is tried".to_owned(),
                 "a::works: glslangValidator is not installed; nothing was tried".to_owned(),
             ],
         };
@@ -206,6 +218,9 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     fn no_test_is_not_a_success() {
         let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n";
         assert!(matches!(of_tests(none, true), Outcome::NotRun(_)));
+        let why = "nothing is tried: glslang is not installed";
+        let said = format!("{why}\n{none}");
+        assert_eq!(of_tests(&said, true), Outcome::NotRun(why.to_owned()));
     }
 
     #[test]

@@ -92,6 +92,7 @@ mod tests {
             device: Device {
                 id: "vulkan:0".to_owned(),
                 name: "A GPU".to_owned(),
+                uuid: None,
                 kind: "gpu".to_owned(),
                 facts: vec![("driver version".to_owned(), "1|2".to_owned())],
             },
