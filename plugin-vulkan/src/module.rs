@@ -198,8 +198,11 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         }
         let queue = VulkanQueue::new(&self.device)?;
         let status = "longshore_destructor_status";
-        let results = self.destructors.iter().map(|kernel| self.run(kernel, &queue, status));
-        results.fold(Ok(()), |first, result| first.and(result))
+        let mut first = Ok(());
+        for kernel in &self.destructors {
+            first = first.and(self.run(kernel, &queue, status));
+        }
+        first
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
