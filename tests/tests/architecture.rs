@@ -29,7 +29,9 @@ fn product(file: &Path) -> String {
 
 #[test]
 fn only_one_file_reads_the_environment() {
-    let own = ["plugin-api/src", "plugin-host/src", "host/src"].map(sources).concat();
+    let own = ["plugin-api/src", "plugin-host/src", "plugin-vulkan/src", "spirv/src", "host/src"]
+        .map(sources)
+        .concat();
     let readers: Vec<_> = own
         .iter()
         .filter(|file| !file.ends_with("tests.rs") && product(file).contains("env::var"))
@@ -48,7 +50,12 @@ fn crates_depend_only_on_what_data_visits_after_them() {
     for (folder, allowed) in [
         ("plugin-api", &[][..]),
         ("plugin-host", &["longshore-plugin-api", "longshore-jitlink"]),
-        ("host", &["longshore-plugin-api", "longshore-executor", "longshore-jitlink"]),
+        ("plugin-vulkan", &["longshore-plugin-api", "longshore-spirv"]),
+        ("spirv", &[]),
+        (
+            "host",
+            &["longshore-plugin-api", "longshore-executor", "longshore-jitlink", "longshore-spirv"],
+        ),
     ] {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         let (_, dependencies) = manifest.split_once("\n[dependencies]").unwrap();
@@ -61,15 +68,18 @@ fn crates_depend_only_on_what_data_visits_after_them() {
 }
 
 #[test]
-fn only_the_command_uses_the_linker_in_the_host() {
+fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
-    let mut lines = manifest.lines();
-    let linker = lines.find(|line| line.starts_with("longshore-jitlink")).unwrap();
-    assert!(linker.contains("optional = true"), "{linker}");
-    for file in sources("host/src") {
-        let is_command = file.starts_with(root().join("host/src/bin/longshore"));
-        let text = std::fs::read_to_string(&file).unwrap();
-        assert!(is_command || !text.contains("longshore_jitlink"), "{}", file.display());
+    for (package, name) in
+        [("longshore-jitlink", "longshore_jitlink"), ("longshore-spirv", "longshore_spirv")]
+    {
+        let line = manifest.lines().find(|line| line.starts_with(package)).unwrap();
+        assert!(line.contains("optional = true"), "{line}");
+        for file in sources("host/src") {
+            let is_command = file.starts_with(root().join("host/src/bin/longshore"));
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(is_command || !text.contains(name), "{}", file.display());
+        }
     }
 }
 
