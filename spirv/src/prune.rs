@@ -6,14 +6,15 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use rspirv::spirv::{ExecutionModel, Op};
+use rspirv::spirv::{BuiltIn, Decoration, ExecutionModel, Op};
 
 use crate::fault::Fault;
 use crate::reflect::usage;
 use crate::tables::{EntryPoint, Tables};
 use crate::words::{self, Instruction};
 
-/// The module with one compute entry point alone. As it is where what would be left out is
+/// The module with one compute entry point alone, and with its size of groups if there are several
+/// constants for that. As it is otherwise where what would be left out is
 /// referred to by what this does not know: decoration groups and debug information of other kinds.
 pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, Fault> {
     let tables = Tables::read(words)?;
@@ -23,20 +24,43 @@ pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, 
     let Some(entry) = entry.filter(|_| tables.entry_points.len() > 1) else {
         return Ok(words.into());
     };
-    let function = entry.function;
+    let (function, size) = (entry.function, tables.workgroup_size(entry)?);
     let mut kept = usage::reached(&tables, function);
     kept.extend(entry.interface);
-    let Some(dropped) = dropped(words, &tables, &kept) else { return Ok(words.into()) };
+    let Some(dropped) = dropped(words, &tables, &kept) else {
+        return Ok(without_other_sizes(words, size));
+    };
     let mut pruned = words[..words::HEADER].to_vec();
     let mut inside_dropped = false;
     for instruction in words::instructions(words) {
         inside_dropped |= is_dropped_function(instruction, &kept);
-        if !inside_dropped && !is_dropped(instruction, function, &dropped) {
+        let goes = is_other_size(instruction, size) || is_dropped(instruction, function, &dropped);
+        if !inside_dropped && !goes {
             instruction.write(&mut pruned);
         }
         inside_dropped &= instruction.op() != Some(Op::FunctionEnd);
     }
     Ok(pruned.into())
+}
+
+fn without_other_sizes(words: &[u32], size: Option<u32>) -> Cow<'_, [u32]> {
+    if !words::instructions(words).any(|instruction| is_other_size(instruction, size)) {
+        return words.into();
+    }
+    let mut kept = words[..words::HEADER].to_vec();
+    let instructions = words::instructions(words);
+    instructions
+        .filter(|found| !is_other_size(*found, size))
+        .for_each(|found| found.write(&mut kept));
+    kept.into()
+}
+
+/// Drivers take any constant that is decorated so for the size of all entry points' groups.
+fn is_other_size(instruction: Instruction<'_>, size: Option<u32>) -> bool {
+    let decorates = [Decoration::BuiltIn as u32, BuiltIn::WorkgroupSize as u32];
+    instruction.op() == Some(Op::Decorate)
+        && instruction.operands_from(1) == decorates
+        && instruction.operands.first().copied() != size
 }
 
 /// The ids that go: functions that are not called and all that is in them, variables that are not

@@ -29,8 +29,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) functions: HashMap<u32, Function>,
     /// Names of what is imported.
     pub(crate) imports: Vec<String>,
-    /// What `BuiltIn WorkgroupSize` decorates.
-    pub(crate) workgroup_size: Option<u32>,
+    /// What `BuiltIn WorkgroupSize` decorates, in the module's order.
+    workgroup_sizes: Vec<u32>,
     names: HashMap<u32, String>,
     member_names: HashMap<(u32, u32), String>,
     decorations: HashMap<(u32, Decoration), u32>,
@@ -200,7 +200,7 @@ impl<'a> Tables<'a> {
                 }
             }
             Decoration::BuiltIn if found.operands.get(2) == Some(&WORKGROUP_SIZE) => {
-                self.workgroup_size = Some(target);
+                self.workgroup_sizes.push(target);
             }
             _ => {}
         }
@@ -213,6 +213,38 @@ impl<'a> Tables<'a> {
         };
         let storage = StorageClass::from_u32(found.operand(2)?);
         define(&mut self.variables, id, Variable { storage, pointee })
+    }
+
+    /// The constant that is the size of an entry point's groups; `None` if its execution mode is.
+    ///
+    /// One constant holds for the whole module. glslang makes one in each, so that a linked module has
+    /// several: those of its entry points, in their order.
+    pub(crate) fn workgroup_size(
+        &self,
+        entry_point: &EntryPoint<'_>,
+    ) -> Result<Option<u32>, Fault> {
+        if let [] | [_] = *self.workgroup_sizes {
+            return Ok(self.workgroup_sizes.first().copied());
+        }
+        let kernels = self.entry_points.iter().filter(|other| other.model == entry_point.model);
+        if kernels.clone().count() == self.workgroup_sizes.len() {
+            let mut pairs = kernels.zip(&self.workgroup_sizes);
+            let own = pairs.find(|(other, _)| other.function == entry_point.function);
+            return Ok(own.map(|(_, id)| *id));
+        }
+        let is_free = |id: &u32| {
+            let parts = self.constants.get(id).map_or(&[][..], |constant| constant.parts);
+            let mut parts = parts.iter().filter_map(|part| self.constants.get(part));
+            parts.any(|part| part.spec_id.is_some())
+        };
+        if !self.workgroup_sizes.iter().any(is_free) {
+            return Ok(None);
+        }
+        let (sizes, name) = (self.workgroup_sizes.len(), &entry_point.name);
+        Err(Fault::unsupported(format!(
+            "{name}: the module has {sizes} constants that are sizes of groups (WorkgroupSize), of which it \
+             is not clear which is whose; link modules of which each has one"
+        )))
     }
 
     /// The name of something, empty if it has none.

@@ -15,7 +15,7 @@ pub(super) fn sizes(
     entry_point: &EntryPoint<'_>,
 ) -> Result<([GroupSize; 3], [Option<u32>; 3]), Fault> {
     let mode = |mode| tables.group_sizes.get(&(entry_point.function, mode)).copied();
-    if let Some(id) = tables.workgroup_size {
+    if let Some(id) = tables.workgroup_size(entry_point)? {
         let parts = tables.constants.get(&id).map_or(&[][..], |constant| constant.parts);
         return of_constants(tables, &entry_point.name, parts);
     }

@@ -219,10 +219,11 @@ fn require_kernels(tables: &Tables<'_>) -> Result<(), Fault> {
         format!("{model} {}", entry_point.name)
     });
     let others: Vec<String> = others.collect();
-    Err(Fault::unsupported(match others.as_slice() {
-        [] => "no compute entry point (GLCompute), nor any other".to_owned(),
-        others => format!("no compute entry point (GLCompute); there is {}", others.join(", ")),
-    }))
+    if others.is_empty() {
+        return Err(Fault::malformed("no compute entry point (GLCompute), nor any other"));
+    }
+    let others = others.join(", ");
+    Err(Fault::unsupported(format!("no compute entry point (GLCompute); there is {others}")))
 }
 
 /// What the launch asked for and the module cannot be, in words.
