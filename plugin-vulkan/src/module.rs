@@ -54,13 +54,16 @@ struct Globals {
 /// Drivers keep a table as long as the highest number of a binding.
 const MOST_BINDINGS: u32 = 4096;
 
-/// Why a device would not load an image; nothing if it would try.
+/// Why a device would not load an image; nothing if it would try. That source does not compile, or
+/// that something is not defined, is no matter of the device: loading says so.
 pub(crate) fn refusal(device: &DeviceCore, image: &[u8]) -> Option<String> {
     if Module::recognise(image).is_none() {
         return Some("neither SPIR-V nor WGSL".to_owned());
     }
     match parse(device, image) {
         Ok(module) => device.physical.features.lacking(&module.requirements()),
+        Err(error) if error.code() == ErrorCode::CompileFailure => None,
+        Err(error) if error.code() == ErrorCode::LinkFailure => None,
         Err(error) => Some(error.message().to_owned()),
     }
 }
