@@ -6,7 +6,6 @@ use longshore_tests::{Fixtures, vulkan};
 
 pub(crate) const CHECKS: &[Check] = &[
     ("a module cut off anywhere is refused", truncated),
-    ("a module with flipped bits does no harm", flipped),
     ("a module that breaks the rules is refused, with what the validator says", invalid),
     ("a header without a module is refused", only_headers),
     ("a module without entry points is refused", no_entry_points),
@@ -17,6 +16,10 @@ pub(crate) const CHECKS: &[Check] = &[
     ("bad WGSL of many kinds is refused", bad_wgsl),
     ("bindings of other kinds are refused", other_bindings),
 ];
+
+/// Without the validation layer: it may be of another year than the plugin's own validator, and of
+/// another opinion on a module that no compiler would make.
+pub(crate) const WITHOUT_LAYER: &[Check] = &[("a module with flipped bits does no harm", flipped)];
 
 const DOUBLED: &str = "
 layout(local_size_x = 1) in;
@@ -261,7 +264,7 @@ fn other_bindings(device: &Device) {
         void main() { imageStore(canvas, ivec2(0), vec4(1)); }",
     );
     let error = refused(device.load(image), ErrorCode::Unsupported);
-    says(&error, &["3"]);
+    says(&error, &["canvas"]);
     works(device);
 }
 
