@@ -91,13 +91,18 @@ impl Instance {
             .engine_name(c"Longshore")
             .api_version(version.min(vk::API_VERSION_1_3));
         let layers = [VALIDATION_LAYER.as_ptr()];
-        let enabled = [debug_utils::NAME.as_ptr()];
+        let enabled = [debug_utils::NAME, ash::ext::validation_features::NAME];
+        let enabled = enabled.map(CStr::as_ptr);
+        // The second is the layer's own, which has checks that are off unless asked for.
+        let count = usize::from(has_debug_utils) + usize::from(has_debug_utils && validates);
+        let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+        let mut more = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
         let mut info = vk::InstanceCreateInfo::default()
             .application_info(&application)
             .enabled_layer_names(if validates { &layers } else { &[] })
-            .enabled_extension_names(if has_debug_utils { &enabled } else { &[] });
+            .enabled_extension_names(&enabled[..count]);
         if validates && has_debug_utils {
-            info = info.push_next(&mut listener);
+            info = info.push_next(&mut listener).push_next(&mut more);
         }
         // SAFETY: the structure and what it points at live during the call.
         let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
