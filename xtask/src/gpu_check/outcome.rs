@@ -42,7 +42,7 @@ pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
             group = trimmed;
         }
     }
-    counted(counts, is_counted, succeeded)
+    counted(counts, is_counted, succeeded, text)
 }
 
 /// What `cargo test` printed, with the output of the tests that passed.
@@ -75,7 +75,7 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
             false => counts.skips.join("; "),
         });
     }
-    counted(counts, is_counted, succeeded)
+    counted(counts, is_counted, succeeded, text)
 }
 
 /// What a line says of a test that was left out, or that tried nothing. `test` is the one that has
@@ -99,11 +99,13 @@ pub(super) fn of_benchmark(text: &str, succeeded: bool) -> Outcome {
 }
 
 /// A suite that fails must have counted a failure: else it was cut short.
-fn counted(counts: Counts, is_counted: bool, succeeded: bool) -> Outcome {
+fn counted(counts: Counts, is_counted: bool, succeeded: bool, text: &str) -> Outcome {
     match is_counted {
         true if succeeded || counts.failed > 0 => Outcome::Counted(counts),
-        true => Outcome::Failed(format!("it ended early, after {} that passed", counts.passed)),
-        false => Outcome::Failed("it ended without a result".to_owned()),
+        true => {
+            Outcome::Failed(format!("a part did not run, the others: {} passed", counts.passed))
+        }
+        false => Outcome::Failed(format!("it ended without a result, behind: {}", last_line(text))),
     }
 }
 
@@ -126,7 +128,7 @@ fn numbers(text: &str, words: [&str; 3]) -> Option<[usize; 3]> {
 
 fn last_line(text: &str) -> String {
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    last.unwrap_or("it printed nothing").trim().to_owned()
+    last.unwrap_or("nothing printed").trim().to_owned()
 }
 
 #[cfg(test)]
