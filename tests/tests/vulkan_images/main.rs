@@ -48,10 +48,11 @@ fn main() -> ExitCode {
 
 fn trial(device: &DeviceName, (name, check): Check, environment: Environment) -> Trial {
     let device = device.clone();
-    // Profiles are written where nothing else looks.
-    let profiles = concat!(env!("CARGO_TARGET_TMPDIR"), "/vulkan_images_%p_%m");
-    let environment = environment.with("LONGSHORE_PROFILE_FILE", profiles);
     Trial::test(format!("{}:{}: {name}", device.backend, device.index), move || {
+        // Other trials unload the same images, whose counters would be added up.
+        let profiles = tempfile::tempdir()?;
+        let pattern = profiles.path().join("%m.profraw");
+        let environment = environment.with("LONGSHORE_PROFILE_FILE", pattern);
         let device = vulkan::open(&device, environment)?;
         check(&device);
         // The validation layer may have something to say.
