@@ -287,11 +287,14 @@ impl Line {
             }
         }
         drop(state);
-        self.timeline.wait(tail)?;
-        match self.state.lock().error.take() {
-            None => Ok(()),
-            Some(error) => Err(error),
+        let waited = self.timeline.wait(tail);
+        let mut state = self.state.lock();
+        // On a lost device nothing waits for a step of the host that another thread still does.
+        while waited.is_err() && state.taken {
+            self.await_move(&mut state);
         }
+        waited?;
+        state.error.take().map_or(Ok(()), Err)
     }
 
     /// Blocks until the role is given back or a step is taken.
@@ -336,9 +339,12 @@ impl Line {
             Ok(_) => state.worker = Worker::Awake,
             Err(error) => {
                 log::warn!("thread '{name}' of a queue cannot be started: {error}");
-                self.close_open(state);
                 state.taken = true;
-                self.take_steps(state, |_| true);
+                // A function of the program may have queued more.
+                while has_work(state) {
+                    self.close_open(state);
+                    self.take_steps(state, |_| true);
+                }
                 state.taken = false;
             }
         }
@@ -357,9 +363,10 @@ impl Line {
                 state.worker = Worker::Awake;
                 continue;
             }
-            if let Some(value) = self.is_ahead(&mut state) {
-                // A lost device is noticed by whoever submits next.
-                let _ = MutexGuard::unlocked(&mut state, || self.timeline.wait(value));
+            // If it cannot wait, whoever submits next notices why.
+            if let Some(value) = self.is_ahead(&mut state)
+                && MutexGuard::unlocked(&mut state, || self.timeline.wait(value)).is_ok()
+            {
                 continue;
             }
             if state.steps.is_empty() {
@@ -526,9 +533,11 @@ impl Drop for Role<'_> {
         if self.state.waiting > 0 {
             self.line.moved.notify_all();
         }
-        // Nobody was roused for what was queued while the role was taken.
+        // Nobody was roused for what was queued, or for the end, while the role was taken.
         if has_work(&self.state) {
             self.line.rouse(&mut self.state);
+        } else if self.state.closed {
+            self.line.work.notify_one();
         }
     }
 }
