@@ -3,8 +3,13 @@
 use crate::device::DeviceCore;
 use ash::vk;
 use longshore_plugin_api::Result;
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often a thread that waits for a submission looks whether the device was lost.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A counter that the device or the host raises. Each value stands for a piece of work; what has a
 /// lower value is done before.
@@ -15,6 +20,10 @@ pub(crate) struct Timeline {
     seen: AtomicU64,
     /// The highest value that the driver was given to reach, or that was reached.
     submitted: AtomicU64,
+    /// How many threads wait for `submitted`.
+    waiting: AtomicUsize,
+    turn: Mutex<()>,
+    raised: Condvar,
 }
 
 impl Timeline {
@@ -30,8 +39,15 @@ impl Timeline {
         // SAFETY: the device is live; the feature is enabled.
         let raw = unsafe { device.raw.create_semaphore(&info, None) };
         let raw = device.check("making a timeline semaphore", raw)?;
-        let (seen, submitted) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Timeline { device: Arc::clone(device), raw, seen, submitted }))
+        Ok(Arc::new(Timeline {
+            device: Arc::clone(device),
+            raw,
+            seen: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            turn: Mutex::new(()),
+            raised: Condvar::new(),
+        }))
     }
 
     pub(crate) fn raw(&self) -> vk::Semaphore {
@@ -62,11 +78,16 @@ impl Timeline {
         Ok(now >= value)
     }
 
-    /// Blocks until a value is reached.
+    /// Blocks until a value is reached. The driver is asked to wait only for what it was given:
+    /// steps of the host need no driver.
     ///
     /// # Errors
     /// A lost device.
     pub(crate) fn wait(&self, value: u64) -> Result<()> {
+        if self.was_seen(value) {
+            return Ok(());
+        }
+        self.await_submission(value)?;
         if self.was_seen(value) {
             return Ok(());
         }
@@ -89,19 +110,41 @@ impl Timeline {
         // SAFETY: the semaphore is live and below the value, as the caller has waited for it.
         let signalled = unsafe { self.device.raw.signal_semaphore(&info) };
         self.device.check("going on with a queue", signalled)?;
-        self.note_submitted(value);
         self.seen.fetch_max(value, Ordering::AcqRel);
+        self.note_submitted(value);
         Ok(())
     }
 
     /// Notes that the driver will reach a value.
     pub(crate) fn note_submitted(&self, value: u64) {
-        self.submitted.fetch_max(value, Ordering::AcqRel);
+        // With the order of `await_submission`, one of the two sees what the other did.
+        self.submitted.fetch_max(value, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            drop(self.turn.lock());
+            self.raised.notify_all();
+        }
     }
 
     /// Whether the driver will reach a value without anything else being done.
     pub(crate) fn is_submitted(&self, value: u64) -> bool {
-        self.submitted.load(Ordering::Acquire) >= value
+        self.submitted.load(Ordering::SeqCst) >= value
+    }
+
+    /// Blocks until the driver was given a value, or it was reached.
+    fn await_submission(&self, value: u64) -> Result<()> {
+        if self.is_submitted(value) {
+            return Ok(());
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut turn = self.turn.lock();
+        let mut lost = Ok(());
+        while !self.is_submitted(value) && lost.is_ok() {
+            self.raised.wait_for(&mut turn, LOOK_EVERY);
+            lost = self.device.refuse_if_lost();
+        }
+        drop(turn);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        lost
     }
 }
 
