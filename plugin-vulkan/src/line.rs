@@ -42,7 +42,7 @@ pub(crate) struct Line {
 
 #[derive(Default)]
 struct State {
-    open: Option<Batch>,
+    open: Option<Box<Batch>>,
     steps: VecDeque<Step>,
     /// The value of the last step.
     tail: u64,
@@ -52,9 +52,9 @@ struct State {
     taken: bool,
     /// How many threads wait for `moved`.
     waiting: usize,
-    spare: Vec<Batch>,
+    spare: VecDeque<Box<Batch>>,
     /// What the driver was given, oldest first.
-    flying: VecDeque<Batch>,
+    flying: VecDeque<Box<Batch>>,
     /// The first failure that nobody was told of.
     error: Option<Error>,
     worker: Worker,
@@ -260,7 +260,7 @@ impl Line {
     /// After something was queued: waits, or sees to it that somebody does it.
     #[inline]
     fn go_on<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>, wait: bool) -> Result<()> {
-        if state.open.as_ref().is_some_and(Batch::is_full) {
+        if state.open.as_ref().is_some_and(|open| open.is_full()) {
             self.close_open(&mut state);
         }
         if wait {
@@ -406,8 +406,8 @@ impl Line {
     }
 
     /// An empty batch: one whose commands are done, or a new one.
-    fn batch(&self, state: &mut MutexGuard<'_, State>) -> Result<Batch> {
-        if let Some(batch) = state.spare.pop() {
+    fn batch(&self, state: &mut MutexGuard<'_, State>) -> Result<Box<Batch>> {
+        if let Some(batch) = state.spare.pop_front() {
             return Ok(batch);
         }
         let oldest = state.flying.front().map(|batch| batch.value);
@@ -418,18 +418,18 @@ impl Line {
             batch.reset();
             return Ok(batch);
         }
-        Batch::new(&self.device, self.device.lane(self.lane).family)
+        Batch::new(&self.device, self.device.lane(self.lane).family).map(Box::new)
     }
 
     /// Makes the open batch a step, if there is anything in it.
     fn close_open(&self, state: &mut MutexGuard<'_, State>) {
-        if state.open.as_ref().is_none_or(Batch::is_empty) {
+        if state.open.as_ref().is_none_or(|open| open.is_empty()) {
             return;
         }
         let Some(mut batch) = state.open.take() else { return };
         state.tail += 1;
         batch.value = state.tail;
-        state.steps.push_back(Step::Submit(Box::new(batch)));
+        state.steps.push_back(Step::Submit(batch));
     }
 
     fn push_host(&self, state: &mut MutexGuard<'_, State>, work: HostWork) {
@@ -475,7 +475,7 @@ impl Line {
             batch.submit(self.lane, &self.timeline)
         });
         if result.is_ok() {
-            state.flying.push_back(*batch);
+            state.flying.push_back(batch);
             return Ok(());
         }
         // What waits for the value must not wait for ever. On a lost device it does not.
@@ -484,7 +484,7 @@ impl Line {
             self.timeline.signal(value)
         });
         batch.reset();
-        state.spare.push(*batch);
+        state.spare.push_back(batch);
         result
     }
 
