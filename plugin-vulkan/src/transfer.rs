@@ -60,10 +60,14 @@ impl CopyJob {
                 Ok(())
             }
             (Reach::Staged(device, to), Reach::Direct(from)) => {
-                with_staging(device, |staging| staging.upload(device, to, from, self.bytes))
+                with_staging(device, |staging, timeline| {
+                    staging.upload(device, timeline, to, from, self.bytes)
+                })
             }
             (Reach::Direct(to), Reach::Staged(device, from)) => {
-                with_staging(device, |staging| staging.download(device, from, to, self.bytes))
+                with_staging(device, |staging, timeline| {
+                    staging.download(device, timeline, from, to, self.bytes)
+                })
             }
             (Reach::Staged(to_device, to), Reach::Staged(from_device, from)) => {
                 self.through_both(to_device, to, from_device, from)
@@ -97,10 +101,12 @@ impl CopyJob {
             let part = (self.bytes - done).min(HALF_BYTES);
             let address = between.as_mut_ptr() as u64;
             let (source, target) = (from.further(done), to.further(done));
-            with_staging(from_device, |staging| {
-                staging.download(from_device, &source, address, part)
+            with_staging(from_device, |staging, timeline| {
+                staging.download(from_device, timeline, &source, address, part)
             })?;
-            with_staging(to_device, |staging| staging.upload(to_device, &target, address, part))?;
+            with_staging(to_device, |staging, timeline| {
+                staging.upload(to_device, timeline, &target, address, part)
+            })?;
             done += part;
         }
         Ok(())
@@ -164,20 +170,32 @@ impl Staging {
         memory.release(&self.region);
     }
 
-    fn upload(&self, device: &Arc<DeviceCore>, to: &Found, from: u64, bytes: u64) -> Result<()> {
-        let timeline = Timeline::new(device)?;
+    fn upload(
+        &self,
+        device: &DeviceCore,
+        timeline: &Timeline,
+        to: &Found,
+        from: u64,
+        bytes: u64,
+    ) -> Result<()> {
         for (index, (done, part)) in parts(bytes).enumerate() {
             // The half was last used two parts ago.
             timeline.wait((index as u64).saturating_sub(1))?;
             // SAFETY: the half is mapped and not in use; whoever queued the copy vouches for the source.
             unsafe { copy_bytes(self.half(index) as u64, from + done, part) };
-            self.submit(device, &timeline, index, Way::In, &to.further(done), part)?;
+            self.submit(device, timeline, index, Way::In, &to.further(done), part)?;
         }
         timeline.wait(parts(bytes).count() as u64)
     }
 
-    fn download(&self, device: &Arc<DeviceCore>, from: &Found, to: u64, bytes: u64) -> Result<()> {
-        let timeline = Timeline::new(device)?;
+    fn download(
+        &self,
+        device: &DeviceCore,
+        timeline: &Timeline,
+        from: &Found,
+        to: u64,
+        bytes: u64,
+    ) -> Result<()> {
         let mut earlier: Option<(usize, u64, u64)> = None;
         let fetch = |(index, done, part): (usize, u64, u64)| {
             timeline.wait(index as u64 + 1)?;
@@ -187,7 +205,7 @@ impl Staging {
         };
         for (index, (done, part)) in parts(bytes).enumerate() {
             let submitted =
-                self.submit(device, &timeline, index, Way::Out, &from.further(done), part);
+                self.submit(device, timeline, index, Way::Out, &from.further(done), part);
             if let Some(earlier) = earlier.replace((index, done, part)) {
                 fetch(earlier)?;
             }
@@ -199,7 +217,7 @@ impl Staging {
     /// Has the device copy a half; the timeline reaches `index + 1` then.
     fn submit(
         &self,
-        device: &Arc<DeviceCore>,
+        device: &DeviceCore,
         timeline: &Timeline,
         index: usize,
         way: Way,
@@ -255,11 +273,16 @@ impl Staging {
     }
 }
 
-/// Calls `body` with staging memory of a device that nobody else uses meanwhile.
-fn with_staging(device: &Arc<DeviceCore>, body: impl FnOnce(&Staging) -> Result<()>) -> Result<()> {
+/// Calls `body` with staging memory of a device that nobody else uses meanwhile, and a timeline at 0.
+fn with_staging(
+    device: &Arc<DeviceCore>,
+    body: impl FnOnce(&Staging, &Timeline) -> Result<()>,
+) -> Result<()> {
+    // It goes only when what was submitted with it is done.
+    let timeline = Timeline::new(device)?;
     let unused = device.staging.lock().pop();
     let staging = unused.map_or_else(|| Staging::new(device), Ok)?;
-    let result = body(&staging);
+    let result = body(&staging, &timeline);
     if result.is_err() {
         // Some of it may still be under way.
         device.wait_for_lanes();
