@@ -43,7 +43,18 @@ impl VulkanEvent {
     }
 
     /// Records it at the tail of a line.
+    ///
+    /// # Errors
+    /// `InvalidDevice` if the line is of another device; those of [`Line::tail`].
     pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
+        if !Arc::ptr_eq(&self.device, line.device()) {
+            let (ours, theirs) = (&self.device.physical.name, &line.device().physical.name);
+            let message = format!(
+                "an event of '{ours}' cannot be recorded on a queue of '{theirs}', which is opened \
+                 apart; expected the same device"
+            );
+            return Err(Error::new(ErrorCode::InvalidDevice, message));
+        }
         let time = match self.timing {
             true => Some(QuerySlot::take(&self.device)?),
             false => None,
@@ -164,10 +175,13 @@ impl QuerySlot {
         self.index
     }
 
-    /// The timestamp; it was written.
+    /// The timestamp, when its place was reached. Does not block.
+    ///
+    /// # Errors
+    /// `BackendFailure` if the driver did not take the work that would have written it.
     fn read(&self) -> Result<u64> {
         let mut ticks = [0u64];
-        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+        let flags = vk::QueryResultFlags::TYPE_64;
         // SAFETY: the pool is live and has the slot.
         let read = unsafe {
             self.device.raw.get_query_pool_results(self.pool, self.index, &mut ticks, flags)
