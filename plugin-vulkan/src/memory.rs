@@ -30,6 +30,8 @@ pub(crate) struct Memory {
     live: SkipMap<u64, Arc<Region>>,
     /// What is pinned, by its address on the host.
     pinned: SkipMap<u64, Arc<Region>>,
+    /// Whoever pins or unpins.
+    pinning: Mutex<()>,
     /// How many regions the device knows by another address than the program.
     translated: AtomicUsize,
     import: Option<ash::ext::external_memory_host::Device>,
@@ -125,6 +127,7 @@ impl Memory {
             allocator: Mutex::new(Some(allocator)),
             live: SkipMap::new(),
             pinned: SkipMap::new(),
+            pinning: Mutex::new(()),
             translated: AtomicUsize::new(0),
             import,
         })
@@ -258,7 +261,8 @@ impl Memory {
     ///
     /// # Errors
     /// `Unsupported` without VK_EXT_external_memory_host; `InvalidArgument` for a range that is
-    /// empty, wraps around, overlaps a pinned one or cannot be imported.
+    /// empty, wraps around, overlaps a pinned one or an allocation of the device, or cannot be
+    /// imported.
     pub(crate) fn pin(&self, device: &DeviceCore, range: Span) -> Result<u64> {
         let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
         else {
@@ -274,10 +278,18 @@ impl Memory {
         let end = end.filter(|_| start != 0 && bytes != 0);
         let end = end
             .ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
-        if let Some(other) = self.pinned_in(start, bytes) {
+        let _pinning = self.pinning.lock();
+        let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
+        let own = overlapping(&self.live, start, bytes, |region| region.address)
+            .filter(|region| region.host == region.address);
+        if let Some(other) = pinned.or(own) {
+            let what = match other.owner {
+                Owner::Pinned => "is pinned",
+                Owner::Program(_) | Owner::Internal => "the device has allocated",
+            };
             let (at, end) = (other.host, other.host + other.bytes);
             return Err(wrong(format!(
-                "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which is pinned",
+                "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which {what}",
                 start + bytes
             )));
         }
@@ -295,12 +307,7 @@ impl Memory {
             cached: true,
             backing: Mutex::new(Backing::Imported(memory)),
         });
-        // Of two threads that pin the same range one comes first.
-        let entry = self.pinned.get_or_insert(start, Arc::clone(&region));
-        if entry.value().id != region.id {
-            self.release(&region);
-            return Err(wrong(format!("{start:#x} is pinned already")));
-        }
+        self.pinned.insert(start, Arc::clone(&region));
         self.live.insert(region.address, Arc::clone(&region));
         Ok(region.address)
     }
@@ -311,6 +318,7 @@ impl Memory {
     /// `InvalidArgument` if nothing was pinned there.
     pub(crate) fn unpin(&self, device: &DeviceCore, address: u64) -> Result<()> {
         let _ = device;
+        let _pinning = self.pinning.lock();
         let of_device =
             self.live.get(&address).filter(|entry| entry.value().owner == Owner::Pinned);
         let start = of_device.map_or(address, |entry| entry.value().host);
@@ -350,7 +358,9 @@ impl Memory {
     /// Gives back everything that is left. No work uses any of it.
     pub(crate) fn destroy(&self) {
         for entry in self.live.iter() {
-            taken::give_up(entry.value());
+            if entry.value().owner != Owner::Pinned {
+                taken::give_up(entry.value());
+            }
             self.release(entry.value());
         }
         for entry in self.pinned.iter() {
@@ -364,12 +374,6 @@ impl Memory {
             self.translated.fetch_add(1, Ordering::Relaxed);
         }
         self.live.insert(region.address, Arc::clone(region));
-    }
-
-    fn pinned_in(&self, start: u64, bytes: u64) -> Option<Arc<Region>> {
-        let before = self.pinned.upper_bound(Bound::Excluded(&(start + bytes)))?;
-        let region = before.value();
-        (region.host + region.bytes > start).then(|| Arc::clone(region))
     }
 
     /// A buffer and its memory, at a multiple of `alignment`.
@@ -514,8 +518,12 @@ impl Memory {
         const KIND: vk::ExternalMemoryHandleTypeFlags =
             vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
         let refuse = |result| {
-            let error = error::driver(&format!("pinning {bytes} bytes at {start:#x}"), result);
-            Error::new(ErrorCode::InvalidArgument, error.message())
+            let doing = format!("pinning {bytes} bytes at {start:#x}");
+            if result != vk::Result::ERROR_INVALID_EXTERNAL_HANDLE {
+                return device.check::<()>(&doing, Err(result)).expect_err("it is an error");
+            }
+            let what = format!("{doing}: it is no memory that the device can import");
+            Error::new(ErrorCode::InvalidArgument, what)
                 .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
         };
         let pages = start as *mut std::ffi::c_void;
@@ -531,16 +539,15 @@ impl Memory {
         let requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
         let types = usable.memory_type_bits & requirements.memory_type_bits;
         let imported = || {
-            if types == 0 {
-                return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
-            }
+            let kind = coherent_type(&device.physical.memory, types)
+                .ok_or(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE)?;
             let mut import =
                 vk::ImportMemoryHostPointerInfoEXT::default().handle_type(KIND).host_pointer(pages);
             let mut flags = vk::MemoryAllocateFlagsInfo::default()
                 .flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
             let info = vk::MemoryAllocateInfo::default()
                 .allocation_size(bytes)
-                .memory_type_index(types.trailing_zeros())
+                .memory_type_index(kind)
                 .push_next(&mut import)
                 .push_next(&mut flags);
             // SAFETY: the pages stay where they are until they are unpinned, as whoever pins
@@ -561,6 +568,20 @@ impl Memory {
         device.name(buffer, &format!("{bytes} pinned bytes at {start:#x}"));
         Ok((buffer, memory, address))
     }
+}
+
+/// Of some types of memory, one that host and device need not flush; better one that the host caches.
+fn coherent_type(memory: &vk::PhysicalDeviceMemoryProperties, types: u32) -> Option<u32> {
+    use vk::MemoryPropertyFlags as Flags;
+    let coherent = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
+    let with = |wanted: Flags| {
+        let mut kinds = (0u32..).zip(memory.memory_types_as_slice());
+        let found = |(index, kind): &(u32, &vk::MemoryType)| {
+            types & (1 << index) != 0 && kind.property_flags.contains(wanted)
+        };
+        kinds.find(found).map(|(index, _)| index)
+    };
+    with(coherent | Flags::HOST_CACHED).or_else(|| with(coherent))
 }
 
 /// A buffer for everything that kernels and copies do with memory.
@@ -601,6 +622,18 @@ fn within(
     let region = entry.value();
     let offset = address - start(region);
     (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
+}
+
+/// The last region of a map that a range overlaps.
+fn overlapping(
+    map: &SkipMap<u64, Arc<Region>>,
+    start: u64,
+    bytes: u64,
+    start_of: impl Fn(&Region) -> u64,
+) -> Option<Arc<Region>> {
+    let before = map.upper_bound(Bound::Excluded(&start.saturating_add(bytes)))?;
+    let region = before.value();
+    (start_of(region).saturating_add(region.bytes) > start).then(|| Arc::clone(region))
 }
 
 fn next_id() -> u64 {

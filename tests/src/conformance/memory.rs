@@ -23,6 +23,8 @@ behaviour_list! { "memory":
     "freed memory can be allocated again, many times" ["P-35"] memory_comes_back;
     "pinned memory can be unpinned once" ["P-55"] pinning_is_undone_once;
     "pinned memory is copied like any other" ["P-55"] pinned_memory_is_copied;
+    "an allocation lives on after it was pinned, or refused to be" ["P-35", "P-55"]
+        pinning_leaves_allocations;
     "prefetching is a hint" ["P-57"] prefetching_is_a_hint;
 }
 
@@ -247,6 +249,21 @@ fn pinned_memory_is_copied(cx: &Context) -> Check {
     unsafe { cx.device().unpin(start)? };
     ensure!(read(&queue, &made)? == expected, "the copy from pinned memory is wrong");
     Ok(())
+}
+
+fn pinning_leaves_allocations(cx: &Context) -> Check {
+    let made = or_skip(cx.device().allocate(MemoryKind::Host, 65_536, 1))?;
+    let start = made.pointer().address() as *mut c_void;
+    // SAFETY: the allocation is unpinned before it is freed.
+    let pinned = unsafe { cx.device().pin(start, 65_536) };
+    match pinned.as_ref().map_err(longshore::Error::code) {
+        // SAFETY: nothing is queued.
+        Ok(_) => unsafe { cx.device().unpin(start)? },
+        Err(ErrorCode::InvalidArgument) => {}
+        Err(_) => drop(or_skip(pinned)?),
+    }
+    // SAFETY: nothing uses the allocation any more.
+    Ok(unsafe { cx.host().free(made.into_raw())? })
 }
 
 fn prefetching_is_a_hint(cx: &Context) -> Check {
