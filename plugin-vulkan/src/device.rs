@@ -90,6 +90,10 @@ impl VulkanDevice {
         settings: &DeviceSettings,
     ) -> Result<VulkanDevice> {
         let (raw, lanes, transfer) = create(physical)?;
+        let memory = Memory::new(physical, &raw).inspect_err(|_| {
+            // SAFETY: nothing was made of it.
+            unsafe { raw.destroy_device(None) };
+        })?;
         let cache_file = CacheFile::new(settings.cache.as_deref(), &identity(physical));
         let kept = cache_file.load();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(&kept);
@@ -102,7 +106,7 @@ impl VulkanDevice {
         let has_names = physical.instance.has_debug_utils;
         let names = has_names.then(|| debug_utils::Device::new(&physical.instance.raw, &raw));
         let core = DeviceCore {
-            memory: Memory::new(physical, &raw)?,
+            memory,
             timestamps: Timestamps::default(),
             cache,
             always_stage: settings.always_stage,
@@ -377,13 +381,14 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     Ok((raw, lanes, transfer))
 }
 
-/// The extensions that are used where they are present.
+/// The extensions that are used where they are present, or must be enabled then.
 fn useful(physical: &Physical) -> Vec<&'static CStr> {
     let features = &physical.features;
     let wanted = [
         (ash::ext::external_memory_host::NAME, true),
         (ash::ext::memory_budget::NAME, true),
         (ash::ext::shader_atomic_float::NAME, features.has_atomic_float()),
+        (ash::khr::portability_subset::NAME, true),
         (ash::khr::shader_clock::NAME, features.has_clock()),
         (ash::khr::workgroup_memory_explicit_layout::NAME, features.has_workgroup_layout()),
     ];

@@ -106,7 +106,8 @@ impl Features {
 
     /// Whether `VK_EXT_shader_atomic_float` is worth enabling.
     pub(crate) fn has_atomic_float(&self) -> bool {
-        self.atomic_float.shader_buffer_float32_atomics != 0
+        let has = &self.atomic_float;
+        has.shader_buffer_float32_atomic_add != 0 || has.shader_buffer_float64_atomic_add != 0
     }
 
     /// Whether `VK_KHR_shader_clock` is worth enabling.

@@ -3,6 +3,7 @@
 use crate::batch::{MOST_BLOCKS, MOST_PUSH_CONSTANTS};
 use crate::device::DeviceCore;
 use crate::memory::{Found, Region};
+use crate::physical::Limits;
 use crate::pipeline::{self, Layout, Pipelines};
 use crate::transfer::{CopyJob, End};
 use crate::{VulkanBackend, VulkanQueue};
@@ -51,6 +52,8 @@ struct Globals {
     device: Arc<DeviceCore>,
 }
 
+/// Globals are zeroed by so many bytes at a time.
+const ZEROS_BYTES: u32 = 1 << 20;
 /// Drivers keep a table as long as the highest number of a binding.
 const MOST_BINDINGS: u32 = 4096;
 
@@ -90,7 +93,12 @@ impl VulkanModule {
         let kernels = code.kernels().iter();
         let kernels = kernels.map(|shape| Ok((shape.name.clone(), Arc::new(make(shape)?))));
         let procedures = |list: &[longshore_spirv::Procedure]| {
-            list.iter().map(|procedure| make(&procedure.kernel)).collect::<Result<Vec<_>>>()
+            let procedures = list.iter().map(|procedure| {
+                let kernel = make(&procedure.kernel)?;
+                refuse_too_large(device, &procedure.kernel, kernel.own_size().group)?;
+                Ok(kernel)
+            });
+            procedures.collect::<Result<Vec<_>>>()
         };
         let module = VulkanModule {
             kernels: kernels.collect::<Result<_>>()?,
@@ -381,16 +389,8 @@ impl VulkanKernel {
             {
                 return self.refuse_size(items);
             }
-            if items[axis] > limits.items[axis] {
-                let (asked, most) = (items[axis], limits.items[axis]);
-                let what = format!("{asked} items in {name}, expected at most {most}");
-                return self.refuse(ErrorCode::InvalidArgument, what);
-            }
         }
-        let count = items.iter().fold(1u32, |count, more| count.saturating_mul(*more));
-        if count > limits.group_items {
-            let most = limits.group_items;
-            let what = format!("groups of {items:?} items, expected at most {most} in all");
+        if let Some(what) = too_large(limits, items).or_else(|| self.too_many_subgroups(items)) {
             return self.refuse(ErrorCode::InvalidArgument, what);
         }
         if shape.cooperative {
@@ -399,6 +399,17 @@ impl VulkanKernel {
             return self.refuse(ErrorCode::Unsupported, what.to_owned());
         }
         self.check_shared(shape.dynamic_shared_bytes)
+    }
+
+    /// Why groups cannot have so many items in sub-groups of the size that it requires, if so.
+    fn too_many_subgroups(&self, items: [u32; 3]) -> Option<String> {
+        let physical = &self.device.physical;
+        let size = self.core.shape.subgroup_size?;
+        let most = u64::from(size) * u64::from(physical.limits.group_subgroups);
+        let all: u64 = items.iter().map(|items| u64::from(*items)).product();
+        (physical.can_require_subgroup_size() && all > most).then(|| {
+            format!("groups of {items:?} items, expected at most {most} in sub-groups of {size}")
+        })
     }
 
     #[cold]
@@ -468,9 +479,13 @@ impl Globals {
         }
         let region = device.memory.internal_found(device, bytes.into())?;
         let globals = Globals { region, device: Arc::clone(device) };
-        let zeros = vec![0u8; bytes as usize];
-        let to = End::Device(globals.found(0));
-        globals.copy(to, End::Host(zeros.as_ptr() as u64), bytes.into())?;
+        // The image says how many there are: not all of them at once.
+        let zeros = vec![0u8; bytes.min(ZEROS_BYTES) as usize];
+        for start in (0..bytes).step_by(ZEROS_BYTES as usize) {
+            let to = End::Device(globals.found(start.into()));
+            let part = (bytes - start).min(ZEROS_BYTES);
+            globals.copy(to, End::Host(zeros.as_ptr() as u64), part.into())?;
+        }
         Ok(Some(globals))
     }
 
@@ -529,14 +544,11 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
         let message = format!("kernel '{name}': {what} on '{device}'");
         Err(Error::new(ErrorCode::Unsupported, message))
     };
-    for (axis, size) in kernel.group.iter().enumerate() {
-        if let GroupSize::Fixed(items) = *size
-            && items > limits.items[axis]
-        {
-            let most = limits.items[axis];
-            return refuse(format!("groups of {items} items, at most {most} can be had"));
-        }
-    }
+    let fixed = kernel.group.map(|size| match size {
+        GroupSize::Fixed(items) => items,
+        GroupSize::Free(_) => 1,
+    });
+    refuse_too_large(device, kernel, fixed)?;
     if kernel.static_shared_bytes > limits.shared_bytes {
         let (own, most) = (kernel.static_shared_bytes, limits.shared_bytes);
         return refuse(format!("{own} bytes of shared memory, at most {most} can be had"));
@@ -548,9 +560,10 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
     check_bindings(device, kernel).or_else(refuse)?;
     let (least, most) = limits.subgroup_sizes;
     let fits = |size: u32| {
-        let can_choose = device.physical.features.has_subgroup_size_control() && least != most;
         size == limits.subgroup_size
-            || (can_choose && size.is_power_of_two() && (least..=most).contains(&size))
+            || (device.physical.can_require_subgroup_size()
+                && size.is_power_of_two()
+                && (least..=most).contains(&size))
     };
     if let Some(size) = kernel.subgroup_size.filter(|size| !fits(*size)) {
         return refuse(format!(
@@ -559,6 +572,26 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// # Errors
+/// `Unsupported` if the device has no groups of such a size.
+fn refuse_too_large(device: &DeviceCore, kernel: &Kernel, items: [u32; 3]) -> Result<()> {
+    let Some(what) = too_large(&device.physical.limits, items) else { return Ok(()) };
+    let (name, device) = (&kernel.name, &device.physical.name);
+    Err(Error::new(ErrorCode::Unsupported, format!("kernel '{name}': {what} on '{device}'")))
+}
+
+/// Why a group cannot have so many items, if it cannot.
+fn too_large(limits: &Limits, items: [u32; 3]) -> Option<String> {
+    for ((name, asked), most) in ["x", "y", "z"].into_iter().zip(items).zip(limits.items) {
+        if asked > most {
+            return Some(format!("{asked} items of a group in {name}, expected at most {most}"));
+        }
+    }
+    let (most, all) = (limits.group_items, items.iter().map(|items| u128::from(*items)).product());
+    (!(1..=u128::from(most)).contains(&all))
+        .then(|| format!("groups of {items:?} items, expected 1 to {most} in all"))
 }
 
 /// How much a kernel binds; the error says what is too much.
@@ -606,7 +639,9 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> 
         Ok(())
     };
     thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        // Without more threads the work is done all the same.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
+        let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let ours = take();
         let theirs = others.into_iter().map(|other| {
             other.join().unwrap_or_else(|payload| Err(Error::of_panic("building kernels", payload)))

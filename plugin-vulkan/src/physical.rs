@@ -47,6 +47,9 @@ pub(crate) struct Limits {
     pub(crate) import_alignment: Option<u64>,
     pub(crate) subgroup_size: u32,
     pub(crate) subgroup_sizes: (u32, u32),
+    /// Whether a kernel can ask for one of them, and how many a group may have then.
+    pub(crate) requires_subgroup_sizes: bool,
+    pub(crate) group_subgroups: u32,
     /// Nanoseconds of a tick, and how many bits of a timestamp count.
     pub(crate) timestamp_period: f32,
     pub(crate) timestamp_bits: u32,
@@ -124,6 +127,14 @@ impl Physical {
     /// Whether the device has an extension.
     pub(crate) fn has(&self, name: &CStr) -> bool {
         self.extensions.iter().any(|known| known.as_c_str() == name)
+    }
+
+    /// Whether a pipeline can ask for a size of sub-groups, of which there are several.
+    pub(crate) fn can_require_subgroup_size(&self) -> bool {
+        let (least, most) = self.limits.subgroup_sizes;
+        self.features.has_subgroup_size_control()
+            && self.limits.requires_subgroup_sizes
+            && least != most
     }
 
     /// Answers a query.
@@ -281,6 +292,8 @@ struct More {
     import_alignment: Option<u64>,
     subgroup_size: u32,
     subgroup_sizes: (u32, u32),
+    requires_subgroup_sizes: bool,
+    group_subgroups: u32,
 }
 
 impl More {
@@ -350,6 +363,10 @@ impl More {
             } else {
                 one_size
             },
+            requires_subgroup_sizes: sizes
+                .required_subgroup_size_stages
+                .contains(vk::ShaderStageFlags::COMPUTE),
+            group_subgroups: sizes.max_compute_workgroup_subgroups,
         }
     }
 }
@@ -377,6 +394,8 @@ fn limits(
         import_alignment: more.import_alignment,
         subgroup_size: more.subgroup_size,
         subgroup_sizes: more.subgroup_sizes,
+        requires_subgroup_sizes: more.requires_subgroup_sizes,
+        group_subgroups: more.group_subgroups,
         timestamp_period: limits.timestamp_period,
         timestamp_bits: family.timestamp_valid_bits,
     }
@@ -402,7 +421,9 @@ fn choose_families(families: &[vk::QueueFamilyProperties]) -> Option<Families> {
     };
     let compute =
         with(Flags::COMPUTE, Flags::GRAPHICS).or_else(|| with(Flags::COMPUTE, Flags::empty()))?;
-    let transfer = with(Flags::TRANSFER, Flags::COMPUTE | Flags::GRAPHICS);
+    // Those for video and optical flow may copy, but are no copy engines.
+    let others = Flags::VIDEO_DECODE_KHR | Flags::VIDEO_ENCODE_KHR | Flags::OPTICAL_FLOW_NV;
+    let transfer = with(Flags::TRANSFER, Flags::COMPUTE | Flags::GRAPHICS | others);
     Some(Families {
         compute: compute as u32,
         compute_queues: families[compute].queue_count,
@@ -441,4 +462,30 @@ fn text(found: std::result::Result<&CStr, std::ffi::FromBytesUntilNulError>) -> 
 
 fn none(query: DeviceInfo) -> Error {
     Error::new(ErrorCode::Unimplemented, format!("Vulkan has no answer to {query:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose_families;
+    use ash::vk::{QueueFamilyProperties, QueueFlags as Flags};
+
+    fn families(flags: &[Flags]) -> Vec<QueueFamilyProperties> {
+        let family =
+            |flags: &Flags| QueueFamilyProperties::default().queue_flags(*flags).queue_count(2);
+        flags.iter().map(family).collect()
+    }
+
+    #[test]
+    fn copies_go_to_a_copy_engine_and_not_to_one_for_video() {
+        let all = Flags::GRAPHICS | Flags::COMPUTE | Flags::TRANSFER;
+        let (compute, video) = (Flags::COMPUTE | Flags::TRANSFER, Flags::VIDEO_DECODE_KHR);
+        let with = |flags: &[Flags]| {
+            let chosen = choose_families(&families(flags)).unwrap();
+            (chosen.compute, chosen.transfer)
+        };
+        assert_eq!(with(&[all]), (0, None));
+        assert_eq!(with(&[all, video | Flags::TRANSFER, compute]), (2, None));
+        assert_eq!(with(&[all, video | Flags::TRANSFER, compute, Flags::TRANSFER]), (2, Some(3)));
+        assert!(choose_families(&families(&[Flags::TRANSFER, Flags::GRAPHICS])).is_none());
+    }
 }

@@ -225,8 +225,9 @@ pub(crate) fn build(
         .module(module)
         .name(&name)
         .specialization_info(&constants);
-    let (least, most) = device.physical.limits.subgroup_sizes;
-    if let Some(size) = kernel.subgroup_size.filter(|_| least != most) {
+    if let Some(size) = kernel.subgroup_size
+        && device.physical.can_require_subgroup_size()
+    {
         required = required.required_subgroup_size(size);
         stage = stage.push_next(&mut required);
     }

@@ -15,6 +15,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("errors in WGSL are told with their line", wgsl_errors),
     ("bad WGSL of many kinds is refused", bad_wgsl),
     ("bindings of other kinds are refused", other_bindings),
+    ("groups that are too large for the device are refused", large_groups),
 ];
 
 /// Without the validation layer: it may be of another year than the plugin's own validator, and of
@@ -265,6 +266,21 @@ fn other_bindings(device: &Device) {
     );
     let error = refused(device.load(image), ErrorCode::Unsupported);
     says(&error, &["canvas"]);
+    works(device);
+}
+
+fn large_groups(device: &Device) {
+    for size in ["4096 1 1", "1024 1024 1", "1024 1024 64"] {
+        let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {size}"));
+        let error = refused(device.load(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        says(&error, &["minimal", "items"]);
+    }
+    let constructor = "layout(local_size_x = 1024, local_size_y = 1024) in;
+        layout(local_size_x_id = 0, local_size_y_id = 1) in;
+        void main() {}";
+    let image = glsl("longshore_constructor_1", constructor);
+    let error = refused(device.load(image), ErrorCode::Unsupported);
+    says(&error, &["longshore_constructor_1", "1024"]);
     works(device);
 }
 
