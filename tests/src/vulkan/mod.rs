@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const PLUGIN: &str = "liblongshore_plugin_vulkan.so";
 /// Drivers that the loader finds beside those that are installed.
 const FURTHER_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
+/// Where the loader looks for drivers and layers.
+const DATA_FOLDERS: [&str; 3] = ["/etc", "/usr/local/share", "/usr/share"];
 /// The only drivers that it finds, by the variable's new and its old name.
 const ONLY_DRIVERS: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
@@ -59,10 +61,21 @@ pub fn plugin() -> Option<PathBuf> {
     plugin.is_file().then_some(plugin)
 }
 
-/// The process's variables and that every message of the validation layer is an error, which
-/// closing the device returns.
+/// The process's variables and, if the validation layer is installed, that every message of it is
+/// an error, which closing the device returns.
 pub fn environment() -> Environment {
-    Environment::of_process().with("LONGSHORE_VULKAN_VALIDATION", "strict")
+    let environment = Environment::of_process();
+    if has_validation_layer() {
+        environment.with("LONGSHORE_VULKAN_VALIDATION", "strict")
+    } else {
+        environment
+    }
+}
+
+/// Whether the Khronos validation layer is where the loader looks for those of the system.
+fn has_validation_layer() -> bool {
+    const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
+    DATA_FOLDERS.iter().any(|folder| Path::new(folder).join(MANIFEST).is_file())
 }
 
 /// The devices of all drivers. If there are none, or no plugin, that is printed.
@@ -77,6 +90,9 @@ pub fn devices() -> Result<Vec<DeviceName>> {
     let absent = [("lavapipe", lavapipe()), ("SwiftShader", swiftshader())];
     for (driver, _) in absent.iter().filter(|(_, manifest)| manifest.is_none()) {
         println!("nothing is tried on {driver}: it is not installed");
+    }
+    if !has_validation_layer() {
+        println!("what is done with Vulkan is not validated: the layer is not installed");
     }
     Setup::new().environment(environment()).plugin(plugin).backends("vulkan").devices()
 }

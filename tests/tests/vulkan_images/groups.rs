@@ -1,7 +1,9 @@
 //! Sizes of groups and sub-groups, and shared memory.
 
+use crate::refusals::MINIMAL;
 use crate::{Check, glsl, launch, linked, refused, says};
 use longshore::{Device, DeviceInfo, ErrorCode, Grid, Program};
+use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[
     ("another size than the fixed one is refused, with both", fixed_sizes),
@@ -9,6 +11,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("a size may be free in some dimensions", partly_free_sizes),
     ("entry points that were linked keep their own sizes", linked_sizes),
     ("a group of more items than the device has is refused", huge_sizes),
+    ("a fixed size that the device does not have is refused by loading", huge_fixed_sizes),
     ("dynamic shared memory has the size that the launch asks for", dynamic_shared),
     ("dynamic shared memory is refused by kernels without it", no_dynamic_shared),
     ("more dynamic shared memory than the device has is refused", huge_dynamic_shared),
@@ -91,6 +94,15 @@ fn huge_sizes(device: &Device) {
         // SAFETY: it is refused.
         let launched = unsafe { queue.launch(&kernel, Grid::new([1; 3], items), (0u64,)) };
         refused(launched, ErrorCode::InvalidArgument);
+    }
+}
+
+fn huge_fixed_sizes(device: &Device) {
+    // Too many in a dimension, or only together.
+    for sizes in ["1048576 1 1", "128 128 64", "1 64 64"] {
+        let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {sizes}"));
+        let error = refused(device.load(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        says(&error, &["minimal", "items"]);
     }
 }
 

@@ -92,7 +92,8 @@ fn invalid(device: &Device) {
     assert_eq!(device.load(image).unwrap().symbols().unwrap().len(), 1);
 }
 
-const MINIMAL: &str = r#"
+/// A kernel that does nothing.
+pub(crate) const MINIMAL: &str = r#"
              OpCapability Shader
              OpMemoryModel Logical GLSL450
              OpEntryPoint GLCompute %main "minimal"
