@@ -1,5 +1,10 @@
 //! An open device.
 
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod tests;
+
 use crate::event::Timestamps;
 use crate::memory::Memory;
 use crate::physical::Physical;
@@ -371,6 +376,8 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     });
     let doing = format!("opening Vulkan device '{}'", physical.name);
     let raw = raw.map_err(|result| error::driver(&doing, result))?;
+    #[cfg(test)]
+    let raw = faults::instrumented(&physical.instance.raw, &raw);
     let lane = |family: u32, index: u32| {
         // SAFETY: so many queues of the family were asked for.
         let queue = unsafe { raw.get_device_queue(family, index) };

@@ -449,17 +449,9 @@ impl Line {
     ) {
         while state.steps.front().is_some_and(|step| wanted(step.value())) {
             let Some(step) = state.steps.pop_front() else { return };
-            let result = match step {
+            match step {
                 Step::Submit(batch) => self.submit(state, batch),
-                Step::Host(value, work) => {
-                    let result = MutexGuard::unlocked(state, || self.run(value, work));
-                    state.host_steps -= 1;
-                    result
-                }
-            };
-            if let Err(error) = result {
-                log::warn!("{error}");
-                state.error.get_or_insert(error);
+                Step::Host(value, work) => self.run(state, value, work),
             }
             if state.waiting > 0 {
                 self.moved.notify_all();
@@ -468,7 +460,7 @@ impl Line {
     }
 
     /// Hands a batch to the driver.
-    fn submit(&self, state: &mut MutexGuard<'_, State>, mut batch: Box<Batch>) -> Result<()> {
+    fn submit(&self, state: &mut MutexGuard<'_, State>, mut batch: Box<Batch>) {
         let value = batch.value;
         let result = MutexGuard::unlocked(state, || {
             batch.finish()?;
@@ -476,8 +468,9 @@ impl Line {
         });
         if result.is_ok() {
             state.flying.push_back(batch);
-            return Ok(());
+            return;
         }
+        note(state, result);
         // What waits for the value must not wait for ever. On a lost device it does not.
         let _ = MutexGuard::unlocked(state, || {
             self.timeline.wait(value - 1)?;
@@ -485,25 +478,37 @@ impl Line {
         });
         batch.reset();
         state.spare.push_back(batch);
-        result
     }
 
     /// Does a step of the host when all before it is done.
-    fn run(&self, value: u64, work: HostWork) -> Result<()> {
-        let before = self.timeline.wait(value - 1);
-        let result = match work {
-            // Called also if the device was lost: whoever queued it was promised that.
-            HostWork::Function(function) => {
-                self.runner.store(this_thread(), Ordering::Relaxed);
-                function.call();
-                self.runner.store(0, Ordering::Relaxed);
-                before
+    fn run(&self, state: &mut MutexGuard<'_, State>, value: u64, work: HostWork) {
+        let result = MutexGuard::unlocked(state, || {
+            let before = self.timeline.wait(value - 1);
+            match work {
+                // Called also if the device was lost: whoever queued it was promised that.
+                HostWork::Function(function) => {
+                    self.runner.store(this_thread(), Ordering::Relaxed);
+                    function.call();
+                    self.runner.store(0, Ordering::Relaxed);
+                    before
+                }
+                HostWork::Copy(copy) => before.and_then(|()| copy.run()),
+                HostWork::Wait(timeline, until) => before.and_then(|()| timeline.wait(until)),
             }
-            HostWork::Copy(copy) => before.and_then(|()| copy.run()),
-            HostWork::Wait(timeline, until) => before.and_then(|()| timeline.wait(until)),
-        };
-        let signalled = self.timeline.signal(value);
-        result.and(signalled)
+        });
+        state.host_steps -= 1;
+        note(state, result);
+        let signalled = MutexGuard::unlocked(state, || self.timeline.signal(value));
+        note(state, signalled);
+    }
+}
+
+/// Keeps a failure for the next that asks. To be called before the timeline is raised: who then finds
+/// a step done is told of its failure.
+fn note(state: &mut State, result: Result<()>) {
+    if let Err(error) = result {
+        log::warn!("{error}");
+        state.error.get_or_insert(error);
     }
 }
 

@@ -1,15 +1,19 @@
 //! Timeline semaphores: how far an order of work has come.
 
 use crate::device::DeviceCore;
+use ash::prelude::VkResult;
 use ash::vk;
 use longshore_plugin_api::Result;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// How often a thread that waits for a submission looks whether the device was lost.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A driver that is short of memory is asked again after this.
+const ASK_EVERY: Duration = Duration::from_millis(1);
 
 /// A counter that the device or the host raises. Each value stands for a piece of work; what has a
 /// lower value is done before.
@@ -68,6 +72,7 @@ impl Timeline {
     /// # Errors
     /// A lost device.
     pub(crate) fn is_reached(&self, value: u64) -> Result<bool> {
+        self.device.refuse_if_lost()?;
         if self.was_seen(value) {
             return Ok(true);
         }
@@ -84,6 +89,7 @@ impl Timeline {
     /// # Errors
     /// A lost device.
     pub(crate) fn wait(&self, value: u64) -> Result<()> {
+        self.device.refuse_if_lost()?;
         if self.was_seen(value) {
             return Ok(());
         }
@@ -95,7 +101,8 @@ impl Timeline {
         let (semaphores, values) = ([self.raw], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         // SAFETY: the semaphore is live.
-        let waited = unsafe { self.device.raw.wait_semaphores(&info, u64::MAX) };
+        let wait = || unsafe { self.device.raw.wait_semaphores(&info, u64::MAX) };
+        let waited = persistently(wait);
         self.device.check("waiting for a queue", waited)?;
         self.seen.fetch_max(value, Ordering::AcqRel);
         Ok(())
@@ -108,7 +115,8 @@ impl Timeline {
     pub(crate) fn signal(&self, value: u64) -> Result<()> {
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
         // SAFETY: the semaphore is live and below the value, as the caller has waited for it.
-        let signalled = unsafe { self.device.raw.signal_semaphore(&info) };
+        let signal = || unsafe { self.device.raw.signal_semaphore(&info) };
+        let signalled = persistently(signal);
         self.device.check("going on with a queue", signalled)?;
         self.seen.fetch_max(value, Ordering::AcqRel);
         self.note_submitted(value);
@@ -153,5 +161,18 @@ impl Drop for Timeline {
         // SAFETY: whoever submitted work that uses it has waited for that work, or the device is
         // lost, when nothing runs any more.
         unsafe { self.device.raw.destroy_semaphore(self.raw, None) };
+    }
+}
+
+/// Asks until the driver is not short of memory: a queue that stood still would block its waiters
+/// for good.
+fn persistently(ask: impl Fn() -> VkResult<()>) -> VkResult<()> {
+    const SHORT: [vk::Result; 2] =
+        [vk::Result::ERROR_OUT_OF_HOST_MEMORY, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY];
+    loop {
+        match ask() {
+            Err(result) if SHORT.contains(&result) => thread::sleep(ASK_EVERY),
+            answer => return answer,
+        }
     }
 }

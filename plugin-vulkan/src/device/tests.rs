@@ -1,0 +1,414 @@
+//! What becomes of a device when its driver fails.
+
+use super::faults::Faults;
+use crate::platform::{Settings, VulkanPlatform};
+use crate::{VulkanDevice, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue};
+use ash::vk;
+use longshore_plugin_api::{
+    Arguments, Connected, CopyRequest, Device as _, Error, ErrorCode, Event as _, HostFunction,
+    ImageBytes, LaunchShape, MemoryKind, Module as _, Place, Platform as _, Queue as _, Result,
+    Span, abi,
+};
+use std::ffi::c_void;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const IMAGE: &[u8] = b"
+@group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
+@compute @workgroup_size(64)
+fn bump(@builtin(global_invocation_id) at: vec3<u32>) { numbers[at.x] += 1u; }
+";
+const ITEMS: usize = 64;
+const BYTES: u64 = 4 * ITEMS as u64;
+/// What takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a check with each setting on the first device, and stops what hangs. Without a driver, it
+/// does nothing.
+fn on_a_device(check: fn(&VulkanPlatform)) {
+    for staging in ["auto", "always"] {
+        let read = |name: &str| (name == "STAGING").then(|| staging.to_owned());
+        let settings = Settings::read(read).unwrap();
+        let platform = match VulkanPlatform::connect(&settings).unwrap() {
+            Connected::Platform(platform) => platform,
+            Connected::NoDriver(why) | Connected::NoDevice(why) => {
+                return println!("nothing is tried: {why}");
+            }
+        };
+        within_the_limit(move || check(&platform));
+    }
+}
+
+fn within_the_limit<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || sender.send(body()));
+    match receiver.recv_timeout(LIMIT) {
+        Ok(answer) => answer,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it did not end within {LIMIT:?}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().expect_err("it has panicked"))
+        }
+    }
+}
+
+/// A device with a kernel, memory, a queue and events.
+struct Rig {
+    memory: u64,
+    events: [VulkanEvent; 2],
+    kernel: Arc<VulkanKernel>,
+    module: VulkanModule,
+    queue: VulkanQueue,
+    device: VulkanDevice,
+    faults: Arc<Faults>,
+}
+
+impl Rig {
+    fn new(platform: &VulkanPlatform) -> Rig {
+        let device = platform.open(0).unwrap();
+        let module = load(&device).unwrap();
+        Rig {
+            memory: device.allocate(MemoryKind::Device, BYTES, 256).unwrap(),
+            events: [true, false].map(|timing| device.create_event(timing).unwrap()),
+            kernel: module.kernel("bump").unwrap().0,
+            module,
+            queue: device.create_queue().unwrap(),
+            faults: Faults::of(&device),
+            device,
+        }
+    }
+
+    fn launch(&self, wait: bool) -> Result<()> {
+        launch(&self.queue, &self.kernel, self.memory, wait)
+    }
+
+    fn span(&self) -> Span {
+        // SAFETY: the memory lives as long as the rig, and whoever queues work waits for it.
+        unsafe { Span::new(self.memory, BYTES) }
+    }
+
+    fn write(&self, values: &[u32; ITEMS], wait: bool) -> Result<()> {
+        copy_in(&self.queue, &self.device, self.memory, values, wait)
+    }
+
+    fn numbers(&self) -> Result<[u32; ITEMS]> {
+        copy_out(&self.queue, &self.device, self.memory)
+    }
+
+    /// Closes the device; nothing of it may be left.
+    fn close(self) -> Result<()> {
+        let Rig { memory, events, kernel, module, queue, device, faults } = self;
+        drop((events, queue, kernel, module));
+        device.free(MemoryKind::Device, memory).unwrap();
+        let closed = device.close();
+        assert_eq!((faults.live(), faults.is_destroyed()), (0, true), "live objects, destroyed");
+        closed
+    }
+}
+
+fn load(device: &VulkanDevice) -> Result<VulkanModule> {
+    // SAFETY: the image is never freed.
+    device.load(unsafe { ImageBytes::new(IMAGE) })
+}
+
+fn launch(queue: &VulkanQueue, kernel: &VulkanKernel, memory: u64, wait: bool) -> Result<()> {
+    let shape = LaunchShape {
+        groups: [1; 3],
+        items: [ITEMS as u32, 1, 1],
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        wait,
+    };
+    let (pointers, sizes) = ([(&raw const memory).cast::<c_void>()], [size_of::<u64>()]);
+    // SAFETY: the kernel takes a pointer to as many numbers as there are items.
+    let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), 1) };
+    queue.launch(kernel, &shape, arguments)
+}
+
+fn copy_in(
+    queue: &VulkanQueue,
+    device: &VulkanDevice,
+    memory: u64,
+    values: &[u32; ITEMS],
+    wait: bool,
+) -> Result<()> {
+    // SAFETY: so little is captured, or the caller waits; the memory is as long.
+    let (source, destination) =
+        unsafe { (Span::new(values.as_ptr() as u64, BYTES), Span::new(memory, BYTES)) };
+    queue.copy(&CopyRequest {
+        destination,
+        destination_place: Place::Device(device),
+        source,
+        source_place: Place::Host,
+        wait,
+    })
+}
+
+fn copy_out(queue: &VulkanQueue, device: &VulkanDevice, memory: u64) -> Result<[u32; ITEMS]> {
+    let mut values = [0u32; ITEMS];
+    // SAFETY: it is waited for; the memory is as long.
+    let (source, destination) =
+        unsafe { (Span::new(memory, BYTES), Span::new(values.as_mut_ptr() as u64, BYTES)) };
+    queue.copy(&CopyRequest {
+        destination,
+        destination_place: Place::Host,
+        source,
+        source_place: Place::Device(device),
+        wait: true,
+    })?;
+    Ok(values)
+}
+
+fn host_function<F: FnOnce() + Send + 'static>(function: F) -> HostFunction {
+    unsafe extern "C" fn call<F: FnOnce()>(context: *mut c_void) {
+        // SAFETY: made below, called once.
+        let function = unsafe { Box::from_raw(context.cast::<F>()) };
+        function();
+    }
+    let context = Box::into_raw(Box::new(function)).cast();
+    // SAFETY: the function may be sent, and does not unwind.
+    unsafe { HostFunction::from_raw(abi::HostFunction { context, call: call::<F> }) }
+}
+
+#[track_caller]
+fn is_loss<T: Debug>(result: Result<T>) {
+    let error = result.expect_err("the device is lost");
+    assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+    assert!(error.message().contains("the device is lost"), "{error}");
+    let vendor = error.vendor().map(|vendor| (vendor.name.as_str(), vendor.number));
+    assert_eq!(vendor, Some(("VK_ERROR_DEVICE_LOST", -4)), "{error}");
+}
+
+#[test]
+fn every_call_of_a_lost_device_says_so_and_another_device_works_on() {
+    on_a_device(|platform| {
+        let (rig, other) = (Rig::new(platform), Rig::new(platform));
+        let second_queue = rig.device.create_queue().unwrap();
+        rig.write(&[1; ITEMS], true).unwrap();
+        rig.queue.record_event(&rig.events[0]).unwrap();
+        rig.launch(true).unwrap();
+        rig.faults.lose();
+        rig.launch(false).unwrap();
+        is_loss(rig.queue.synchronize());
+
+        for queue in [&rig.queue, &second_queue] {
+            is_loss(launch(queue, &rig.kernel, rig.memory, false));
+            is_loss(launch(queue, &rig.kernel, rig.memory, true));
+            for wait in [false, true] {
+                is_loss(copy_in(queue, &rig.device, rig.memory, &[0; ITEMS], wait));
+                is_loss(queue.fill(rig.span(), &[0], wait));
+            }
+            is_loss(copy_out(queue, &rig.device, rig.memory));
+            is_loss(queue.host_function(host_function(|| unreachable!("it was refused"))));
+            is_loss(queue.synchronize());
+            is_loss(queue.is_idle());
+            for event in &rig.events {
+                is_loss(queue.record_event(event));
+                is_loss(queue.wait_event(event));
+            }
+        }
+        for event in &rig.events {
+            is_loss(event.is_complete());
+            is_loss(event.synchronize());
+        }
+        is_loss(rig.events[0].elapsed_ns(&rig.events[0]));
+        for kind in [MemoryKind::Device, MemoryKind::Host] {
+            is_loss(rig.device.allocate(kind, BYTES, 1));
+        }
+        is_loss(load(&rig.device).map(drop));
+        is_loss(rig.device.create_queue().map(drop));
+        is_loss(rig.device.create_event(false).map(drop));
+
+        other.write(&[7; ITEMS], false).unwrap();
+        other.launch(false).unwrap();
+        assert_eq!(other.numbers().unwrap(), [8; ITEMS]);
+        drop(second_queue);
+        is_loss(rig.close());
+        other.launch(true).unwrap();
+        other.close().unwrap();
+    });
+}
+
+#[test]
+fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let second_queue = rig.device.create_queue().unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (started, has_started) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let count = Arc::clone(&calls);
+        let first = host_function(move || {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let count = Arc::clone(&calls);
+        let second = host_function(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        rig.queue.host_function(first).unwrap();
+        has_started.recv().unwrap();
+        rig.launch(false).unwrap();
+        rig.queue.host_function(second).unwrap();
+        rig.queue.record_event(&rig.events[1]).unwrap();
+        second_queue.wait_event(&rig.events[1]).unwrap();
+        thread::scope(|scope| {
+            let of_event = scope.spawn(|| rig.events[1].synchronize());
+            let of_queue = scope.spawn(|| rig.queue.synchronize());
+            let of_other_queue = scope.spawn(|| second_queue.synchronize());
+            rig.faults.lose();
+            // Whoever comes first learns of it from the driver; the host function runs still.
+            let third_queue = rig.device.create_queue().unwrap();
+            is_loss(launch(&third_queue, &rig.kernel, rig.memory, true));
+            is_loss(of_event.join().unwrap());
+            is_loss(of_other_queue.join().unwrap());
+            assert_eq!(calls.load(Ordering::SeqCst), 0);
+            release.send(()).unwrap();
+            is_loss(of_queue.join().unwrap());
+        });
+        drop(second_queue);
+        is_loss(rig.close());
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn a_submit_that_fails_is_told_once_and_the_queue_goes_on() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let short = vk::Result::ERROR_OUT_OF_HOST_MEMORY;
+        rig.write(&[1; ITEMS], true).unwrap();
+        rig.faults.fail(c"vkQueueSubmit", 1, short);
+        rig.launch(false).unwrap();
+        let error = rig.queue.synchronize().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+        assert_eq!(error.vendor().unwrap().number, i64::from(short.as_raw()));
+        rig.queue.synchronize().unwrap();
+        rig.launch(false).unwrap();
+        rig.queue.record_event(&rig.events[1]).unwrap();
+        rig.events[1].synchronize().unwrap();
+        assert_eq!(rig.numbers().unwrap(), [2; ITEMS]);
+        rig.close().unwrap();
+    });
+}
+
+#[test]
+fn an_event_behind_work_that_was_not_submitted_is_reached() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let second_queue = rig.device.create_queue().unwrap();
+        rig.faults.fail(c"vkQueueSubmit", 1, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        rig.launch(false).unwrap();
+        rig.queue.record_event(&rig.events[1]).unwrap();
+        second_queue.wait_event(&rig.events[1]).unwrap();
+        second_queue.synchronize().unwrap();
+        rig.events[1].synchronize().unwrap();
+        let error = rig.queue.synchronize().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+        drop(second_queue);
+        rig.close().unwrap();
+    });
+}
+
+#[test]
+fn memory_that_the_driver_refuses_is_asked_for_again() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let large = 300 << 20;
+        let live = rig.faults.live();
+        for result in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY]
+        {
+            rig.faults.fail(c"vkAllocateMemory", 1, result);
+            let memory = rig.device.allocate(MemoryKind::Device, large, 256).unwrap();
+            rig.device.free(MemoryKind::Device, memory).unwrap();
+            rig.faults.fail(c"vkAllocateMemory", usize::MAX, result);
+            let error = rig.device.allocate(MemoryKind::Device, large, 256).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+            rig.faults.fail(c"vkAllocateMemory", 0, result);
+            assert_eq!(rig.faults.live(), live, "objects");
+        }
+        rig.launch(true).unwrap();
+        rig.close().unwrap();
+    });
+}
+
+#[test]
+fn one_failure_of_any_call_hangs_nothing_and_leaves_nothing_behind() {
+    on_a_device(|platform| {
+        let calls = fail_at(platform, usize::MAX, vk::Result::SUCCESS).1;
+        let results = [
+            vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+            vk::Result::ERROR_DEVICE_LOST,
+        ];
+        for (at, result) in (0..calls).flat_map(|at| results.map(|result| (at, result))) {
+            if let Err(error) = fail_at(platform, at, result).0 {
+                let expected = match result {
+                    vk::Result::ERROR_DEVICE_LOST => ErrorCode::BackendFailure,
+                    _ => ErrorCode::OutOfResources,
+                };
+                assert_eq!(error.code(), expected, "call {at}: {result:?}: {error}");
+            }
+        }
+    });
+}
+
+/// Works on a device of which one call fails. Answers the first error, and how many calls there were.
+fn fail_at(platform: &VulkanPlatform, at: usize, result: vk::Result) -> (Result<()>, usize) {
+    let device = platform.open(0).unwrap();
+    let faults = Faults::of(&device);
+    let before = faults.calls();
+    faults.fail_after(at, result);
+    let worked = work(&device);
+    let calls = faults.calls() - before;
+    let is_lost = faults.is_lost();
+    if !is_lost && worked.is_err() {
+        work(&device).unwrap_or_else(|error| panic!("after {result:?} at call {at}: {error}"));
+    }
+    faults.fail(c"vkQueueSubmit", 0, result);
+    let closed = device.close();
+    assert_eq!(closed.is_err(), is_lost, "{result:?} at call {at}: {closed:?}");
+    assert_eq!(faults.live(), 0, "objects left by {result:?} at call {at}");
+    assert!(faults.is_destroyed());
+    (worked, calls)
+}
+
+fn work(device: &VulkanDevice) -> Result<()> {
+    let module = load(device)?;
+    let kernel = module.kernel("bump")?.0;
+    let queues = [device.create_queue()?, device.create_queue()?];
+    let memory = device.allocate(MemoryKind::Device, BYTES, 256)?;
+    let worked = use_memory(device, &queues, &kernel, memory);
+    // One call fails: the second attempt waits for whatever runs.
+    let waited: Vec<_> = queues.iter().chain(&queues).map(|queue| queue.synchronize()).collect();
+    device.free(MemoryKind::Device, memory)?;
+    waited.into_iter().fold(worked, Result::and)
+}
+
+fn use_memory(
+    device: &VulkanDevice,
+    queues: &[VulkanQueue; 2],
+    kernel: &VulkanKernel,
+    memory: u64,
+) -> Result<()> {
+    let [queue, other] = queues;
+    let events = [device.create_event(true)?, device.create_event(true)?];
+    queue.record_event(&events[0])?;
+    copy_in(queue, device, memory, &[1; ITEMS], false)?;
+    launch(queue, kernel, memory, false)?;
+    queue.host_function(host_function(|| {}))?;
+    launch(queue, kernel, memory, false)?;
+    queue.record_event(&events[1])?;
+    other.wait_event(&events[1])?;
+    launch(other, kernel, memory, true)?;
+    queue.synchronize()?;
+    other.host_function(host_function(|| {}))?;
+    other.synchronize()?;
+    let numbers = copy_out(other, device, memory)?;
+    events[0].elapsed_ns(&events[1])?;
+    let wrong = || Error::new(ErrorCode::Unknown, format!("{numbers:?}"));
+    if numbers == [4; ITEMS] { Ok(()) } else { Err(wrong()) }
+}
