@@ -33,7 +33,7 @@ pub(crate) struct Batch {
     commands: vk::CommandBuffer,
     recording: bool,
     count: u32,
-    /// The next command comes after others that may not be done.
+    /// The next command comes after others, and must see what they did.
     needs_barrier: bool,
     arena: Arena,
     descriptors: Descriptors,
@@ -126,7 +126,7 @@ impl Batch {
         self.count
     }
 
-    /// Says whether work before this batch may not be done.
+    /// Says whether there was work before this batch.
     pub(crate) fn follows_work(&mut self, follows: bool) {
         self.needs_barrier = follows;
     }

@@ -168,6 +168,13 @@ impl Features {
                 newest.0, newest.1
             ));
         }
+        let unknown = wanted.extensions.iter().find(|name| !self.has_extension(name));
+        if let Some(name) = unknown {
+            return Some(format!(
+                "the module needs the extension {name}, which the device lacks or this backend has \
+                 no use for"
+            ));
+        }
         wanted.capabilities.iter().find_map(|(number, name)| match self.need(*number) {
             Some(Need { present: true, .. }) => None,
             Some(Need { feature, .. }) => Some(format!(
@@ -178,6 +185,32 @@ impl Features {
                 "the module needs the capability {name}, which this backend has no use for"
             )),
         })
+    }
+
+    /// Whether modules may use an extension of SPIR-V. What it is for is a capability, which is looked
+    /// at apart.
+    fn has_extension(&self, name: &str) -> bool {
+        const OF_1_2: [&str; 13] = [
+            "SPV_KHR_storage_buffer_storage_class",
+            "SPV_KHR_variable_pointers",
+            "SPV_KHR_16bit_storage",
+            "SPV_KHR_8bit_storage",
+            "SPV_KHR_physical_storage_buffer",
+            "SPV_EXT_physical_storage_buffer",
+            "SPV_KHR_vulkan_memory_model",
+            "SPV_KHR_float_controls",
+            "SPV_KHR_shader_ballot",
+            "SPV_KHR_subgroup_vote",
+            "SPV_KHR_no_integer_wrap_decoration",
+            "SPV_EXT_descriptor_indexing",
+            "SPV_KHR_device_group",
+        ];
+        const OF_1_3: [&str; 2] = ["SPV_KHR_non_semantic_info", "SPV_KHR_integer_dot_product"];
+        OF_1_2.contains(&name)
+            || (OF_1_3.contains(&name) && self.version >= vk::API_VERSION_1_3)
+            || (name == "SPV_EXT_shader_atomic_float_add" && self.has_atomic_float())
+            || (name == "SPV_KHR_shader_clock" && self.has_clock())
+            || (name == "SPV_KHR_workgroup_memory_explicit_layout" && self.has_workgroup_layout())
     }
 
     /// What a capability of SPIR-V stands for; nothing if the backend does not know it.

@@ -26,6 +26,9 @@ const ENOUGH_FLYING: usize = 2;
 /// A batch of so many commands is not small.
 const ENOUGH_COMMANDS: u32 = 512;
 
+/// So many empty batches are kept.
+const MOST_SPARE: usize = 4;
+
 /// The work of one queue.
 pub(crate) struct Line {
     device: Arc<DeviceCore>,
@@ -294,6 +297,7 @@ impl Line {
             self.await_move(&mut state);
         }
         waited?;
+        self.reap(&mut state);
         state.error.take().map_or(Ok(()), Err)
     }
 
@@ -399,7 +403,8 @@ impl Line {
         self.device.refuse_if_lost()?;
         if state.open.is_none() {
             let mut batch = self.batch(state)?;
-            batch.follows_work(!self.timeline.was_seen(state.tail));
+            // That the host has seen the work done does not make what it wrote visible to the device.
+            batch.follows_work(state.tail > 0);
             state.open = Some(batch);
         }
         Ok(state.open.as_mut().expect("it was just put there"))
@@ -419,6 +424,17 @@ impl Line {
             return Ok(batch);
         }
         Batch::new(&self.device, self.device.lane(self.lane).family).map(Box::new)
+    }
+
+    /// Takes back what the driver has done, and what that kept of memory.
+    fn reap(&self, state: &mut MutexGuard<'_, State>) {
+        while state.flying.front().is_some_and(|batch| self.timeline.was_seen(batch.value)) {
+            let Some(mut batch) = state.flying.pop_front() else { return };
+            if state.spare.len() < MOST_SPARE {
+                batch.reset();
+                state.spare.push_back(batch);
+            }
+        }
     }
 
     /// Makes the open batch a step, if there is anything in it.

@@ -27,6 +27,7 @@ pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, 
     let (function, size) = (entry.function, tables.workgroup_size(entry)?);
     let mut kept = usage::reached(&tables, function);
     kept.extend(entry.interface);
+    keep_initializers(words, &mut kept);
     let Some(dropped) = dropped(words, &tables, &kept) else {
         return Ok(without_other_sizes(words, size));
     };
@@ -41,6 +42,17 @@ pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, 
         inside_dropped &= instruction.op() != Some(Op::FunctionEnd);
     }
     Ok(pruned.into())
+}
+
+/// A variable's initial value may be the address of another, which comes before it.
+fn keep_initializers(words: &[u32], kept: &mut HashSet<u32>) {
+    let is_variable = |found: &Instruction<'_>| found.op() == Some(Op::Variable);
+    let variables: Vec<_> = words::instructions(words).filter(is_variable).collect();
+    for variable in variables.into_iter().rev() {
+        if variable.result().is_some_and(|id| kept.contains(&id)) {
+            kept.extend(variable.operands.get(3));
+        }
+    }
 }
 
 fn without_other_sizes(words: &[u32], size: Option<u32>) -> Cow<'_, [u32]> {

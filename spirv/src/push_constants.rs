@@ -20,7 +20,8 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
         for id in Usage::of(tables, entry_point).variables {
             let variable = tables.variables[&id];
-            let bytes = tables.layout(variable.pointee).bytes.unwrap_or(0);
+            // A block whose size is not known is none that fits.
+            let bytes = tables.layout(variable.pointee).bytes.unwrap_or(u64::MAX);
             let pushed = variable.storage == Some(StorageClass::PushConstant);
             if !pushed || bytes <= u64::from(most / 4 * 4) || moved.contains_key(&id) {
                 continue;
