@@ -1,9 +1,11 @@
 //! What is handed to the driver together: a command buffer and what its commands need.
 
+use crate::arena::{Arena, CHUNK_BYTES, Piece};
+use crate::descriptors::Descriptors;
 use crate::device::DeviceCore;
 use crate::event::QuerySlot;
+use crate::kernel::KernelCore;
 use crate::memory::{Found, Region};
-use crate::module::KernelCore;
 use crate::pipeline::Slot;
 use crate::timeline::Timeline;
 use ash::vk;
@@ -14,14 +16,8 @@ use std::sync::Arc;
 
 /// So many commands make a batch full.
 const MOST_COMMANDS: u32 = 4096;
-/// Size of an arena's chunks.
-const CHUNK_BYTES: u64 = 256 << 10;
 /// Most push constants that are used, whatever the device has.
 pub(crate) const MOST_PUSH_CONSTANTS: u32 = 256;
-/// Sets of a descriptor pool, and descriptors of each kind for each of them.
-const POOL_SETS: u32 = 128;
-const POOL_DESCRIPTORS: u32 = 4;
-
 /// Commands that are being recorded or run. Reused when they are done.
 pub(crate) struct Batch {
     /// What the queue's timeline reaches when the commands are done.
@@ -529,161 +525,6 @@ const UNBOUND: Binding =
 const WORK_STAGES: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
-
-/// Host memory that the device reads, for what is captured with commands.
-#[derive(Default)]
-struct Arena {
-    chunks: Vec<Arc<Region>>,
-    /// Chunks for one piece each.
-    large: Vec<Arc<Region>>,
-    /// The chunk in use, and how much of it is.
-    current: usize,
-    used: u64,
-}
-
-/// A piece of an arena.
-struct Piece {
-    region: u64,
-    buffer: vk::Buffer,
-    offset: u64,
-    bytes: u64,
-    start: *mut u8,
-}
-
-impl Piece {
-    /// Copies into the piece. What would go beyond it is a defect of the caller's.
-    fn write(&self, at: u64, value: &[u8]) {
-        assert!(at + value.len() as u64 <= self.bytes, "a value fits its piece");
-        // SAFETY: the range lies in the piece, which is mapped and the batch's own.
-        unsafe {
-            let target = self.start.add(at as usize);
-            std::ptr::copy_nonoverlapping(value.as_ptr(), target, value.len());
-        }
-    }
-}
-
-impl Arena {
-    fn reserve(&mut self, device: &DeviceCore, bytes: u64, alignment: u64) -> Result<Piece> {
-        let mapped = |bytes| device.memory.internal(device, MemoryLocation::CpuToGpu, bytes);
-        if bytes > CHUNK_BYTES / 4 {
-            let region = mapped(bytes)?;
-            let piece = Piece::of(&region, 0, bytes);
-            self.large.push(region);
-            return Ok(piece);
-        }
-        let start = self.used.next_multiple_of(alignment);
-        let fits = self.current < self.chunks.len() && start + bytes <= CHUNK_BYTES;
-        let start = if fits { start } else { 0 };
-        if !fits {
-            self.current += usize::from(self.current < self.chunks.len());
-            if self.current == self.chunks.len() {
-                self.chunks.push(mapped(CHUNK_BYTES)?);
-            }
-        }
-        self.used = start + bytes;
-        Ok(Piece::of(&self.chunks[self.current], start, bytes))
-    }
-
-    fn reset(&mut self, device: &DeviceCore) {
-        for region in self.large.drain(..) {
-            device.memory.release(&region);
-        }
-        (self.current, self.used) = (0, 0);
-    }
-
-    fn destroy(&mut self, device: &DeviceCore) {
-        self.reset(device);
-        for region in self.chunks.drain(..) {
-            device.memory.release(&region);
-        }
-    }
-}
-
-impl Piece {
-    fn of(region: &Region, start: u64, bytes: u64) -> Piece {
-        // SAFETY: `start` lies in the region, which is mapped.
-        let mapped = unsafe { region.mapped().add(start as usize) };
-        let (buffer, offset) = (region.buffer, region.offset + start);
-        Piece { region: region.id, buffer, offset, bytes, start: mapped }
-    }
-}
-
-/// Descriptor pools of a batch.
-#[derive(Default)]
-struct Descriptors {
-    pools: Vec<vk::DescriptorPool>,
-    current: usize,
-}
-
-impl Descriptors {
-    /// Makes a set for each layout; `count` is how many descriptors they have.
-    fn allocate(
-        &mut self,
-        device: &DeviceCore,
-        layouts: &[vk::DescriptorSetLayout],
-        count: u32,
-        sets: &mut Vec<vk::DescriptorSet>,
-    ) -> Result<()> {
-        loop {
-            let is_new = self.current == self.pools.len();
-            if is_new {
-                self.pools.push(descriptor_pool(device, count)?);
-            }
-            let info = vk::DescriptorSetAllocateInfo::default()
-                .descriptor_pool(self.pools[self.current])
-                .set_layouts(layouts);
-            // SAFETY: pool and layouts are live, the pool is ours.
-            match unsafe { device.raw.allocate_descriptor_sets(&info) } {
-                Ok(made) => {
-                    *sets = made;
-                    return Ok(());
-                }
-                Err(vk::Result::ERROR_OUT_OF_POOL_MEMORY | vk::Result::ERROR_FRAGMENTED_POOL)
-                    if !is_new =>
-                {
-                    self.current += 1
-                }
-                Err(result) => return device.check("making descriptor sets", Err(result)),
-            }
-        }
-    }
-
-    /// # Safety
-    /// No set is in use.
-    unsafe fn reset(&mut self, device: &ash::Device) {
-        for pool in &self.pools {
-            // SAFETY: promised by the caller. It cannot fail.
-            let _ = unsafe {
-                device.reset_descriptor_pool(*pool, vk::DescriptorPoolResetFlags::empty())
-            };
-        }
-        self.current = 0;
-    }
-
-    /// # Safety
-    /// No set is in use.
-    unsafe fn destroy(&mut self, device: &ash::Device) {
-        for pool in self.pools.drain(..) {
-            // SAFETY: promised by the caller.
-            unsafe { device.destroy_descriptor_pool(pool, None) };
-        }
-    }
-}
-
-fn descriptor_pool(device: &DeviceCore, least: u32) -> Result<vk::DescriptorPool> {
-    let count = (POOL_SETS * POOL_DESCRIPTORS).max(least);
-    let sizes = [
-        vk::DescriptorType::STORAGE_BUFFER,
-        vk::DescriptorType::UNIFORM_BUFFER,
-        vk::DescriptorType::STORAGE_BUFFER_DYNAMIC,
-        vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
-    ]
-    .map(|kind| vk::DescriptorPoolSize { ty: kind, descriptor_count: count });
-    let info = vk::DescriptorPoolCreateInfo::default().max_sets(POOL_SETS).pool_sizes(&sizes);
-    // SAFETY: the device is live.
-    let pool = unsafe { device.raw.create_descriptor_pool(&info, None) };
-    device.check("making a descriptor pool", pool)
-}
 
 /// A pattern of 1, 2 or 4 bytes as a word.
 fn as_word(pattern: &[u8]) -> Option<u32> {

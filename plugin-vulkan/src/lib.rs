@@ -9,9 +9,10 @@
 //! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`, `features.rs`).
 //! - [`VulkanDevice`]: a logical device. `memory.rs` has its allocations: buffers whose device
 //!   addresses are the pointers that the rest of Longshore sees.
-//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-spirv`; `pipeline.rs` builds what runs.
+//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-spirv`, and its [`VulkanKernel`]s;
+//!   `pipeline.rs` builds what runs.
 //! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, `batch.rs`
-//!   records what is handed over together, `transfer.rs` copies what the device cannot.
+//!   records what is handed over together, with what `arena.rs` and `descriptors.rs` keep for it, `transfer.rs` copies what the device cannot.
 //! - [`VulkanEvent`]: a place in a queue.
 //!
 //! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
@@ -23,12 +24,15 @@
 //!
 //! Start reading at [`VulkanQueue`], then `line.rs`.
 
+mod arena;
 mod batch;
+mod descriptors;
 mod device;
 mod error;
 mod event;
 mod features;
 mod instance;
+mod kernel;
 mod line;
 mod memory;
 mod module;
@@ -42,7 +46,8 @@ mod transfer;
 
 pub use device::VulkanDevice;
 pub use event::VulkanEvent;
-pub use module::{VulkanKernel, VulkanModule};
+pub use kernel::VulkanKernel;
+pub use module::VulkanModule;
 pub use platform::VulkanPlatform;
 pub use queue::VulkanQueue;
 

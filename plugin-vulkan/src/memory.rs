@@ -1,5 +1,10 @@
 //! Memory: buffers with device addresses, and host memory that the device reaches.
 
+mod region;
+mod taken;
+
+pub(crate) use region::{Found, Owner, Region};
+
 use crate::device::DeviceCore;
 use crate::error;
 use crate::physical::{Physical, managed_type};
@@ -11,7 +16,7 @@ use gpu_allocator::vulkan::{
 };
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use region::Backing;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -35,73 +40,6 @@ pub(crate) struct Memory {
     /// How many regions the device knows by another address than the program.
     translated: AtomicUsize,
     import: Option<ash::ext::external_memory_host::Device>,
-}
-
-/// A range of memory that the device and, where it is mapped, the host reach.
-pub(crate) struct Region {
-    /// Different for each region that ever was.
-    pub(crate) id: u64,
-    pub(crate) owner: Owner,
-    /// The address that the program knows.
-    pub(crate) address: u64,
-    pub(crate) bytes: u64,
-    pub(crate) device_address: u64,
-    pub(crate) buffer: vk::Buffer,
-    /// Where the region begins in the buffer.
-    pub(crate) offset: u64,
-    /// Where the host reaches it, 0 if it does not.
-    host: u64,
-    /// Whether the host reads it as fast as its own memory.
-    cached: bool,
-    backing: Mutex<Backing>,
-}
-
-/// Who a region was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// An allocation of the program.
-    Program(MemoryKind),
-    /// Memory of the program that was pinned.
-    Pinned,
-    /// The backend itself.
-    Internal,
-}
-
-enum Backing {
-    Allocated(Allocation),
-    Imported(vk::DeviceMemory),
-    Gone,
-}
-
-/// Where in a region an address lies.
-#[derive(Clone)]
-pub(crate) struct Found {
-    pub(crate) region: Arc<Region>,
-    pub(crate) offset: u64,
-}
-
-impl Found {
-    /// Position in the region's buffer.
-    pub(crate) fn buffer_offset(&self) -> u64 {
-        self.region.offset + self.offset
-    }
-
-    /// How many bytes there are from here to the region's end.
-    pub(crate) fn rest(&self) -> u64 {
-        self.region.bytes - self.offset
-    }
-
-    /// Where the host reaches it as fast as its own memory, if it does.
-    pub(crate) fn host(&self) -> Option<u64> {
-        (self.region.host != 0 && self.region.cached).then(|| self.region.host + self.offset)
-    }
-}
-
-impl Region {
-    /// The mapping, for memory that was asked for as mapped.
-    pub(crate) fn mapped(&self) -> *mut u8 {
-        self.host as *mut u8
-    }
 }
 
 impl Memory {
@@ -639,31 +577,6 @@ fn overlapping(
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Which addresses allocations of all devices have. Devices with address spaces of their own may hand
-/// out the same ones, and the host would take one allocation for another.
-mod taken {
-    use super::{BTreeMap, Mutex, Region};
-
-    static RANGES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-
-    /// Takes a region's addresses, unless some are taken.
-    pub(super) fn claim(region: &Region) -> bool {
-        let end = region.address.saturating_add(region.bytes);
-        let mut ranges = RANGES.lock();
-        let before = ranges.range(..end).next_back();
-        if before.is_some_and(|(_, before_end)| *before_end > region.address) {
-            return false;
-        }
-        ranges.insert(region.address, end);
-        true
-    }
-
-    /// Gives them up.
-    pub(super) fn give_up(region: &Region) {
-        RANGES.lock().remove(&region.address);
-    }
 }
 
 #[cold]
