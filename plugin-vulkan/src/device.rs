@@ -100,14 +100,7 @@ impl VulkanDevice {
             unsafe { raw.destroy_device(None) };
         })?;
         let cache_file = CacheFile::new(settings.cache.as_deref(), &identity(physical));
-        let kept = cache_file.load();
-        let info = vk::PipelineCacheCreateInfo::default().initial_data(&kept);
-        // SAFETY: the device is live; the data was checked.
-        let cache = unsafe { raw.create_pipeline_cache(&info, None) };
-        let cache = cache.unwrap_or_else(|result| {
-            log::warn!("{}: no pipeline cache: VK_{result:?}", physical.name);
-            vk::PipelineCache::null()
-        });
+        let cache = create_cache(physical, &raw, &cache_file);
         let has_names = physical.instance.has_debug_utils;
         let names = has_names.then(|| debug_utils::Device::new(&physical.instance.raw, &raw));
         let core = DeviceCore {
@@ -386,6 +379,21 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     let lanes = (0..count).map(|index| lane(families.compute, index)).collect();
     let transfer = families.transfer.map(|family| lane(family, 0));
     Ok((raw, lanes, transfer))
+}
+
+/// The pipeline cache, or none. SwiftShader gets none: its keys are a pipeline's own layout and shader,
+/// so that it finds nothing again and keeps all code for as long as the cache lives.
+fn create_cache(physical: &Physical, device: &ash::Device, file: &CacheFile) -> vk::PipelineCache {
+    if physical.driver_name == "SwiftShader driver" {
+        return vk::PipelineCache::null();
+    }
+    let kept = file.load();
+    let info = vk::PipelineCacheCreateInfo::default().initial_data(&kept);
+    // SAFETY: the device is live; the data was checked.
+    unsafe { device.create_pipeline_cache(&info, None) }.unwrap_or_else(|result| {
+        log::warn!("{}: no pipeline cache: VK_{result:?}", physical.name);
+        vk::PipelineCache::null()
+    })
 }
 
 /// The extensions that are used where they are present, or must be enabled then.

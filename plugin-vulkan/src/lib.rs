@@ -12,7 +12,8 @@
 //! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-spirv`, and its [`VulkanKernel`]s;
 //!   `pipeline.rs` builds what runs.
 //! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, `batch.rs`
-//!   records what is handed over together, with what `arena.rs` and `descriptors.rs` keep for it, `transfer.rs` copies what the device cannot.
+//!   records what is handed over together, with what `arena.rs` and `descriptors.rs` keep for it,
+//!   `transfer.rs` copies what the device cannot.
 //! - [`VulkanEvent`]: a place in a queue.
 //!
 //! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
