@@ -1,6 +1,7 @@
 //! The suite for every device of this machine, one trial for each device and behaviour: those of
 //! the plugins that lie in the target folder, and of the sample plugin in C where there is a C
-//! compiler. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL.
+//! compiler. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL, and some groups a
+//! third time with copies through staging memory, as on a GPU with memory of its own.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore::Environment;
@@ -8,6 +9,9 @@ use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviour
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+
+/// Groups of behaviours that are tried with staging memory too.
+const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
@@ -42,9 +46,12 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
     if backend == "vulkan" {
         let strict = setup.clone().environment(vulkan::environment());
         let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
+        let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
+        let staged = setup.clone().environment(staging);
         return vec![
             run(wgsl(&strict), " (WGSL)", is_for_layers),
             run(wgsl(&setup), " (WGSL)", is_not_for_layers),
+            run(staged, " (staged)", is_staged),
             run(strict, "", is_for_layers),
             run(setup, "", is_not_for_layers),
         ];
@@ -61,6 +68,10 @@ fn is_for_layers(behaviour: &Behaviour) -> bool {
     !behaviour.name.contains("flipped")
 }
 
+fn is_staged(behaviour: &Behaviour) -> bool {
+    STAGED_GROUPS.contains(&behaviour.group) && is_for_layers(behaviour)
+}
+
 fn is_not_for_layers(behaviour: &Behaviour) -> bool {
     !is_for_layers(behaviour)
 }
@@ -74,7 +85,8 @@ impl Run {
         let backend = backend_of(&self.plugin).expect("a plugin's file name");
         let is_one = |known: &Behaviour| known.to_string() == behaviour && (self.behaviours)(known);
         device.starts_with(backend)
-            && device.ends_with(")") != self.images.is_empty()
+            && device.ends_with(self.images)
+            && device.ends_with(')') != self.images.is_empty()
             && behaviours().any(is_one)
     }
 

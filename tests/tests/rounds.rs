@@ -1,12 +1,83 @@
-//! Many lives of images: nothing may be left of any.
+//! Many lives of images, on the CPU and on every device of Vulkan: nothing may be left of any.
+//! `LONGSHORE_ROUNDS` says how many.
 
+use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, Grid};
-use longshore_tests::Fixtures;
 use longshore_tests::world::{World, copy_into, host_plugin};
+use longshore_tests::{DeviceName, Fixtures, vulkan};
+use std::process::ExitCode;
 
+/// Rounds on the CPU.
 const ROUNDS: usize = 10_000;
-/// Rounds until caches and arenas have grown to what they keep.
-const FIRST_ROUNDS: usize = 500;
+/// Rounds on a device of Vulkan, where each compiles all the pipelines of the image.
+const VULKAN_ROUNDS: usize = 500;
+
+fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { vulkan::add_swiftshader() };
+    let mut arguments = Arguments::from_args();
+    // What the process holds is counted: one device at a time.
+    arguments.test_threads = Some(1);
+    let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let host = Trial::test("host:0: rounds of load, launch, unload leave nothing behind", || {
+        on_the_host();
+        Ok(())
+    });
+    let trials = devices.into_iter().map(on_vulkan).chain([host]).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn on_the_host() {
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    let device = world.host().build().unwrap().default_device().unwrap();
+    leave_nothing_behind(device, ROUNDS);
+}
+
+fn on_vulkan(name: DeviceName) -> Trial {
+    let index = name.index;
+    let said = format!("vulkan:{index}: rounds of load, launch, unload leave nothing behind");
+    Trial::test(said, move || {
+        // The validation layer, which other tests use, would be measured too.
+        let environment = longshore::Environment::of_process();
+        leave_nothing_behind(vulkan::open(&name, environment)?, VULKAN_ROUNDS);
+        Ok(())
+    })
+}
+
+fn leave_nothing_behind(device: Device, usual: usize) {
+    let asked = std::env::var("LONGSHORE_ROUNDS").ok();
+    let rounds = asked.map_or(usual, |text| text.parse().expect("LONGSHORE_ROUNDS: a number"));
+    let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
+    // Until caches and arenas have grown to what they keep.
+    let first = usual.min(1_000) / 2;
+    (0..first).for_each(|_| round(&device, &image));
+    let before = Held::now();
+    (0..rounds).for_each(|_| round(&device, &image));
+    let after = Held::now();
+    println!("{rounds} rounds: before {before:?}, after {after:?}");
+    assert_eq!(after.descriptors, before.descriptors);
+    // The C library's allocator may map a little more or less; a leak of one per round is more.
+    assert!(after.mappings <= before.mappings + 8, "before {before:?}, after {after:?}");
+    assert!(after.resident_kib <= before.resident_kib + 1024, "before {before:?}, after {after:?}");
+    assert!(device.close().unwrap().leaks.is_empty());
+}
+
+fn round(device: &Device, image: &[u8]) {
+    let queue = device.queue().unwrap();
+    let program = device.load(image).unwrap();
+    let out = device.buffer::<u64>(1).unwrap();
+    let bump = program.kernel("bump").unwrap();
+    let read = program.kernel("read_counter").unwrap();
+    // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+    unsafe {
+        queue.launch(&bump, Grid::default(), ()).unwrap();
+        queue.launch(&read, Grid::default(), (&out,)).unwrap();
+    }
+    assert_eq!(out.to_vec(&queue).unwrap(), [6]);
+    drop((bump, read));
+    program.unload().unwrap();
+}
 
 #[derive(Debug)]
 struct Held {
@@ -26,38 +97,4 @@ impl Held {
             mappings: read("maps").lines().count(),
         }
     }
-}
-
-fn round(device: &Device, image: &[u8]) {
-    let queue = device.queue().unwrap();
-    let program = device.load(image).unwrap();
-    let out = device.buffer::<u64>(1).unwrap();
-    let bump = program.kernel("bump").unwrap();
-    let read = program.kernel("read_counter").unwrap();
-    // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
-    unsafe {
-        queue.launch(&bump, Grid::default(), ()).unwrap();
-        queue.launch(&read, Grid::default(), (&out,)).unwrap();
-    }
-    assert_eq!(out.to_vec(&queue).unwrap(), [6]);
-    drop((bump, read));
-    program.unload().unwrap();
-}
-
-#[test]
-fn ten_thousand_rounds_of_load_launch_unload_leave_nothing_behind() {
-    let world = World::new();
-    copy_into(&world, &host_plugin());
-    let device = world.host().build().unwrap().default_device().unwrap();
-    let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    (0..FIRST_ROUNDS).for_each(|_| round(&device, &image));
-    let before = Held::now();
-    (0..ROUNDS).for_each(|_| round(&device, &image));
-    let after = Held::now();
-    println!("before {before:?}, after {after:?}");
-    assert_eq!(after.descriptors, before.descriptors);
-    // The C library's allocator may map a little more or less; a leak of one per round is 10,000.
-    assert!(after.mappings <= before.mappings + 8, "before {before:?}, after {after:?}");
-    assert!(after.resident_kib <= before.resident_kib + 1024, "before {before:?}, after {after:?}");
-    assert!(device.close().unwrap().leaks.is_empty());
 }

@@ -1,54 +1,94 @@
-//! Eight threads on one device at once, for as long as `LONGSHORE_STRESS_SECONDS` says.
+//! Eight threads at once, on the CPU and on every device of Vulkan, for as long as
+//! `LONGSHORE_STRESS_SECONDS` says.
 
-use longshore::{Device, ErrorCode, Grid, Program};
-use longshore_tests::Fixtures;
+use libtest_mimic::{Arguments, Trial};
+use longshore::{Device, ErrorCode, Grid, Program, Queue};
 use longshore_tests::world::{World, copy_into, host_plugin};
+use longshore_tests::{DeviceName, Fixtures, vulkan};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
+/// Seconds of a trial, unless the variable says otherwise: on the CPU, and with Vulkan.
+const SECONDS: u64 = 10;
+const VULKAN_SECONDS: u64 = 4;
 
-fn duration() -> Duration {
-    let seconds = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
-    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(10))
+fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { vulkan::add_swiftshader() };
+    let arguments = Arguments::from_args();
+    let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let mut trials = vec![Trial::test(format!("host:0: {OWN_QUEUES}"), || {
+        let world = World::new();
+        copy_into(&world, &host_plugin());
+        let device = world.host().build().unwrap().default_device().unwrap();
+        own_queues(device, SECONDS);
+        Ok(())
+    })];
+    for device in &devices {
+        trials.push(on_vulkan(device, OWN_QUEUES, |device| own_queues(device, VULKAN_SECONDS)));
+        trials.push(on_vulkan(device, SHARED_QUEUES, shared_queues));
+    }
+    if let [one, other, ..] = &devices[..] {
+        let indices = [one.index, other.index];
+        let name = "eight threads copy between two devices and launch on both";
+        trials.push(Trial::test(format!("vulkan: {name}"), move || {
+            between_devices(indices);
+            Ok(())
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-#[test]
-fn eight_threads_load_launch_copy_and_unload_at_once() {
-    let world = World::new();
-    copy_into(&world, &host_plugin());
-    let device = world.host().build().unwrap().default_device().unwrap();
+fn on_vulkan(name: &DeviceName, said: &str, check: fn(Device)) -> Trial {
+    let name = name.clone();
+    Trial::test(format!("vulkan:{}: {said}", name.index), move || {
+        check(vulkan::open(&name, vulkan::environment())?);
+        Ok(())
+    })
+}
+
+fn duration(usual: u64) -> Duration {
+    let seconds = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
+    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(usual))
+}
+
+/// Runs `round` on eight threads, over and over; each is told its number and that of the round.
+fn repeat(seconds: u64, round: impl Fn(u64, u64) + Sync) {
+    let end = Instant::now() + duration(seconds);
+    let one = |seed: u64| {
+        let rounds = (0..).take_while(|_| Instant::now() < end);
+        rounds.inspect(|number| round(seed, *number)).count()
+    };
+    let rounds: usize = std::thread::scope(|scope| {
+        let one = &one;
+        let threads: Vec<_> = (0..THREADS).map(|seed| scope.spawn(move || one(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    println!("{rounds} rounds by {THREADS} threads in {:?}", duration(seconds));
+    assert!(rounds as u64 >= THREADS);
+}
+
+const OWN_QUEUES: &str = "eight threads load, launch, copy and unload at once";
+
+fn own_queues(device: Device, seconds: u64) {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // A program that threads take from each other, launch while it is there, and replace.
     let shared = Mutex::new(device.load(&image[..]).unwrap());
-    let end = Instant::now() + duration();
-    let rounds: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|seed| {
-                let (device, image, shared) = (&device, &image, &shared);
-                scope.spawn(move || worker(device, image, shared, seed, end))
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    println!("{rounds} rounds by {THREADS} threads in {:?}", duration());
-    assert!(rounds > THREADS);
-    drop(shared);
-    assert!(device.close().unwrap().leaks.is_empty());
-}
-
-fn worker(device: &Device, image: &[u8], shared: &Mutex<Program>, seed: u64, end: Instant) -> u64 {
-    let mut rounds = 0;
-    while Instant::now() < end {
-        own_program(device, image, seed + rounds);
-        match (seed + rounds) % 3 {
-            0 => drop(std::mem::replace(&mut *shared.lock().unwrap(), device.load(image).unwrap())),
-            1 => launch_shared(device, &shared.lock().unwrap().clone()),
+    repeat(seconds, |seed, number| {
+        own_program(&device, &image, seed + number);
+        match (seed + number) % 3 {
+            0 => {
+                let next = device.load(&image[..]).unwrap();
+                drop(std::mem::replace(&mut *shared.lock().unwrap(), next));
+            }
+            1 => launch_shared(&device, &shared.lock().unwrap().clone()),
             _ => unload_shared(&shared.lock().unwrap().clone()),
         }
-        rounds += 1;
-    }
-    rounds
+    });
+    drop(shared);
+    assert!(device.close().unwrap().leaks.is_empty());
 }
 
 /// What nobody else touches must come out right.
@@ -88,5 +128,77 @@ fn launch_shared(device: &Device, program: &Program) {
 fn unload_shared(program: &Program) {
     if let Err(error) = program.clone().unload() {
         assert_eq!(error.code(), ErrorCode::Uninitialized);
+    }
+}
+
+const SHARED_QUEUES: &str = "eight threads share three queues, each orders its own work";
+
+/// Three queues for eight threads: what a thread queues on one comes in its order there, whatever
+/// others queue between, and events carry the order from queue to queue.
+fn shared_queues(device: Device) {
+    const ELEMENTS: usize = 333;
+    let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
+    let program = device.load(&image[..]).unwrap();
+    let saxpy = program.kernel("saxpy").unwrap();
+    let queues: Vec<Queue> = (0..3).map(|_| device.queue().unwrap()).collect();
+    repeat(VULKAN_SECONDS, |seed, number| {
+        let at = |step: u64| &queues[((seed + number + step) % 3) as usize];
+        let x = device.buffer_of(at(0), &[seed as f32; ELEMENTS]).unwrap();
+        let y = device.buffer_of(at(0), &[1.0f32; ELEMENTS]).unwrap();
+        for step in 0..4 {
+            // SAFETY: saxpy takes these arguments and stays within the elements.
+            unsafe {
+                at(step).launch(&saxpy, Grid::default(), (ELEMENTS as u64, 2.0f32, &x, &y)).unwrap()
+            };
+            at(step + 1).wait_for(&at(step).record().unwrap()).unwrap();
+        }
+        assert_eq!(y.to_vec(at(4)).unwrap(), [1.0 + 8.0 * seed as f32; ELEMENTS]);
+    });
+    drop((saxpy, queues));
+    program.unload().unwrap();
+    assert!(device.close().unwrap().leaks.is_empty());
+}
+
+/// A value goes to and fro between two devices and is doubled by a kernel on each.
+fn between_devices(indices: [u32; 2]) {
+    const ELEMENTS: usize = 1000;
+    let plugin = vulkan::plugin().expect("it has listed its devices");
+    let host = longshore::Host::builder().environment(vulkan::environment());
+    let host = host.only_given_plugins().plugin(plugin).build().unwrap();
+    let devices = indices.map(|index| host.device(&format!("vulkan:{index}")).unwrap());
+    let programs = devices.each_ref().map(|device| {
+        let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
+        device.load(&image[..]).unwrap()
+    });
+    let kernels = programs.each_ref().map(|program| program.kernel("saxpy").unwrap());
+    repeat(VULKAN_SECONDS, |seed, _| {
+        let queues = devices.each_ref().map(|device| device.queue().unwrap());
+        let start = [seed as f32 + 1.0; ELEMENTS];
+        let buffers: Vec<_> =
+            (0..2).map(|at| devices[at].buffer_of(&queues[at], &start).unwrap()).collect();
+        for _ in 0..2 {
+            for (here, there) in [(0, 1), (1, 0)] {
+                let buffer = &buffers[here];
+                // y = 1 * y + y. SAFETY: saxpy takes these arguments and stays within the elements.
+                unsafe {
+                    let values = (ELEMENTS as u64, 1.0f32, buffer, buffer);
+                    queues[here].launch(&kernels[here], Grid::default(), values).unwrap();
+                }
+                let bytes = size_of_val(&start) as u64;
+                // SAFETY: both buffers have so many bytes and live until all is done.
+                unsafe {
+                    queues[here].copy(buffers[there].pointer(), buffer.pointer(), bytes).unwrap();
+                }
+                queues[there].wait_for(&queues[here].record().unwrap()).unwrap();
+            }
+        }
+        assert_eq!(buffers[0].to_vec(&queues[0]).unwrap(), start.map(|value| 16.0 * value));
+    });
+    drop(kernels);
+    for program in programs {
+        program.unload().unwrap();
+    }
+    for device in devices {
+        assert!(device.close().unwrap().leaks.is_empty());
     }
 }
