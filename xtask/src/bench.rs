@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of the linker and of kernels print their own tables, with their peers in them. That of the
+//! Those of the linker, of kernels and of Vulkan print their own tables, with their peers in them. That of the
 //! hot paths is criterion's: a floor is the same work done without Longshore, measured in the same
 //! run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
@@ -42,36 +42,39 @@ pub enum Suite {
     Kernels,
     /// The in-memory linker and other linkers.
     Linker,
+    /// The Vulkan backend and the driver without it.
+    Vulkan,
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, or of the kernels.
+/// linker's workloads, of the kernels, or of what is measured of Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
         Suite::HotPaths => hot_paths(),
-        Suite::Kernels => with_plugin("kernels", filter),
-        Suite::Linker => linker(filter),
+        Suite::Kernels => with_plugin("host", &["kernels"], filter),
+        Suite::Linker => benchmark(&["linker"], filter),
+        Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
 }
 
-fn linker(filter: Option<&str>) -> Result<()> {
-    let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench", "linker", "--"]);
-    process::run(command.args(filter))
+/// Runs a benchmark that loads a backend's plugin.
+fn with_plugin(backend: &str, suite: &[&str], filter: Option<&str>) -> Result<()> {
+    let plugin = format!("longshore-plugin-{backend}");
+    process::run(process::cargo(["build", "--release", "-p"]).arg(plugin))?;
+    benchmark(suite, filter)
 }
 
-/// Runs a benchmark that loads the CPU's plugin.
-fn with_plugin(name: &str, filter: Option<&str>) -> Result<()> {
-    let plugins = ["-p", "longshore-plugin-host"];
-    process::run(process::cargo(["build", "--release"]).args(plugins))?;
-    let suite = ["bench", "-p", "longshore-tests", "--bench", name, "--"];
-    process::run(process::cargo(suite).args(filter))
+/// Runs a benchmark: its name, and what cargo is to be told for it.
+fn benchmark(suite: &[&str], filter: Option<&str>) -> Result<()> {
+    let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench"]);
+    process::run(command.args(suite).arg("--").args(filter))
 }
 
 fn hot_paths() -> Result<()> {
-    with_plugin("hot_paths", None)?;
+    with_plugin("host", &["hot_paths"], None)?;
     let mut rows = Vec::new();
     collect(&process::target_folder().join("criterion"), "", &mut rows)?;
     rows.sort_by(|a, b| a.group.cmp(&b.group));

@@ -30,10 +30,11 @@ enum Task {
     },
     /// Runs the benchmarks and compares them with their floors.
     Bench {
-        /// Which: those of the hot paths, or the linker beside its peers.
+        /// Which: those of the hot paths, or something beside its peers.
         #[arg(default_value = "hot-paths")]
         suite: bench::Suite,
-        /// For the linker: only workloads whose names contain this.
+        /// Only what has this in its name: workloads of the linker, kernels, or launches, copies,
+        /// allocations, opening of Vulkan.
         filter: Option<String>,
     },
     /// Checks a backend on the GPUs of this machine and appends to docs/gpu-results.md.

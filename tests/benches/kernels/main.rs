@@ -9,11 +9,14 @@
 
 mod groups;
 mod launches;
+#[path = "../common/machine.rs"]
+mod machine;
 mod opencl;
 mod openmp;
 mod ours;
 mod report;
 mod streams;
+#[path = "../common/turns.rs"]
 mod turns;
 mod workload;
 
@@ -54,7 +57,7 @@ fn main() -> Result<()> {
     if let Some(opencl) = &opencl {
         println!("PoCL: {}", opencl.description);
     }
-    println!("{}", report::load());
+    println!("{}", machine::load());
     let rows = workloads(&ours, opencl.as_ref(), openmp.as_ref(), &filter)?;
     println!("{}", report::workloads(&rows));
     if "launches".contains(&filter) {
@@ -65,7 +68,7 @@ fn main() -> Result<()> {
     if "scaling".contains(&filter) {
         println!("{}", scaling(&image)?);
     }
-    println!("{}", report::load());
+    println!("{}", machine::load());
     Ok(())
 }
 

@@ -82,13 +82,6 @@ pub(crate) fn scaling(one: &Times, two: &Times, aim: f64) -> String {
     )
 }
 
-/// Other work that the machine does.
-pub(crate) fn load() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let minute = load.split(' ').next().unwrap_or_default().to_owned();
-    format!("load of the machine in the last minute: {minute}")
-}
-
 fn against(ours: &Option<Times>, peer: &Option<Times>, aim: Option<f64>) -> [String; 2] {
     let (Some(ours), Some(peer)) = (ours, peer) else { return ["-".to_owned(), "-".to_owned()] };
     let times = peer.best().as_secs_f64() / ours.best().as_secs_f64();

@@ -7,8 +7,7 @@ const MOST_ROUNDS: usize = 40;
 const FEWEST_ROUNDS: usize = 5;
 /// After so much time, no more rounds than the fewest.
 const ENOUGH: Duration = Duration::from_secs(6);
-/// Between two turns: until threads of the last one have stopped looking for more. [`crate::openmp`] sees to it that
-/// those of OpenMP do.
+/// Between two turns: until threads of the last one have stopped looking for more.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// Something to be timed: one turn does it `count` times.
@@ -22,6 +21,12 @@ pub(crate) struct Contender<'a> {
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
+    /// At least one.
+    pub(crate) fn of(mut times: Vec<Duration>) -> Option<Times> {
+        times.sort();
+        (!times.is_empty()).then_some(Times(times))
+    }
+
     pub(crate) fn best(&self) -> Duration {
         self.0[0]
     }
@@ -48,10 +53,7 @@ pub(crate) fn in_turns<const N: usize>(
             }
         }
     }
-    times.map(|mut times| {
-        times.sort();
-        (!times.is_empty()).then_some(Times(times))
-    })
+    times.map(Times::of)
 }
 
 impl<'a> Contender<'a> {

@@ -1,0 +1,3 @@
+// Does nothing.
+@compute @workgroup_size(1)
+fn empty() {}

@@ -1,0 +1,57 @@
+//! The same device by Longshore.
+
+use anyhow::{Context, Result, bail};
+use longshore::{Buffer, Device, DeviceInfo, Environment, Host, InfoValue, Kernel, Program, Queue};
+use longshore_tests::vulkan;
+
+pub(crate) struct Ours {
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+    pub(crate) empty: Kernel,
+    pub(crate) store: Kernel,
+    /// What `store` writes to.
+    pub(crate) place: Buffer<u32>,
+    _program: Program,
+}
+
+impl Ours {
+    /// Opens the first device, with these settings, and loads the module.
+    pub(crate) fn new(environment: Environment, module: &[u32]) -> Result<Ours> {
+        let device = host(environment)?.default_device()?;
+        let queue = device.queue()?;
+        let image: Vec<u8> = module.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let program = device.load(image)?;
+        Ok(Ours {
+            empty: program.kernel("empty")?,
+            store: program.kernel("store")?,
+            place: device.buffer_of(&queue, &[0])?,
+            device,
+            queue,
+            _program: program,
+        })
+    }
+
+    /// By which the device is found without Longshore.
+    pub(crate) fn uuid(&self) -> Result<[u8; 16]> {
+        match self.device.info(DeviceInfo::Uuid)? {
+            InfoValue::Uuid(uuid) => Ok(uuid),
+            other => bail!("{other:?} is no UUID"),
+        }
+    }
+}
+
+/// The process's variables, of whose devices those of the CPU are left out: its plugin is not loaded.
+pub(crate) fn environment() -> Environment {
+    let environment = Environment::of_process();
+    let Some(devices) = environment.devices() else { return environment };
+    let devices = devices.split(';').filter(|part| !part.trim().starts_with("host"));
+    let devices = devices.collect::<Vec<_>>().join(";");
+    environment.with("LONGSHORE_DEVICES", devices)
+}
+
+/// With the plugin of Vulkan alone.
+pub(crate) fn host(environment: Environment) -> Result<Host> {
+    let plugin = vulkan::plugin().context("cargo build --release -p longshore-plugin-vulkan")?;
+    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
+    Ok(host.backends("vulkan").build()?)
+}

@@ -1,0 +1,69 @@
+//! The tables.
+
+use crate::turns::Times;
+use comfy_table::Table;
+use std::time::Duration;
+
+/// What was measured.
+pub(crate) struct Report {
+    rows: Table,
+    notes: Table,
+}
+
+/// How long something may take.
+pub(crate) struct Limit {
+    text: String,
+    most: Duration,
+}
+
+impl Limit {
+    pub(crate) fn new(text: impl Into<String>, most: Duration) -> Limit {
+        Limit { text: text.into(), most }
+    }
+
+    /// So much of what the floor does in the same time.
+    pub(crate) fn share(share: f64, floor: &Times) -> Limit {
+        Limit::new(format!("{share} of the floor's rate"), floor.best().div_f64(share))
+    }
+}
+
+impl Report {
+    pub(crate) fn new() -> Report {
+        let (mut rows, mut notes) = (Table::new(), Table::new());
+        let what = "best (median)";
+        rows.set_header([what, "floor", "longshore", "longshore / floor", "target", "most", ""]);
+        notes.set_header(["for information", what]);
+        Report { rows, notes }
+    }
+
+    /// The best time counts.
+    pub(crate) fn row(&mut self, name: &str, floor: Option<&Times>, ours: &Times, limit: Limit) {
+        let ratio = |floor: Duration, ours: Duration| ours.as_secs_f64() / floor.as_secs_f64();
+        let ratios = floor.map(|floor| {
+            let best = ratio(floor.best(), ours.best());
+            format!("{best:.2} ({:.2})", ratio(floor.median(), ours.median()))
+        });
+        self.rows.add_row([
+            name.to_owned(),
+            floor.map_or("-".to_owned(), shown),
+            shown(ours),
+            ratios.unwrap_or_else(|| "-".to_owned()),
+            limit.text,
+            format!("{:.2?}", limit.most),
+            if ours.best() <= limit.most { "met" } else { "missed" }.to_owned(),
+        ]);
+    }
+
+    /// What nothing is aimed at for.
+    pub(crate) fn note(&mut self, name: &str, times: &Times) {
+        self.notes.add_row([name.to_owned(), shown(times)]);
+    }
+
+    pub(crate) fn print(&self) {
+        println!("{}\n{}", self.rows, self.notes);
+    }
+}
+
+fn shown(times: &Times) -> String {
+    format!("{:.2?} ({:.2?})", times.best(), times.median())
+}
