@@ -102,3 +102,21 @@ fn no_plugin_at_all_is_told_with_where_it_was_looked_for() {
     failed.assert_fails(3, &["error: there is no plugin in", "lib/longshore", "hint: "]);
     assert_eq!(failed.stdout, "");
 }
+
+/// Vulkan's loader finds no driver where this points.
+#[test]
+fn a_backend_without_a_driver_is_a_row_with_its_reason_and_others_work() {
+    let mut listing = command();
+    listing.args(["plugins", "--json"]).env("VK_DRIVER_FILES", "/nowhere.json");
+    let listed = outcome(listing.env("VK_ICD_FILENAMES", "/nowhere.json"));
+    listed.assert_succeeds();
+    let json = listed.json();
+    let row = |backend: &str| json.as_array()?.iter().find(|row| row["backend"] == backend);
+    let Some(vulkan) = row("vulkan") else {
+        return println!("the Vulkan plugin is not built: nothing is tried");
+    };
+    assert_eq!(vulkan["outcome"], "no driver", "{vulkan}");
+    assert_eq!(vulkan["fault"], false);
+    assert!(vulkan["reason"].as_str().unwrap().contains("Vulkan"), "{vulkan}");
+    assert_eq!(row("host").unwrap()["outcome"], "loaded");
+}

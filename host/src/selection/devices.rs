@@ -39,8 +39,8 @@ impl std::fmt::Display for DeviceFacts {
 /// `!` before a term excludes, wherever the term stands. Devices come in the order in which the
 /// other terms name them first, or, if there are none, in the order of the default selection.
 ///
-/// The default selects every device: GPUs, then integrated GPUs, then CPUs that a GPU interface
-/// shows, then the host; devices of a kind keep their order.
+/// The default selects every device: GPUs, then integrated GPUs, then the host, then CPUs that a GPU
+/// interface shows; devices of a kind keep their order.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceSelection {
     wanted: Vec<Item>,
@@ -219,8 +219,9 @@ fn kind_rank(kind: DeviceType) -> u32 {
     match kind {
         DeviceType::Gpu => 0,
         DeviceType::IntegratedGpu => 1,
-        DeviceType::Cpu => 2,
-        DeviceType::Host => 3,
+        DeviceType::Host => 2,
+        // The same processor, by a detour.
+        DeviceType::Cpu => 3,
     }
 }
 
@@ -250,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn unset_means_gpu_before_integrated_before_cpu_before_host_and_else_as_given() {
+    fn unset_means_gpu_before_integrated_before_host_before_cpu_and_else_as_given() {
         let selection = DeviceSelection::default();
-        assert_eq!(selection.select(&machine()), Ok(vec![1, 2, 5, 4, 3, 0]));
+        assert_eq!(selection.select(&machine()), Ok(vec![1, 2, 5, 4, 0, 3]));
         assert_eq!(selection.select(&[]), Ok(vec![]));
     }
 
