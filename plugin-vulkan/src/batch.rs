@@ -46,7 +46,10 @@ struct Bound {
     sets: Vec<vk::DescriptorSet>,
     now: Vec<Binding>,
     wanted: Vec<Binding>,
+    /// Where the blocks of the next launch lie.
     dynamic: Vec<u32>,
+    /// Where those of the last one lie, if its sets are still bound.
+    bound_at: Option<Vec<u32>>,
 }
 
 /// What a descriptor refers to.
@@ -149,9 +152,11 @@ impl Batch {
                 vk.cmd_bind_pipeline(commands, stage, launch.pipeline);
                 self.pipeline = launch.pipeline;
             }
-            if !kernel.layout.slots.is_empty() {
-                let (sets, dynamic) = (&self.bound.sets, &self.bound.dynamic);
+            let bound = &mut self.bound;
+            if !kernel.layout.slots.is_empty() && bound.bound_at.as_ref() != Some(&bound.dynamic) {
+                let (sets, dynamic) = (&bound.sets, &bound.dynamic);
                 vk.cmd_bind_descriptor_sets(commands, stage, layout, 0, sets, dynamic);
+                bound.bound_at.get_or_insert_default().clone_from(&bound.dynamic);
             }
             if pushed > 0 {
                 let stages = vk::ShaderStageFlags::COMPUTE;
@@ -477,6 +482,7 @@ impl Batch {
             return Ok(());
         }
         bound.layout = vk::PipelineLayout::null();
+        bound.bound_at = None;
         let layout = &kernel.layout;
         let descriptors = layout.slots.len() as u32;
         self.descriptors.allocate(&self.device, &layout.sets, descriptors, &mut bound.sets)?;

@@ -1,6 +1,6 @@
 //! How arguments arrive.
 
-use crate::{Check, glsl, is_driver, launch, refused, says};
+use crate::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, MemoryKind, RawArguments};
 use std::ffi::c_void;
 
@@ -16,6 +16,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("memory that host and device share is reached by its address", shared_memory),
     ("a wrong number or size of arguments is refused", wrong_arguments),
     ("what only other entry points use is no argument", unused_bindings),
+    ("launches in a row have their own pointers and values", launches_in_a_row),
 ];
 
 /// The alignment that every device takes for bound pointers.
@@ -288,4 +289,44 @@ fn set_second() { second[0] = values.n; }
     unsafe { launch(&queue, &program, "writes_second", Grid::default(), (&numbers, 9u32)) }
         .unwrap();
     assert_eq!(numbers.to_vec(&queue).unwrap(), [9]);
+}
+
+/// Whatever the launch before had, of the same kernel or of another.
+fn launches_in_a_row(device: &Device) {
+    let image = linked(
+        &["nine", "bound", "pushed"],
+        "layout(local_size_x = 1) in;
+        layout(binding = 0, std430) buffer Result { uint result; };
+        #ifdef nine
+        void main() { result = result * 10 + 9; }
+        #endif
+        #ifdef bound
+        layout(binding = 1, std140) uniform Values { uint digit; };
+        void main() { result = result * 10 + digit; }
+        #endif
+        #ifdef pushed
+        layout(push_constant) uniform Arguments { Numbers to; uint digit; };
+        void main() { to.at[0] = to.at[0] * 10 + digit; }
+        #endif",
+    );
+    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let [nine, bound, pushed] = ["nine", "bound", "pushed"].map(|name| program.kernel(name));
+    let (nine, bound, pushed) = (nine.unwrap(), bound.unwrap(), pushed.unwrap());
+    let [a, b] = [0u32, 0].map(|zero| device.buffer_of(&queue, &[zero]).unwrap());
+    let grid = Grid::default();
+    // SAFETY: the kernels take a pointer to a number, and two of them a number.
+    unsafe {
+        queue.launch(&nine, grid, (&a,)).unwrap();
+        queue.launch(&nine, grid, (&a,)).unwrap();
+        queue.launch(&bound, grid, (&a, 1u32)).unwrap();
+        queue.launch(&bound, grid, (&a, 2u32)).unwrap();
+        queue.launch(&pushed, grid, (&a, 3u32)).unwrap();
+        queue.launch(&bound, grid, (&a, 4u32)).unwrap();
+        queue.launch(&nine, grid, (&b,)).unwrap();
+        queue.launch(&pushed, grid, (&b, 5u32)).unwrap();
+        queue.launch(&nine, grid, (&b,)).unwrap();
+        queue.launch(&nine, grid, (&a,)).unwrap();
+    }
+    assert_eq!(a.to_vec(&queue).unwrap(), [9_912_349]);
+    assert_eq!(b.to_vec(&queue).unwrap(), [959]);
 }
