@@ -44,6 +44,7 @@ mod platform;
 mod queue;
 mod timeline;
 mod transfer;
+mod validate;
 
 pub use device::VulkanDevice;
 pub use event::VulkanEvent;

@@ -5,7 +5,7 @@ use crate::device::DeviceCore;
 use crate::kernel::{VulkanKernel, refuse_too_large};
 use crate::memory::{Found, Region};
 use crate::transfer::{CopyJob, End};
-use crate::{VulkanBackend, VulkanQueue};
+use crate::{VulkanBackend, VulkanQueue, validate};
 use ash::vk;
 use longshore_plugin_api::{
     Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape, PoolTracker,
@@ -65,7 +65,7 @@ impl VulkanModule {
         if code.format() == Format::Spirv {
             let version = device.physical.version;
             let vulkan = (vk::api_version_major(version), vk::api_version_minor(version));
-            code.validate(vulkan).map_err(fault)?;
+            validate::validate(&code, vulkan)?;
         }
         let globals = Globals::allocate(device, code.globals_bytes())?;
         let code = Arc::new(code);

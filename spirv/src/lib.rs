@@ -7,7 +7,7 @@
 //!
 //! - [`Module`]: an image, parsed and reflected. [`Module::parse`] takes both formats, and any bytes.
 //! - [`Kernel`]: an entry point, its [`Parameter`]s and where each of them goes.
-//! - [`Requirements`]: what a device must have; [`Module::validate`]: what SPIRV-Tools says.
+//! - [`Requirements`]: what a device must have.
 //! - [`Module::code`]: what the driver compiles, for a [`Specialization`].
 
 mod constants;
@@ -21,9 +21,6 @@ mod tables;
 mod types;
 mod wgsl;
 mod words;
-
-#[cfg(feature = "validation")]
-mod validate;
 
 pub use fault::{Fault, FaultKind};
 pub use kernel::{

@@ -109,15 +109,9 @@ impl Module {
         self.requirements.clone()
     }
 
-    /// Checks the module by SPIRV-Tools, for Vulkan 1.2 or 1.3. What naga made of WGSL is checked by
-    /// the rules of SPIR-V alone: naga has checked the source, but gives types that shared memory
-    /// and blocks have in common a layout, which Vulkan wants separate.
-    ///
-    /// # Errors
-    /// `Malformed`, with what the validator says.
-    #[cfg(feature = "validation")]
-    pub fn validate(&self, vulkan: (u32, u32)) -> Result<(), Fault> {
-        crate::validate::validate(&self.words, self.format, vulkan)
+    /// The whole module, as SPIR-V.
+    pub fn words(&self) -> &[u32] {
+        &self.words
     }
 
     /// The entry points that can be launched.

@@ -91,19 +91,6 @@ fn a_module_without_kernels_says_what_it_has() {
     assert!(fault.message.contains("Kernel saxpy"), "{fault}");
 }
 
-#[cfg(feature = "validation")]
-#[test]
-fn what_the_validator_finds_is_a_fault() {
-    let mut made = Made::new();
-    made.builder.capability(Capability::Kernel);
-    let module = Module::parse(&made.bytes(), MANY).unwrap();
-    for vulkan in [(1, 2), (1, 3)] {
-        let fault = module.validate(vulkan).unwrap_err();
-        assert_eq!(fault.kind, FaultKind::Malformed);
-        assert!(fault.message.contains("Kernel"), "{fault}");
-    }
-}
-
 #[test]
 fn two_kernels_of_one_name_are_malformed_but_other_kinds_are_left_alone() {
     let mut made = Made::new();

@@ -50,7 +50,7 @@ fn leave_nothing_behind(device: Device, usual: usize) {
     let rounds = asked.map_or(usual, |text| text.parse().expect("LONGSHORE_ROUNDS: a number"));
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // Until caches and arenas have grown to what they keep.
-    let first = usual.min(1_000) / 2;
+    let first = usual.min(1_000);
     (0..first).for_each(|_| round(&device, &image));
     let before = Held::now();
     (0..rounds).for_each(|_| round(&device, &image));

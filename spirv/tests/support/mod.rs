@@ -4,7 +4,9 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use longshore_spirv::{Kernel, Module};
+use longshore_spirv::{Format, Kernel, Module};
+use spirv_tools::TargetEnv;
+use spirv_tools::val::{Validator, ValidatorOptions};
 
 /// More push constants than any module here has.
 pub(crate) const MANY: u32 = 1 << 16;
@@ -39,8 +41,13 @@ pub(crate) fn module(image: &[u8]) -> Module {
 pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
     let module =
         Module::parse(image, push_constant_bytes).unwrap_or_else(|fault| panic!("{fault}"));
-    #[cfg(feature = "validation")]
-    module.validate((1, 3)).unwrap_or_else(|fault| panic!("{fault}"));
+    let environment = match module.format() {
+        Format::Spirv => TargetEnv::Vulkan_1_3,
+        Format::Wgsl => TargetEnv::Universal_1_5,
+    };
+    let options = ValidatorOptions { scalar_block_layout: true, ..ValidatorOptions::default() };
+    let validator = spirv_tools::val::create(Some(environment));
+    validator.validate(module.words(), Some(options)).unwrap_or_else(|error| panic!("{error:?}"));
     module
 }
 
