@@ -2,6 +2,7 @@
 
 use crate::error;
 use ash::ext::debug_utils;
+use ash::prelude::VkResult;
 use ash::{Entry, vk};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
@@ -75,43 +76,25 @@ impl Instance {
         version: u32,
         validation: Validation,
     ) -> Result<Arc<Instance>, NoInstance> {
-        // SAFETY: as above. Without the list there are no extensions.
-        let extensions =
-            unsafe { entry.enumerate_instance_extension_properties(None) }.unwrap_or_default();
-        let has_debug_utils =
-            extensions.iter().any(|known| known.extension_name_as_c_str() == Ok(debug_utils::NAME));
         let validates = validation != Validation::Off;
         if validates {
             check_layer(&entry).map_err(NoInstance::Failed)?;
         }
         let mut complaints = Box::<Complaints>::default();
-        let mut listener = listener(&mut complaints);
-        let application = vk::ApplicationInfo::default()
-            .application_name(c"Longshore")
-            .engine_name(c"Longshore")
-            .api_version(version.min(vk::API_VERSION_1_3));
-        let layers = [VALIDATION_LAYER.as_ptr()];
-        let enabled = [debug_utils::NAME, ash::ext::validation_features::NAME];
-        let enabled = enabled.map(CStr::as_ptr);
-        // The second is the layer's own, which has checks that are off unless asked for.
-        let count = usize::from(has_debug_utils) + usize::from(has_debug_utils && validates);
-        let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
-        let mut more = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
-        let mut info = vk::InstanceCreateInfo::default()
-            .application_info(&application)
-            .enabled_layer_names(if validates { &layers } else { &[] })
-            .enabled_extension_names(&enabled[..count]);
-        if validates && has_debug_utils {
-            info = info.push_next(&mut listener).push_next(&mut more);
+        let mut has_debug_utils = true;
+        let mut raw = make(&entry, version, validates.then_some(&mut *complaints), true);
+        // To ask first would make the loader read every manifest once more.
+        if !validates && matches!(raw, Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT)) {
+            has_debug_utils = false;
+            raw = make(&entry, version, None, false);
         }
-        // SAFETY: the structure and what it points at live during the call.
-        let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+        let raw = raw.map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
                 NoInstance::NoDriver("no Vulkan driver is installed".to_owned())
             }
             result => NoInstance::Failed(error::driver("making a Vulkan instance", result)),
         })?;
-        let messenger = (validates && has_debug_utils).then(|| {
+        let messenger = validates.then(|| {
             let functions = debug_utils::Instance::new(&entry, &raw);
             // SAFETY: the callback's data, `complaints`, is boxed and outlives the messenger, which
             // is destroyed first.
@@ -179,6 +162,37 @@ impl std::fmt::Display for Version {
             vk::api_version_patch(version)
         )
     }
+}
+
+/// An instance, with the validation layer if there is somebody to complain to, which has debug
+/// utilities then.
+fn make(
+    entry: &Entry,
+    version: u32,
+    complaints: Option<&mut Complaints>,
+    has_debug_utils: bool,
+) -> VkResult<ash::Instance> {
+    let application = vk::ApplicationInfo::default()
+        .application_name(c"Longshore")
+        .engine_name(c"Longshore")
+        .api_version(version.min(vk::API_VERSION_1_3));
+    let layers = [VALIDATION_LAYER.as_ptr()];
+    let enabled = [debug_utils::NAME, ash::ext::validation_features::NAME];
+    let enabled = enabled.map(CStr::as_ptr);
+    // The second is the layer's own, which has checks that are off unless asked for.
+    let count = usize::from(has_debug_utils) + usize::from(complaints.is_some());
+    let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+    let mut more = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
+    let mut listener = complaints.map(listener);
+    let mut info = vk::InstanceCreateInfo::default()
+        .application_info(&application)
+        .enabled_layer_names(if listener.is_some() { &layers } else { &[] })
+        .enabled_extension_names(&enabled[..count]);
+    if let Some(listener) = &mut listener {
+        info = info.push_next(listener).push_next(&mut more);
+    }
+    // SAFETY: the structure and what it points at live during the call.
+    unsafe { entry.create_instance(&info, None) }
 }
 
 fn check_layer(entry: &Entry) -> Result<()> {
