@@ -41,3 +41,53 @@ fn check(words: &[u32], environment: TargetEnv) -> Result<()> {
 fn malformed(message: String) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::validate;
+    use longshore_plugin_api::ErrorCode;
+    use longshore_spirv::Module;
+
+    const WGSL: &[u8] = b"
+        @group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
+        @compute @workgroup_size(1)
+        fn bump() { numbers[0] += 1u; }
+    ";
+    /// SPIR-V's header is so many words.
+    const HEADER: usize = 5;
+
+    /// The words of a module with every instruction of one opcode made another one.
+    fn with_opcode_changed(module: &Module, from: u32, to: u32) -> Vec<u8> {
+        let mut words = module.words().to_vec();
+        let mut at = HEADER;
+        while let Some(first) = words.get_mut(at) {
+            let (length, opcode) = (*first >> 16, *first & 0xffff);
+            if opcode == from {
+                *first = length << 16 | to;
+            }
+            at += length as usize;
+        }
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_valid_module_passes_for_each_version_of_vulkan() {
+        let wgsl = Module::parse(WGSL, 128).unwrap();
+        for vulkan in [(1, 2), (1, 3)] {
+            validate(&wgsl, vulkan).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_module_that_reads_well_but_breaks_a_rule_is_an_invalid_binary_with_the_rule() {
+        const I_ADD: u32 = 128;
+        const F_ADD: u32 = 129;
+        let broken = with_opcode_changed(&Module::parse(WGSL, 128).unwrap(), I_ADD, F_ADD);
+        let module = Module::parse(&broken, 128).unwrap();
+        for vulkan in [(1, 2), (1, 3)] {
+            let error = validate(&module, vulkan).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidBinary);
+            assert!(error.message().contains("FAdd"), "{error}");
+        }
+    }
+}
