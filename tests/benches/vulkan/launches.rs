@@ -55,13 +55,11 @@ pub(crate) fn one(
     else {
         unreachable!("they had turns")
     };
-    let floor = if fence.best() < timeline.best() { &fence } else { &timeline };
-    let most = floor.best().mul_f64(1.05) + EXTRA;
-    let limit = Limit::new("1.05 x floor + 1 us", most);
+    let floor = if fence.median() < timeline.median() { &fence } else { &timeline };
+    let limit = Limit::of("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
-        let most = floor.best() + webgpu.best().saturating_sub(floor.best()) / 2;
-        let limit = Limit::new("floor + half of what wgpu adds", most);
+        let limit = Limit::half_way("floor + half of what wgpu adds", floor, webgpu);
         report.row("the same, beside wgpu", Some(floor), &launch, limit);
         report.note("empty kernel, wgpu", webgpu);
     }

@@ -1,9 +1,10 @@
 //! Vulkan by Longshore beside Vulkan by `ash` alone and, with the feature `wgpu`, beside wgpu: on
 //! the same device, in turns, in one run. The device is the first that `LONGSHORE_DEVICES` leaves.
-//! Shown are the best times, which count, and the medians after them.
+//! Shown and judged are the best times and, in brackets, the medians.
 //!
 //! Lavapipe hands each dispatch to threads of its own and waits for them, which takes ten times as
-//! long as all the rest of a launch and varies by half. `LP_NUM_THREADS=0` leaves them out.
+//! long as all the rest of a launch, varies by half, and sometimes by luck takes a tenth: there, the
+//! medians tell more. `LP_NUM_THREADS=0` leaves the threads out.
 
 mod copies;
 mod kernels;
