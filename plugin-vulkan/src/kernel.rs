@@ -7,7 +7,7 @@ use crate::physical::Limits;
 use crate::pipeline::{self, Layout, Pipelines};
 use ash::vk;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result};
-use longshore_spirv::{GroupSize, Kernel, Module, Specialization};
+use longshore_spirv::{GroupSize, Kernel, Module, Specialization, SubgroupSize};
 use std::sync::Arc;
 
 /// An entry point of a module.
@@ -122,7 +122,10 @@ impl VulkanKernel {
     }
 
     fn subgroup_size(&self) -> u32 {
-        self.core.shape.subgroup_size.unwrap_or(self.device.physical.limits.subgroup_size)
+        match self.core.shape.subgroup_size {
+            SubgroupSize::Required(size) => size,
+            SubgroupSize::Any | SubgroupSize::Usual => self.device.physical.limits.subgroup_size,
+        }
     }
 
     pub(crate) fn attributes(&self) -> KernelAttributes {
@@ -176,13 +179,13 @@ impl VulkanKernel {
         self.check_shared(shape.dynamic_shared_bytes)
     }
 
-    /// Why groups cannot have so many items in sub-groups of the size that it requires, if so.
+    /// Why groups cannot have so many items in sub-groups of the size that the pipeline requires, if so.
     fn too_many_subgroups(&self, items: [u32; 3]) -> Option<String> {
         let physical = &self.device.physical;
-        let size = self.core.shape.subgroup_size?;
+        let size = physical.subgroup_size_to_require(&self.core.shape)?;
         let most = u64::from(size) * u64::from(physical.limits.group_subgroups);
         let all: u64 = items.iter().map(|items| u64::from(*items)).product();
-        (physical.can_require_subgroup_size() && all > most).then(|| {
+        (all > most).then(|| {
             format!("groups of {items:?} items, expected at most {most} in sub-groups of {size}")
         })
     }
@@ -278,7 +281,9 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
                 && size.is_power_of_two()
                 && (least..=most).contains(&size))
     };
-    if let Some(size) = kernel.subgroup_size.filter(|size| !fits(*size)) {
+    if let SubgroupSize::Required(size) = kernel.subgroup_size
+        && !fits(size)
+    {
         return refuse(format!(
             "sub-groups of {size} items, expected {} (subgroupSizeControl: {least} to {most})",
             limits.subgroup_size

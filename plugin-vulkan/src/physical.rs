@@ -6,6 +6,7 @@ use ash::vk;
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
 };
+use longshore_spirv::{Kernel, SubgroupSize};
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -127,6 +128,16 @@ impl Physical {
     /// Whether the device has an extension.
     pub(crate) fn has(&self, name: &CStr) -> bool {
         self.extensions.iter().any(|known| known.as_c_str() == name)
+    }
+
+    /// The size of sub-groups that a pipeline has to ask for, if the kernel cares and there are several.
+    pub(crate) fn subgroup_size_to_require(&self, kernel: &Kernel) -> Option<u32> {
+        let wanted = match kernel.subgroup_size {
+            SubgroupSize::Any => None,
+            SubgroupSize::Usual => Some(self.limits.subgroup_size),
+            SubgroupSize::Required(size) => Some(size),
+        };
+        wanted.filter(|_| self.can_require_subgroup_size())
     }
 
     /// Whether a pipeline can ask for a size of sub-groups, of which there are several.

@@ -225,9 +225,7 @@ pub(crate) fn build(
         .module(module)
         .name(&name)
         .specialization_info(&constants);
-    if let Some(size) = kernel.subgroup_size
-        && device.physical.can_require_subgroup_size()
-    {
+    if let Some(size) = device.physical.subgroup_size_to_require(kernel) {
         required = required.required_subgroup_size(size);
         stage = stage.push_next(&mut required);
     }

@@ -22,8 +22,8 @@ pub struct Kernel {
     pub static_shared_bytes: u32,
     /// Whether a launch may ask for dynamic shared memory.
     pub dynamic_shared: bool,
-    /// The sub-group size that it requires, if it names one.
-    pub subgroup_size: Option<u32>,
+    /// What it wants of the sub-groups' size.
+    pub subgroup_size: SubgroupSize,
 }
 
 /// The size of a group in one dimension.
@@ -33,6 +33,28 @@ pub enum GroupSize {
     Fixed(u32),
     /// Up to the launch; this if nobody says.
     Free(u32),
+}
+
+/// What a kernel wants of the size of its sub-groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubgroupSize {
+    /// It does not ask.
+    #[default]
+    Any,
+    /// It is told the device's usual size, and relies on having it.
+    Usual,
+    /// It has this one.
+    Required(u32),
+}
+
+impl SubgroupSize {
+    /// By the default of the constant that it is told by.
+    pub(crate) fn of_default(default: u32) -> SubgroupSize {
+        match default {
+            0 => SubgroupSize::Usual,
+            size => SubgroupSize::Required(size),
+        }
+    }
 }
 
 /// An argument of a launch.

@@ -25,6 +25,6 @@ mod words;
 pub use fault::{Fault, FaultKind};
 pub use kernel::{
     Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
-    Specialization,
+    Specialization, SubgroupSize,
 };
 pub use module::{Format, Module, Requirements};

@@ -3,7 +3,7 @@
 mod support;
 
 use longshore_spirv::{
-    Block, Buffer, Code, FaultKind, GroupSize, Home, Module, Place, Specialization,
+    Block, Buffer, Code, FaultKind, GroupSize, Home, Module, Place, Specialization, SubgroupSize,
 };
 use support::{MANY, from_words, glsl, module, module_with, only};
 
@@ -156,7 +156,7 @@ fn specialisation_constants_are_set_to_what_the_launch_asks_for() {
         let kernel = only(&module);
         assert_eq!(kernel.group, [GroupSize::Free(1), GroupSize::Fixed(2), GroupSize::Free(1)]);
         assert!(kernel.dynamic_shared);
-        assert_eq!(kernel.subgroup_size, Some(16));
+        assert_eq!(kernel.subgroup_size, SubgroupSize::Required(16));
         assert_eq!(kernel.static_shared_bytes, 6 * 16);
         let wanted =
             Specialization { group: [64, 2, 3], dynamic_shared_bytes: 100, subgroup_size: 16 };

@@ -2,7 +2,9 @@
 
 mod support;
 
-use longshore_spirv::{Block, FaultKind, GroupSize, Home, Kernel, Module, Place, Specialization};
+use longshore_spirv::{
+    Block, FaultKind, GroupSize, Home, Kernel, Module, Place, Specialization, SubgroupSize,
+};
 use support::{MANY, module, module_with, only};
 
 const SCALE: &str = "
@@ -81,7 +83,7 @@ fn overrides_are_what_a_launch_chooses() {
     let module = module(SCALE.as_bytes());
     let scale = kernel(&module, "scale");
     assert_eq!(scale.group, [GroupSize::Free(64), GroupSize::Fixed(2), GroupSize::Fixed(1)]);
-    assert!(scale.dynamic_shared && scale.subgroup_size.is_none());
+    assert!(scale.dynamic_shared && scale.subgroup_size == SubgroupSize::Any);
     assert_eq!(scale.static_shared_bytes, 64);
     assert!(!kernel(&module, "nothing").dynamic_shared);
 

@@ -11,7 +11,7 @@ use rspirv::spirv::ExecutionModel;
 
 use crate::constants::{DYNAMIC_SHARED, SUBGROUP_SIZE};
 use crate::fault::Fault;
-use crate::kernel::{GroupSize, Kernel, Member, Procedure, Specialization};
+use crate::kernel::{GroupSize, Kernel, Member, Procedure, Specialization, SubgroupSize};
 use crate::push_constants::Moved;
 use crate::tables::{EntryPoint, Tables};
 
@@ -60,7 +60,7 @@ pub(crate) struct Hints {
 pub(crate) struct KernelHints {
     pub(crate) group: [GroupSize; 3],
     pub(crate) dynamic_shared: bool,
-    pub(crate) subgroup_size: Option<u32>,
+    pub(crate) subgroup_size: SubgroupSize,
 }
 
 /// Which entry points can be launched.

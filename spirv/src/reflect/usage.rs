@@ -6,6 +6,7 @@ use rspirv::spirv::{Decoration, StorageClass};
 
 use crate::constants::{Dependence, SUBGROUP_SIZE};
 use crate::fault::Fault;
+use crate::kernel::SubgroupSize;
 use crate::tables::{EntryPoint, Tables};
 
 /// What an entry point uses.
@@ -36,10 +37,10 @@ impl Usage {
         Usage { variables, dependence }
     }
 
-    /// The size of sub-groups that it requires.
-    pub(super) fn subgroup_size(&self, tables: &Tables<'_>) -> Result<Option<u32>, Fault> {
+    /// The size of sub-groups that it wants.
+    pub(super) fn subgroup_size(&self, tables: &Tables<'_>) -> Result<SubgroupSize, Fault> {
         if !self.dependence.subgroup_size {
-            return Ok(None);
+            return Ok(SubgroupSize::Any);
         }
         let constants = tables.constants.iter().filter(|&(&id, constant)| {
             constant.spec_id.is_some() && tables.name(id) == SUBGROUP_SIZE
@@ -51,7 +52,7 @@ impl Usage {
                 "several constants {SUBGROUP_SIZE}, with defaults {sizes:?}: they must be the same"
             )));
         }
-        Ok(sizes.first().copied())
+        Ok(SubgroupSize::of_default(sizes.first().copied().unwrap_or(0)))
     }
 
     /// Bytes of its shared variables, but for those whose size a launch chooses, as Vulkan counts

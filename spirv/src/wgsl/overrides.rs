@@ -10,7 +10,7 @@ use naga::{
 };
 
 use crate::constants::{DYNAMIC_SHARED, SUBGROUP_SIZE};
-use crate::kernel::{GroupSize, Kernel, Specialization};
+use crate::kernel::{GroupSize, Kernel, Specialization, SubgroupSize};
 use crate::reflect::{Hints, KernelHints};
 
 /// Values for overrides that have no default, so that they can be left out of the source.
@@ -81,7 +81,10 @@ pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
         let kernel = KernelHints {
             group,
             dynamic_shared: uses(DYNAMIC_SHARED),
-            subgroup_size: subgroup_size.filter(|_| uses(SUBGROUP_SIZE)),
+            subgroup_size: match uses(SUBGROUP_SIZE) {
+                true => SubgroupSize::of_default(subgroup_size),
+                false => SubgroupSize::Any,
+            },
         };
         hints.kernels.insert(entry_point.name.clone(), kernel);
     }
@@ -159,14 +162,13 @@ fn sized_by(module: &Module, dynamic: Handle<Override>) -> HashSet<String> {
     dynamic.filter_map(|variable| variable.name.clone()).collect()
 }
 
-/// The default of the override that is the size of sub-groups, unless it is 0.
-fn subgroup_size(resolved: &Module) -> Option<u32> {
+/// The default of the override that is the size of sub-groups, 0 if there is none.
+fn subgroup_size(resolved: &Module) -> u32 {
     let named = |constant: &naga::Constant| constant.name.as_deref() == Some(SUBGROUP_SIZE);
-    let constant = resolved.constants.fetch_if(named)?;
+    let Some(constant) = resolved.constants.fetch_if(named) else { return 0 };
     match resolved.global_expressions[resolved.constants[constant].init] {
-        Expression::Literal(Literal::U32(size)) => Some(size),
-        Expression::Literal(Literal::I32(size)) => u32::try_from(size).ok(),
-        _ => None,
+        Expression::Literal(Literal::U32(size)) => size,
+        Expression::Literal(Literal::I32(size)) => u32::try_from(size).unwrap_or(0),
+        _ => 0,
     }
-    .filter(|&size| size != 0)
 }

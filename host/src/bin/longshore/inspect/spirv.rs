@@ -4,7 +4,7 @@ use super::report::{
     GlobalReport, ImageReport, KernelReport, MetadataReport, ParameterReport, RequirementsReport,
 };
 use crate::units;
-use longshore_spirv::{GroupSize, Home, Kernel, Module, Parameter, Place};
+use longshore_spirv::{GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize};
 
 /// Of a device whose push constants are as large as a module wants them.
 const PUSH_CONSTANT_BYTES: u32 = u32::MAX;
@@ -77,7 +77,10 @@ fn kernel(kernel: &Kernel) -> KernelReport {
         dynamic_shared: Some(kernel.dynamic_shared),
         required_group: Some(kernel.group.map(fixed).to_vec()),
         default_group: Some(kernel.group.map(default).to_vec()),
-        sub_group_items: kernel.subgroup_size.map(u64::from),
+        sub_group_items: match kernel.subgroup_size {
+            SubgroupSize::Required(items) => Some(items.into()),
+            SubgroupSize::Any | SubgroupSize::Usual => None,
+        },
         ..MetadataReport::default()
     };
     KernelReport { name: kernel.name.clone(), description: None, metadata }
