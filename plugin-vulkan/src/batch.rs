@@ -1,23 +1,27 @@
 //! What is handed to the driver together: a command buffer and what its commands need.
 
-use crate::arena::{Arena, CHUNK_BYTES, Piece};
+mod arguments;
+
+pub(crate) use arguments::MOST_BLOCKS;
+
+use crate::arena::{Arena, CHUNK_BYTES};
 use crate::descriptors::Descriptors;
 use crate::device::DeviceCore;
 use crate::event::QuerySlot;
 use crate::kernel::KernelCore;
 use crate::memory::{Found, Region};
-use crate::pipeline::Slot;
 use crate::timeline::Timeline;
+use arguments::Bound;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
-use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
-use longshore_spirv::{Home, Place};
+use longshore_plugin_api::{Arguments, Result};
 use std::sync::Arc;
 
 /// So many commands make a batch full.
 const MOST_COMMANDS: u32 = 4096;
 /// Most push constants that are used, whatever the device has.
 pub(crate) const MOST_PUSH_CONSTANTS: u32 = 256;
+
 /// Commands that are being recorded or run. Reused when they are done.
 pub(crate) struct Batch {
     /// What the queue's timeline reaches when the commands are done.
@@ -29,36 +33,12 @@ pub(crate) struct Batch {
     commands: vk::CommandBuffer,
     recording: bool,
     count: u32,
-    /// The next command comes after others, and must see what they did.
-    needs_barrier: bool,
     arena: Arena,
     descriptors: Descriptors,
     temporaries: Vec<Arc<Region>>,
     queries: Vec<Arc<QuerySlot>>,
     pipeline: vk::Pipeline,
     bound: Bound,
-}
-
-/// The descriptor sets of the last launch, and what the next one wants.
-#[derive(Default)]
-struct Bound {
-    layout: vk::PipelineLayout,
-    sets: Vec<vk::DescriptorSet>,
-    now: Vec<Binding>,
-    wanted: Vec<Binding>,
-    /// Where the blocks of the next launch lie.
-    dynamic: Vec<u32>,
-    /// Where those of the last one lie, if its sets are still bound.
-    bound_at: Option<Vec<u32>>,
-}
-
-/// What a descriptor refers to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Binding {
-    region: u64,
-    buffer: vk::Buffer,
-    offset: u64,
-    range: u64,
 }
 
 /// A launch whose shape was checked.
@@ -100,7 +80,6 @@ impl Batch {
             commands: commands[0],
             recording: false,
             count: 0,
-            needs_barrier: false,
             arena: Arena::default(),
             descriptors: Descriptors::default(),
             temporaries: Vec::new(),
@@ -123,11 +102,6 @@ impl Batch {
     /// How many commands there are.
     pub(crate) fn commands(&self) -> u32 {
         self.count
-    }
-
-    /// Says whether there was work before this batch.
-    pub(crate) fn follows_work(&mut self, follows: bool) {
-        self.needs_barrier = follows;
     }
 
     /// Records a launch. If that fails, nothing was recorded.
@@ -313,7 +287,6 @@ impl Batch {
         }
         self.recording = false;
         self.count = 0;
-        self.needs_barrier = false;
         self.waits.clear();
         self.queries.clear();
         self.pipeline = vk::Pipeline::null();
@@ -324,7 +297,9 @@ impl Batch {
         }
     }
 
-    /// The command buffer, ready for a command that comes after all before it.
+    /// The command buffer, ready for a command that comes after all before it and sees what they did. The
+    /// first one too: that the host waited for earlier work, of this queue or of another one, does not
+    /// make what it wrote visible to the device.
     fn next_command(&mut self) -> Result<vk::CommandBuffer> {
         let vk = &self.device.raw;
         if !self.recording {
@@ -335,31 +310,20 @@ impl Batch {
             self.device.check("recording work", begun)?;
             self.recording = true;
         }
-        if self.needs_barrier {
-            let barrier = vk::MemoryBarrier::default()
-                .src_access_mask(vk::AccessFlags::SHADER_WRITE | vk::AccessFlags::TRANSFER_WRITE)
-                .dst_access_mask(
-                    vk::AccessFlags::SHADER_READ
-                        | vk::AccessFlags::SHADER_WRITE
-                        | vk::AccessFlags::UNIFORM_READ
-                        | vk::AccessFlags::TRANSFER_READ
-                        | vk::AccessFlags::TRANSFER_WRITE,
-                );
-            let none = vk::DependencyFlags::empty();
-            // SAFETY: the command buffer is recording.
-            unsafe {
-                vk.cmd_pipeline_barrier(
-                    self.commands,
-                    WORK_STAGES,
-                    WORK_STAGES,
-                    none,
-                    &[barrier],
-                    &[],
-                    &[],
-                );
-            }
+        let barrier = vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::SHADER_WRITE | vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(
+                vk::AccessFlags::SHADER_READ
+                    | vk::AccessFlags::SHADER_WRITE
+                    | vk::AccessFlags::UNIFORM_READ
+                    | vk::AccessFlags::TRANSFER_READ
+                    | vk::AccessFlags::TRANSFER_WRITE,
+            );
+        let (commands, none) = (self.commands, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is recording.
+        unsafe {
+            vk.cmd_pipeline_barrier(commands, WORK_STAGES, WORK_STAGES, none, &[barrier], &[], &[]);
         }
-        self.needs_barrier = true;
         self.count += 1;
         Ok(self.commands)
     }
@@ -374,135 +338,6 @@ impl Batch {
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         // SAFETY: the command buffer is recording, the ranges lie in live buffers and are apart.
         unsafe { self.device.raw.cmd_copy_buffer(commands, from.0, to.0, &[region]) };
-        Ok(())
-    }
-
-    /// Puts the arguments where the kernel reads them, and notes what is to be bound. Answers how
-    /// many bytes of `constants` are push constants.
-    fn lay_out(
-        &mut self,
-        kernel: &KernelCore,
-        arguments: Arguments<'_>,
-        constants: &mut [u8],
-    ) -> Result<usize> {
-        let shape = &kernel.shape;
-        let mut pushed = 0;
-        self.bound.wanted.clear();
-        self.bound.dynamic.clear();
-        // Blocks first, so that values can be written to them; in the order of the slots.
-        let mut pieces = [const { None::<Piece> }; MOST_BLOCKS];
-        for slot in &kernel.layout.slots {
-            let Slot::Block { index, .. } = *slot else {
-                self.bound.wanted.push(UNBOUND);
-                continue;
-            };
-            let bytes = u64::from(shape.blocks[index].bytes);
-            let alignment = kernel.layout.block_alignment;
-            let piece = self.arena.reserve(&self.device, bytes, alignment)?;
-            let (buffer, region) = (piece.buffer, piece.region);
-            self.bound.wanted.push(Binding { region, buffer, offset: 0, range: bytes });
-            self.bound.dynamic.push(piece.offset as u32);
-            pieces[index] = Some(piece);
-        }
-        for block in shape.blocks.iter().filter(|block| block.home == Home::PushConstants) {
-            pushed = block.bytes as usize;
-        }
-        let mut put = |batch: &mut Batch, place: Place, value: &[u8]| match place {
-            Place::Block { index, offset } => {
-                match &pieces[index] {
-                    Some(piece) => piece.write(offset.into(), value),
-                    None => constants[offset as usize..][..value.len()].copy_from_slice(value),
-                }
-                Ok(())
-            }
-            Place::Buffer { index } => batch.want(kernel, index, address(value)),
-        };
-        for (parameter, value) in shape.parameters.iter().zip(arguments.values()) {
-            if parameter.pointer && matches!(parameter.place, Place::Block { .. }) {
-                let translated = self.device.memory.translate(address(value));
-                put(self, parameter.place, &translated.to_ne_bytes())?;
-            } else {
-                put(self, parameter.place, value)?;
-            }
-        }
-        for place in &shape.globals {
-            put(self, *place, &kernel.globals_address.to_ne_bytes())?;
-        }
-        Ok(pushed)
-    }
-
-    /// Notes that a buffer is to be bound to memory from an address on.
-    fn want(&mut self, kernel: &KernelCore, index: usize, address: u64) -> Result<()> {
-        let limits = &self.device.physical.limits;
-        let slots = kernel.layout.slots.iter();
-        let position = slots.into_iter().position(|slot| slot.is_buffer(index));
-        let position = position.expect("every buffer has a slot");
-        let buffer = &kernel.shape.buffers[index];
-        let (alignment, most) = match buffer.uniform {
-            true => (limits.uniform_alignment, limits.uniform_range),
-            false => (limits.storage_alignment, limits.storage_range),
-        };
-        let refuse = |what: String| {
-            let (set, binding) = (buffer.set, buffer.binding);
-            let message = format!(
-                "kernel '{}': the pointer {address:#x} for set {set}, binding {binding}: {what}",
-                kernel.shape.name
-            );
-            Error::new(ErrorCode::InvalidArgument, message)
-        };
-        let Some(found) = self.device.memory.find(address) else {
-            return Err(refuse("it is not in any allocation of the device".to_owned()));
-        };
-        let offset = found.buffer_offset();
-        if !offset.is_multiple_of(alignment) {
-            return Err(refuse(format!(
-                "it is {offset} bytes from its buffer's start, expected a multiple of {alignment}"
-            )));
-        }
-        let rest = found.rest();
-        if rest < u64::from(buffer.least_bytes) {
-            let least = buffer.least_bytes;
-            return Err(refuse(format!(
-                "its allocation has {rest} bytes from there on, expected at least {least}"
-            )));
-        }
-        self.bound.wanted[position] = Binding {
-            region: found.region.id,
-            buffer: found.region.buffer,
-            offset,
-            range: rest.min(most),
-        };
-        Ok(())
-    }
-
-    /// Makes descriptor sets for what is wanted, unless those of the last launch are the same.
-    fn prepare_sets(&mut self, kernel: &KernelCore) -> Result<()> {
-        let bound = &mut self.bound;
-        if bound.layout == kernel.layout.raw && bound.now == bound.wanted {
-            return Ok(());
-        }
-        bound.layout = vk::PipelineLayout::null();
-        bound.bound_at = None;
-        let layout = &kernel.layout;
-        let descriptors = layout.slots.len() as u32;
-        self.descriptors.allocate(&self.device, &layout.sets, descriptors, &mut bound.sets)?;
-        for (slot, binding) in layout.slots.iter().zip(&bound.wanted) {
-            let info = [vk::DescriptorBufferInfo {
-                buffer: binding.buffer,
-                offset: binding.offset,
-                range: binding.range,
-            }];
-            let (set, number) = slot.place();
-            let write = vk::WriteDescriptorSet::default()
-                .dst_set(bound.sets[set as usize])
-                .dst_binding(number)
-                .descriptor_type(slot.kind())
-                .buffer_info(&info);
-            // SAFETY: the set was just made with this layout and is not in use; the buffer is live.
-            unsafe { self.device.raw.update_descriptor_sets(&[write], &[]) };
-        }
-        std::mem::swap(&mut bound.now, &mut bound.wanted);
-        bound.layout = layout.raw;
         Ok(())
     }
 }
@@ -521,12 +356,6 @@ impl Drop for Batch {
     }
 }
 
-/// More by-value blocks than this a kernel must not have; `module.rs` refuses it.
-pub(crate) const MOST_BLOCKS: usize = 8;
-
-const UNBOUND: Binding =
-    Binding { region: u64::MAX, buffer: vk::Buffer::null(), offset: 0, range: vk::WHOLE_SIZE };
-
 /// Where work happens.
 const WORK_STAGES: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
@@ -540,11 +369,6 @@ fn as_word(pattern: &[u8]) -> Option<u32> {
         [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d])),
         _ => None,
     }
-}
-
-/// The value of a pointer argument, whose size was checked.
-fn address(value: &[u8]) -> u64 {
-    value.try_into().map_or(0, u64::from_ne_bytes)
 }
 
 // SAFETY: the pieces' pointers are into mappings that the batch owns; nobody else writes there.

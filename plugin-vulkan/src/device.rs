@@ -185,7 +185,7 @@ impl Device<VulkanBackend> for VulkanDevice {
     }
 
     fn unpin(&self, address: u64) -> Result<()> {
-        self.core.memory.unpin(&self.core, address)
+        self.core.memory.unpin(address)
     }
 
     /// As many items as a group of the kernel has if its size is fixed, else 256 or what the device

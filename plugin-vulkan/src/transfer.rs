@@ -236,18 +236,26 @@ impl Staging {
         let copy = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        let barrier = vk::MemoryBarrier::default()
+        // The host has waited for what wrote the memory, maybe on another queue, but that makes nothing
+        // visible to this one.
+        let before = vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        let after = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ);
         // SAFETY: the command buffer's last use is over, as the timeline has been waited for; the
         // ranges lie in live buffers.
         let recorded = unsafe {
             vk.begin_command_buffer(commands, &begin).and_then(|()| {
+                let wait = |from, to, barrier| {
+                    let none = vk::DependencyFlags::empty();
+                    vk.cmd_pipeline_barrier(commands, from, to, none, &[barrier], &[], &[]);
+                };
+                let transfer = vk::PipelineStageFlags::TRANSFER;
+                wait(vk::PipelineStageFlags::ALL_COMMANDS, transfer, before);
                 vk.cmd_copy_buffer(commands, from.0, to.0, &[copy]);
-                let (source, host) =
-                    (vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::HOST);
-                let none = vk::DependencyFlags::empty();
-                vk.cmd_pipeline_barrier(commands, source, host, none, &[barrier], &[], &[]);
+                wait(transfer, vk::PipelineStageFlags::HOST, after);
                 vk.end_command_buffer(commands)
             })
         };

@@ -1,0 +1,184 @@
+//! The arguments of launches: where kernels read them, and the descriptors that lead there.
+
+use super::Batch;
+use crate::arena::Piece;
+use crate::kernel::KernelCore;
+use crate::pipeline::Slot;
+use ash::vk;
+use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
+use longshore_spirv::{Home, Place};
+use std::{array, slice};
+
+/// More by-value blocks than this a kernel must not have; `module.rs` refuses it.
+pub(crate) const MOST_BLOCKS: usize = 8;
+
+/// So many descriptors are written at once.
+const TOGETHER: usize = 8;
+
+const UNBOUND: Binding =
+    Binding { region: u64::MAX, buffer: vk::Buffer::null(), offset: 0, range: vk::WHOLE_SIZE };
+
+/// The descriptor sets of the last launch, and what the next one wants.
+#[derive(Default)]
+pub(super) struct Bound {
+    pub(super) layout: vk::PipelineLayout,
+    pub(super) sets: Vec<vk::DescriptorSet>,
+    now: Vec<Binding>,
+    wanted: Vec<Binding>,
+    /// Where the blocks of the next launch lie.
+    pub(super) dynamic: Vec<u32>,
+    /// Where those of the last one lie, if its sets are still bound.
+    pub(super) bound_at: Option<Vec<u32>>,
+}
+
+/// What a descriptor refers to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Binding {
+    region: u64,
+    buffer: vk::Buffer,
+    offset: u64,
+    range: u64,
+}
+
+impl Batch {
+    /// Puts the arguments where the kernel reads them, and notes what is to be bound. Answers how
+    /// many bytes of `constants` are push constants.
+    pub(super) fn lay_out(
+        &mut self,
+        kernel: &KernelCore,
+        arguments: Arguments<'_>,
+        constants: &mut [u8],
+    ) -> Result<usize> {
+        let shape = &kernel.shape;
+        let mut pushed = 0;
+        self.bound.wanted.clear();
+        self.bound.dynamic.clear();
+        // Blocks first, so that values can be written to them; in the order of the slots.
+        let mut pieces = [const { None::<Piece> }; MOST_BLOCKS];
+        for slot in &kernel.layout.slots {
+            let Slot::Block { index, .. } = *slot else {
+                self.bound.wanted.push(UNBOUND);
+                continue;
+            };
+            let bytes = u64::from(shape.blocks[index].bytes);
+            let alignment = kernel.layout.block_alignment;
+            let piece = self.arena.reserve(&self.device, bytes, alignment)?;
+            let (buffer, region) = (piece.buffer, piece.region);
+            self.bound.wanted.push(Binding { region, buffer, offset: 0, range: bytes });
+            self.bound.dynamic.push(piece.offset as u32);
+            pieces[index] = Some(piece);
+        }
+        for block in shape.blocks.iter().filter(|block| block.home == Home::PushConstants) {
+            pushed = block.bytes as usize;
+        }
+        let mut put = |batch: &mut Batch, place: Place, value: &[u8]| match place {
+            Place::Block { index, offset } => {
+                match &pieces[index] {
+                    Some(piece) => piece.write(offset.into(), value),
+                    None => constants[offset as usize..][..value.len()].copy_from_slice(value),
+                }
+                Ok(())
+            }
+            Place::Buffer { index } => batch.want(kernel, index, address(value)),
+        };
+        for (parameter, value) in shape.parameters.iter().zip(arguments.values()) {
+            if parameter.pointer && matches!(parameter.place, Place::Block { .. }) {
+                let translated = self.device.memory.translate(address(value));
+                put(self, parameter.place, &translated.to_ne_bytes())?;
+            } else {
+                put(self, parameter.place, value)?;
+            }
+        }
+        for place in &shape.globals {
+            put(self, *place, &kernel.globals_address.to_ne_bytes())?;
+        }
+        Ok(pushed)
+    }
+
+    /// Notes that a buffer is to be bound to memory from an address on.
+    fn want(&mut self, kernel: &KernelCore, index: usize, address: u64) -> Result<()> {
+        let limits = &self.device.physical.limits;
+        let slots = kernel.layout.slots.iter();
+        let position = slots.into_iter().position(|slot| slot.is_buffer(index));
+        let position = position.expect("every buffer has a slot");
+        let buffer = &kernel.shape.buffers[index];
+        let (alignment, most) = match buffer.uniform {
+            true => (limits.uniform_alignment, limits.uniform_range),
+            false => (limits.storage_alignment, limits.storage_range),
+        };
+        let refuse = |what: String| {
+            let (set, binding) = (buffer.set, buffer.binding);
+            let message = format!(
+                "kernel '{}': the pointer {address:#x} for set {set}, binding {binding}: {what}",
+                kernel.shape.name
+            );
+            Error::new(ErrorCode::InvalidArgument, message)
+        };
+        let Some(found) = self.device.memory.find(address) else {
+            return Err(refuse("it is not in any allocation of the device".to_owned()));
+        };
+        let offset = found.buffer_offset();
+        if !offset.is_multiple_of(alignment) {
+            return Err(refuse(format!(
+                "it is {offset} bytes from its buffer's start, expected a multiple of {alignment}"
+            )));
+        }
+        let rest = found.rest();
+        if rest < u64::from(buffer.least_bytes) {
+            let least = buffer.least_bytes;
+            return Err(refuse(format!(
+                "its allocation has {rest} bytes from there on, expected at least {least}"
+            )));
+        }
+        self.bound.wanted[position] = Binding {
+            region: found.region.id,
+            buffer: found.region.buffer,
+            offset,
+            range: rest.min(most),
+        };
+        Ok(())
+    }
+
+    /// Makes descriptor sets for what is wanted, unless those of the last launch are the same.
+    pub(super) fn prepare_sets(&mut self, kernel: &KernelCore) -> Result<()> {
+        let bound = &mut self.bound;
+        if bound.layout == kernel.layout.raw && bound.now == bound.wanted {
+            return Ok(());
+        }
+        bound.layout = vk::PipelineLayout::null();
+        bound.bound_at = None;
+        let layout = &kernel.layout;
+        let descriptors = layout.slots.len() as u32;
+        self.descriptors.allocate(&self.device, &layout.sets, descriptors, &mut bound.sets)?;
+        let together = layout.slots.chunks(TOGETHER).zip(bound.wanted.chunks(TOGETHER));
+        for (slots, wanted) in together {
+            let infos: [_; TOGETHER] = array::from_fn(|index| {
+                let binding = wanted.get(index).unwrap_or(&UNBOUND);
+                vk::DescriptorBufferInfo {
+                    buffer: binding.buffer,
+                    offset: binding.offset,
+                    range: binding.range,
+                }
+            });
+            let mut writes = [vk::WriteDescriptorSet::default(); TOGETHER];
+            for ((write, slot), info) in writes.iter_mut().zip(slots).zip(&infos) {
+                let (set, number) = slot.place();
+                *write = write
+                    .dst_set(bound.sets[set as usize])
+                    .dst_binding(number)
+                    .descriptor_type(slot.kind())
+                    .buffer_info(slice::from_ref(info));
+            }
+            // SAFETY: the sets were just made with this layout and are not in use; the buffers are live.
+            unsafe { self.device.raw.update_descriptor_sets(&writes[..slots.len()], &[]) };
+        }
+        std::mem::swap(&mut bound.now, &mut bound.wanted);
+        bound.layout = layout.raw;
+        Ok(())
+    }
+}
+
+/// The value of a pointer argument, whose size was checked.
+fn address(value: &[u8]) -> u64 {
+    value.try_into().map_or(0, u64::from_ne_bytes)
+}

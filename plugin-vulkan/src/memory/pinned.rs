@@ -1,0 +1,175 @@
+//! Memory of the program that the device reaches, by VK_EXT_external_memory_host.
+
+use super::region::{Backing, Owner, Region};
+use super::{Memory, create_buffer, next_id};
+use crate::device::DeviceCore;
+use ash::vk;
+use crossbeam_skiplist::SkipMap;
+use longshore_plugin_api::{Error, ErrorCode, Result, Span};
+use parking_lot::Mutex;
+use std::ops::Bound;
+use std::sync::Arc;
+
+impl Memory {
+    /// Imports the pages that a range lies in and answers the device's address of its start.
+    ///
+    /// # Errors
+    /// `Unsupported` without VK_EXT_external_memory_host; `InvalidArgument` for a range that is
+    /// empty, wraps around, overlaps a pinned one or an allocation of the device, or cannot be
+    /// imported.
+    pub(crate) fn pin(&self, device: &DeviceCore, range: Span) -> Result<u64> {
+        let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
+        else {
+            let message = format!(
+                "'{}' cannot pin host memory: it lacks VK_EXT_external_memory_host",
+                device.physical.name
+            );
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        };
+        let (start, bytes) = (range.address(), range.bytes());
+        let wrong = |what: String| Error::new(ErrorCode::InvalidArgument, what);
+        let end = start.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
+        let end = end.filter(|_| start != 0 && bytes != 0);
+        let end = end
+            .ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
+        let _pinning = self.pinning.lock();
+        let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
+        let own = overlapping(&self.live, start, bytes, |region| region.address)
+            .filter(|region| region.host == region.address);
+        if let Some(other) = pinned.or(own) {
+            let what = match other.owner {
+                Owner::Pinned => "is pinned",
+                Owner::Program(_) | Owner::Internal => "the device has allocated",
+            };
+            let (at, end) = (other.host, other.host + other.bytes);
+            return Err(wrong(format!(
+                "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which {what}",
+                start + bytes
+            )));
+        }
+        let first = start / page * page;
+        let (buffer, memory, device_address) = self.import(device, import, first, end - first)?;
+        let region = Arc::new(Region {
+            id: next_id(),
+            owner: Owner::Pinned,
+            address: device_address + (start - first),
+            bytes,
+            device_address: device_address + (start - first),
+            buffer,
+            offset: start - first,
+            host: start,
+            cached: true,
+            backing: Mutex::new(Backing::Imported(memory)),
+        });
+        self.pinned.insert(start, Arc::clone(&region));
+        self.live.insert(region.address, Arc::clone(&region));
+        Ok(region.address)
+    }
+
+    /// Undoes [`Memory::pin`]: by the address on the host or by that which was answered.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if nothing was pinned there.
+    pub(crate) fn unpin(&self, address: u64) -> Result<()> {
+        let _pinning = self.pinning.lock();
+        let of_device =
+            self.live.get(&address).filter(|entry| entry.value().owner == Owner::Pinned);
+        let start = of_device.map_or(address, |entry| entry.value().host);
+        let removed = self.pinned.get(&start).filter(|entry| entry.remove());
+        let Some(entry) = removed else {
+            let message = format!("nothing is pinned at {address:#x}");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        };
+        self.live.remove(&entry.value().address);
+        self.release(entry.value());
+        Ok(())
+    }
+
+    /// A buffer over pages of the host: buffer, memory, address.
+    fn import(
+        &self,
+        device: &DeviceCore,
+        functions: &ash::ext::external_memory_host::Device,
+        start: u64,
+        bytes: u64,
+    ) -> Result<(vk::Buffer, vk::DeviceMemory, u64)> {
+        const KIND: vk::ExternalMemoryHandleTypeFlags =
+            vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+        let refuse = |result| {
+            let doing = format!("pinning {bytes} bytes at {start:#x}");
+            if result != vk::Result::ERROR_INVALID_EXTERNAL_HANDLE {
+                return device.check::<()>(&doing, Err(result)).expect_err("it is an error");
+            }
+            let what = format!("{doing}: it is no memory that the device can import");
+            Error::new(ErrorCode::InvalidArgument, what)
+                .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
+        };
+        let pages = start as *mut std::ffi::c_void;
+        let mut usable = vk::MemoryHostPointerPropertiesEXT::default();
+        // SAFETY: whoever pins vouches for the range; pages that it lies in are there with it.
+        let answered = unsafe {
+            let ask = functions.fp().get_memory_host_pointer_properties_ext;
+            ask(self.device.handle(), KIND, pages, &mut usable)
+        };
+        answered.result().map_err(refuse)?;
+        let buffer = create_buffer(device, bytes, Some(KIND))?;
+        // SAFETY: the buffer is live.
+        let requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
+        let types = usable.memory_type_bits & requirements.memory_type_bits;
+        let imported = || {
+            let kind = coherent_type(&device.physical.memory, types)
+                .ok_or(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE)?;
+            let mut import =
+                vk::ImportMemoryHostPointerInfoEXT::default().handle_type(KIND).host_pointer(pages);
+            let mut flags = vk::MemoryAllocateFlagsInfo::default()
+                .flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+            let info = vk::MemoryAllocateInfo::default()
+                .allocation_size(bytes)
+                .memory_type_index(kind)
+                .push_next(&mut import)
+                .push_next(&mut flags);
+            // SAFETY: the pages stay where they are until they are unpinned, as whoever pins
+            // vouches for; the memory is bound to a buffer of its size and kind.
+            unsafe {
+                let memory = self.device.allocate_memory(&info, None)?;
+                let bound = self.device.bind_buffer_memory(buffer, memory, 0);
+                bound.inspect_err(|_| self.device.free_memory(memory, None))?;
+                let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+                Ok((memory, self.device.get_buffer_device_address(&info)))
+            }
+        };
+        let (memory, address) = imported().map_err(|result| {
+            // SAFETY: the buffer is ours and unused.
+            unsafe { self.device.destroy_buffer(buffer, None) };
+            refuse(result)
+        })?;
+        device.name(buffer, &format!("{bytes} pinned bytes at {start:#x}"));
+        Ok((buffer, memory, address))
+    }
+}
+
+/// Of some types of memory, one that host and device need not flush; better one that the host caches.
+fn coherent_type(memory: &vk::PhysicalDeviceMemoryProperties, types: u32) -> Option<u32> {
+    use vk::MemoryPropertyFlags as Flags;
+    let coherent = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
+    let with = |wanted: Flags| {
+        let mut kinds = (0u32..).zip(memory.memory_types_as_slice());
+        let found = |(index, kind): &(u32, &vk::MemoryType)| {
+            types & (1 << index) != 0 && kind.property_flags.contains(wanted)
+        };
+        kinds.find(found).map(|(index, _)| index)
+    };
+    with(coherent | Flags::HOST_CACHED).or_else(|| with(coherent))
+}
+
+/// The last region of a map that a range overlaps.
+fn overlapping(
+    map: &SkipMap<u64, Arc<Region>>,
+    start: u64,
+    bytes: u64,
+    start_of: impl Fn(&Region) -> u64,
+) -> Option<Arc<Region>> {
+    let before = map.upper_bound(Bound::Excluded(&start.saturating_add(bytes)))?;
+    let region = before.value();
+    (start_of(region).saturating_add(region.bytes) > start).then(|| Arc::clone(region))
+}
