@@ -39,7 +39,7 @@ fn on_vulkan(name: DeviceName) -> Trial {
     let said = format!("vulkan:{index}: rounds of load, launch, unload leave nothing behind");
     Trial::test(said, move || {
         // The validation layer, which other tests use, would be measured too.
-        let environment = longshore::Environment::of_process();
+        let environment = vulkan::environment_without_layer();
         leave_nothing_behind(vulkan::open(&name, environment)?, VULKAN_ROUNDS);
         Ok(())
     })

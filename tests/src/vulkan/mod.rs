@@ -61,10 +61,19 @@ pub fn plugin() -> Option<PathBuf> {
     plugin.is_file().then_some(plugin)
 }
 
-/// The process's variables and, if the validation layer is installed, that every message of it is
-/// an error, which closing the device returns.
-pub fn environment() -> Environment {
+/// The process's variables, and that pipelines are kept beside the plugin, not where the user's are.
+pub fn environment_without_layer() -> Environment {
     let environment = Environment::of_process();
+    match plugin().as_deref().and_then(Path::parent) {
+        Some(folder) => environment.with("LONGSHORE_CACHE", folder.join("vulkan-cache")),
+        None => environment,
+    }
+}
+
+/// The same and, if the validation layer is installed, that every message of it is an error, which
+/// closing the device returns.
+pub fn environment() -> Environment {
+    let environment = environment_without_layer();
     if has_validation_layer() {
         environment.with("LONGSHORE_VULKAN_VALIDATION", "strict")
     } else {

@@ -38,9 +38,9 @@ fn main() -> ExitCode {
     let layer = [refusals::CHECKS, arguments::CHECKS, groups::CHECKS, life::CHECKS].concat();
     let trials = devices.iter().flat_map(|device| {
         let strict = layer.iter().map(|check| trial(device, *check, vulkan::environment()));
-        let process = Environment::of_process;
-        let plain =
-            refusals::WITHOUT_LAYER.iter().map(move |check| trial(device, *check, process()));
+        let plain = refusals::WITHOUT_LAYER
+            .iter()
+            .map(|check| trial(device, *check, vulkan::environment_without_layer()));
         strict.chain(plain)
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()

@@ -1,0 +1,104 @@
+//! Devices whose memory is full, which for those that live in the process's own memory is the case
+//! when its address space is. So each trial is a process of its own, with a limit to that.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use longshore::{ErrorCode, Grid, Host, MemoryKind};
+use longshore_tests::{Fixtures, vulkan, world};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// Plugin and selector of the device that a trial's process fills.
+const CHILD: [&str; 2] = ["LONGSHORE_TEST_FULL_PLUGIN", "LONGSHORE_TEST_FULL_DEVICE"];
+/// Address space that a process has left when it begins to fill the device.
+const SPACE: u64 = 1 << 30;
+const BLOCK: u64 = 8 << 20;
+/// What can be had only if blocks of the cache are given back.
+const LARGE: u64 = 256 << 20;
+
+fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { vulkan::add_swiftshader() };
+    if let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) {
+        fill(plugin.into(), device.to_str().expect("it is ASCII"));
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let vulkan = devices.iter().filter_map(|device| {
+        Some((vulkan::plugin()?, format!("{}:{}", device.backend, device.index)))
+    });
+    let all = [(world::host_plugin(), "host:0".to_owned())].into_iter().chain(vulkan);
+    let trials = all.map(|(plugin, device)| {
+        let name = "a full device says so, gives back its cache, and goes on";
+        Trial::test(format!("{device}: {name}"), move || in_a_process(plugin, &device))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn in_a_process(plugin: PathBuf, device: &str) -> Result<(), Failed> {
+    let mut child = Command::new(std::env::current_exe()?);
+    let output = child.env(CHILD[0], plugin).env(CHILD[1], device).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: {said}", output.status).into()),
+    }
+}
+
+fn fill(plugin: PathBuf, device: &str) {
+    let host =
+        Host::builder().environment(vulkan::environment_without_layer()).cache_limit(u64::MAX);
+    let host = host.only_given_plugins().plugin(plugin).build().unwrap();
+    let device = host.device(device).unwrap();
+    let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
+    let (queue, program) = (device.queue().unwrap(), device.load(&image[..]).unwrap());
+    let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
+    let counter = device.buffer::<u64>(1).unwrap();
+    let mut before = None;
+    let mut launch = || {
+        // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+        unsafe {
+            queue.launch(&bump, Grid::default(), ()).unwrap();
+            queue.launch(&read, Grid::default(), (&counter,)).unwrap();
+        }
+        let [count] = counter.to_vec(&queue).unwrap()[..] else { panic!("one number") };
+        assert!(before.replace(count).is_none_or(|before| before + 1 == count), "{count}");
+    };
+    // Drivers compile kernels and start threads with the first one.
+    launch();
+    limit_address_space();
+    let allocate = |bytes| device.allocate(MemoryKind::Device, bytes, 1);
+    let mut blocks = Vec::new();
+    let error = loop {
+        match allocate(BLOCK) {
+            Ok(block) => blocks.push(block),
+            Err(error) => break error,
+        }
+        // The plugin may have had some before.
+        assert!(blocks.len() as u64 * BLOCK <= 2 * SPACE, "more than there is");
+    };
+    assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+    assert!(error.message().contains(&BLOCK.to_string()), "{error}");
+    assert!(blocks.len() as u64 * BLOCK >= LARGE, "{} blocks: {error}", blocks.len());
+    blocks.pop();
+    launch();
+    assert_eq!(allocate(LARGE).map(drop).unwrap_err().code(), ErrorCode::OutOfResources);
+    drop(blocks);
+    drop(allocate(LARGE).unwrap());
+    launch();
+    drop((counter, bump, read));
+    program.unload().unwrap();
+    assert!(device.close().unwrap().leaks.is_empty());
+}
+
+/// Lets the process have so much more than it has.
+fn limit_address_space() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: the call has no precondition.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+    let most = pages * page + SPACE;
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure is valid for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
