@@ -38,7 +38,7 @@ extern "C" {
 #define LONGSHORE_INTERFACE_MAJOR 1
 
 // Minor version of the interface: tells which tables a side may know. It never decides.
-#define LONGSHORE_INTERFACE_MINOR 1
+#define LONGSHORE_INTERFACE_MINOR 2
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
@@ -648,6 +648,17 @@ typedef struct longshore_selection_table {
                                            struct longshore_text arch,
                                            uint32_t *rank);
 } longshore_selection_table;
+
+// "longshore.extent", version 1: how much of an allocation the program sees. The host asks for
+// blocks in size classes, and hands out again what was freed.
+typedef struct longshore_extent_table {
+    // Says that the program sees only the first `bytes` of the live allocation at `address`, from
+    // now until this is called again; at first it sees all. What binds or measures a whole
+    // allocation takes this for its size. The rest stays allocated. Does not block.
+    struct longshore_error_object *(*set_extent)(struct longshore_device *device,
+                                                 uint64_t address,
+                                                 uint64_t bytes);
+} longshore_extent_table;
 
 // "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 // memory. Called after the destructors and before `unload`.

@@ -195,6 +195,18 @@ pub trait Device<B: Backend>: Send + Sync + 'static {
     fn rank(&self, _entry: &ImageEntry<'_>) -> Result<u32> {
         Err(unsupported("ranking of images"))
     }
+
+    /// Says how much of a live allocation the program sees, from now on until this is called again;
+    /// at first it is all. The host asks for blocks in size classes, and hands out again what was
+    /// freed; a backend that binds or measures whole allocations takes this for their size. Does not
+    /// block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no allocation begins at the address, `InvalidSize` for no bytes or more
+    /// than were allocated.
+    fn set_extent(&self, _address: u64, _bytes: u64) -> Result<()> {
+        Err(unsupported("extents of allocations"))
+    }
 }
 
 /// An image of a container, and what the container says of it.

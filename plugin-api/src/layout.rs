@@ -116,6 +116,7 @@ pub fn describe_layouts() -> String {
         OccupancyTable,
         InstrumentationTable,
         SelectionTable,
+        ExtentTable,
     );
     text
 }

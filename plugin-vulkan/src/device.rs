@@ -144,7 +144,7 @@ impl Device<VulkanBackend> for VulkanDevice {
     }
 
     fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
-        self.core.memory.free(&self.core, kind, address)
+        self.core.memory.free(kind, address)
     }
 
     fn load(&self, image: ImageBytes) -> Result<VulkanModule> {
@@ -186,6 +186,10 @@ impl Device<VulkanBackend> for VulkanDevice {
 
     fn unpin(&self, address: u64) -> Result<()> {
         self.core.memory.unpin(address)
+    }
+
+    fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
+        self.core.memory.set_extent(address, bytes)
     }
 
     /// As many items as a group of the kernel has if its size is fixed, else 256 or what the device

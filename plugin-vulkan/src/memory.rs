@@ -119,18 +119,16 @@ impl Memory {
     ///
     /// # Errors
     /// `InvalidArgument` unless it is the start of a live allocation of this kind.
-    pub(crate) fn free(&self, device: &DeviceCore, kind: MemoryKind, address: u64) -> Result<()> {
-        let _ = device;
-        let wrong = |what: String| Err(Error::new(ErrorCode::InvalidArgument, what));
+    pub(crate) fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
         let found = self.live.get(&address);
         match found.as_ref().map(|entry| entry.value().owner) {
             Some(Owner::Program(found)) if found == kind => {}
             Some(Owner::Program(found)) => {
-                let what =
+                let message =
                     format!("{address:#x} is an allocation of kind {found:?}, freed as {kind:?}");
-                return wrong(what);
+                return Err(Error::new(ErrorCode::InvalidArgument, message));
             }
-            _ => return wrong(format!("{address:#x} is not the address of a live allocation")),
+            _ => return Err(not_live(address)),
         }
         // Whoever takes it out frees it.
         match found.filter(|entry| entry.remove()) {
@@ -138,7 +136,29 @@ impl Memory {
                 self.withdraw(entry.value());
                 Ok(())
             }
-            None => wrong(format!("{address:#x} is not the address of a live allocation")),
+            None => Err(not_live(address)),
+        }
+    }
+
+    /// Says how much of an allocation the program sees.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless it is the start of a live allocation, `InvalidSize` for no bytes or
+    /// more than it has.
+    pub(crate) fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
+        let found = self.live.get(&address);
+        let region = found.as_ref().map(|entry| entry.value());
+        match region.filter(|region| matches!(region.owner, Owner::Program(_))) {
+            Some(region) if (1..=region.bytes).contains(&bytes) => {
+                region.extent.store(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(region) => {
+                let most = region.bytes;
+                let message = format!("an extent of {bytes} bytes, expected 1 to {most}");
+                Err(Error::new(ErrorCode::InvalidSize, message))
+            }
+            None => Err(not_live(address)),
         }
     }
 
@@ -314,6 +334,7 @@ impl Memory {
             owner,
             address: base + offset,
             bytes,
+            extent: AtomicU64::new(bytes),
             device_address: start + offset,
             buffer,
             offset,
@@ -415,6 +436,12 @@ fn within(
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cold]
+fn not_live(address: u64) -> Error {
+    let message = format!("{address:#x} is not the address of a live allocation");
+    Error::new(ErrorCode::InvalidArgument, message)
 }
 
 #[cold]

@@ -134,7 +134,8 @@ impl Device {
         let user = Use { bytes, location: Location::caller() };
         let request = Request::new(kind, alignment, user)?;
         let block = match self.inner.memory.reuse(&request) {
-            Some(block) => block,
+            Some((block, false)) => block,
+            Some((block, true)) => self.with_new_extent(block)?,
             None => self.obtain(&request)?,
         };
         self.inner.memory.track(&block);
@@ -382,6 +383,19 @@ impl Device {
     #[cold]
     fn obtain(&self, request: &Request) -> Result<Arc<Block>> {
         self.inner.memory.obtain(request, &**self.remote()?)
+    }
+
+    /// Tells the plugin the size of a block that comes from the cache.
+    #[cold]
+    fn with_new_extent(&self, block: Arc<Block>) -> Result<Arc<Block>> {
+        let memory = &self.inner.memory;
+        let remote = self.remote()?;
+        let told = memory.tell_extent(&block, &remote);
+        told.inspect_err(|_| {
+            block.retire();
+            memory.give_back(&block, &remote);
+        })?;
+        Ok(block)
     }
 }
 

@@ -56,11 +56,14 @@ impl Block {
         }
     }
 
-    /// Takes a cached block into use again.
-    pub(crate) fn revive(&self, user: Use) {
+    /// Takes a cached block into use again. Answers whether it had another size before.
+    pub(crate) fn revive(&self, user: Use) -> bool {
+        // Nobody else has it: what is not live and not in the cache is the caller's.
+        let before = self.requested.load(Ordering::Relaxed);
         self.requested.store(user.bytes, Ordering::Relaxed);
         self.location.store(std::ptr::from_ref(user.location).cast_mut(), Ordering::Relaxed);
         self.live.store(true, Ordering::Release);
+        before != user.bytes
     }
 
     /// Ends its use; false if it was not live.

@@ -7,6 +7,7 @@ use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Keeps freed blocks by size class for reuse: bounded, and given back when the device is short.
@@ -18,6 +19,8 @@ pub(crate) struct DeviceMemory {
     cache: Mutex<Cache>,
     /// `None` if nobody asked for tracking.
     tracker: Option<DeviceTracker>,
+    /// Whether the plugin wants to know how much of a block the program sees, until it says no.
+    tells_extents: AtomicBool,
 }
 
 struct Cache {
@@ -81,11 +84,11 @@ impl DeviceMemory {
     ) -> DeviceMemory {
         let bins = std::iter::repeat_with(Vec::new).take(CLASSES * 3).collect();
         let cache = Mutex::new(Cache { bins, bytes: 0, closed: false });
-        DeviceMemory { device, table, limit, cache, tracker }
+        DeviceMemory { device, table, limit, cache, tracker, tells_extents: AtomicBool::new(true) }
     }
 
-    /// A block from the cache, taken into use.
-    pub(crate) fn reuse(&self, request: &Request) -> Option<Arc<Block>> {
+    /// A block from the cache, taken into use, and whether the plugin has to be told its extent.
+    pub(crate) fn reuse(&self, request: &Request) -> Option<(Arc<Block>, bool)> {
         let (class, _) = request.class()?;
         let block = {
             let mut cache = self.cache.lock();
@@ -93,8 +96,22 @@ impl DeviceMemory {
             cache.bytes -= block.capacity;
             block
         };
-        block.revive(request.user);
-        Some(block)
+        let changed = block.revive(request.user);
+        Some((block, changed && self.tells_extents.load(Ordering::Relaxed)))
+    }
+
+    /// Tells the plugin how much of a block the program sees.
+    ///
+    /// # Errors
+    /// Those of the plugin, but not that it has no use for it.
+    pub(crate) fn tell_extent(&self, block: &Block, remote: &RemoteDevice) -> Result<()> {
+        match remote.set_extent(block.address, block.current_use().bytes) {
+            Err(error) if error.code() == ErrorCode::Unsupported => {
+                self.tells_extents.store(false, Ordering::Relaxed);
+                Ok(())
+            }
+            told => told,
+        }
     }
 
     /// A block from the plugin. If the device is short, what is cached is given back and it is
@@ -120,6 +137,9 @@ impl DeviceMemory {
             }
             error => Err(error),
         })?;
+        if block.capacity != request.user.bytes && self.tells_extents.load(Ordering::Relaxed) {
+            self.tell_extent(&block, remote).inspect_err(|_| free(&block, remote))?;
+        }
         let block = Arc::new(block);
         self.table.insert(&block);
         Ok(block)

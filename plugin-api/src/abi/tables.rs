@@ -258,6 +258,21 @@ pub struct SelectionTable {
     ) -> *mut ErrorObject,
 }
 
+/// "longshore.extent", version 1: how much of an allocation the program sees. The host asks for
+/// blocks in size classes, and hands out again what was freed.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct ExtentTable {
+    /// Says that the program sees only the first `bytes` of the live allocation at `address`, from
+    /// now until this is called again; at first it sees all. What binds or measures a whole
+    /// allocation takes this for its size. The rest stays allocated. Does not block.
+    pub set_extent: unsafe extern "C" fn(
+        device: *mut DeviceHandle,
+        address: u64,
+        bytes: u64,
+    ) -> *mut ErrorObject,
+}
+
 /// "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 /// memory. Called after the destructors and before `unload`.
 #[repr(C)]

@@ -37,6 +37,10 @@ pub(super) const fn selection_table<P: Plugin>() -> &'static abi::SelectionTable
     &abi::SelectionTable { rank: rank::<P> }
 }
 
+pub(super) const fn extent_table<P: Plugin>() -> &'static abi::ExtentTable {
+    &abi::ExtentTable { set_extent: set_extent::<P> }
+}
+
 /// The device behind a handle.
 ///
 /// # Safety
@@ -213,4 +217,13 @@ unsafe extern "C" fn rank<P: Plugin>(
         rank.write(of::<P>(device).rank(&entry)?);
         Ok(())
     })
+}
+
+unsafe extern "C" fn set_extent<P: Plugin>(
+    device: *mut DeviceHandle,
+    address: u64,
+    bytes: u64,
+) -> *mut ErrorObject {
+    // SAFETY: an open device.
+    guard::<P>("device.set_extent", || unsafe { of::<P>(device).set_extent(address, bytes) })
 }

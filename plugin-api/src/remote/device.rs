@@ -161,6 +161,12 @@ impl Device<Remote> for RemoteDevice {
         }
         Ok(rank)
     }
+
+    fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
+        let table = self.tables.extent.ok_or_else(|| lacks_table("extent"))?;
+        // SAFETY: a live device.
+        unsafe { from_raw((table.set_extent)(self.handle, address, bytes)) }
+    }
 }
 
 impl Drop for RemoteDevice {

@@ -19,6 +19,7 @@ pub(super) struct Tables {
     pub(super) prefetch: Option<&'static abi::PrefetchTable>,
     pub(super) occupancy: Option<&'static abi::OccupancyTable>,
     pub(super) selection: Option<&'static abi::SelectionTable>,
+    pub(super) extent: Option<&'static abi::ExtentTable>,
     pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
 }
 
@@ -97,6 +98,7 @@ impl Tables {
                 prefetch: optional(entry, "longshore.prefetch")?,
                 occupancy: optional(entry, "longshore.occupancy")?,
                 selection: optional(entry, "longshore.selection")?,
+                extent: optional(entry, "longshore.extent")?,
                 instrumentation: optional(entry, "longshore.instrumentation")?,
             })
         }

@@ -9,6 +9,7 @@ use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 impl Memory {
     /// Imports the pages that a range lies in and answers the device's address of its start.
@@ -54,6 +55,7 @@ impl Memory {
             owner: Owner::Pinned,
             address: device_address + (start - first),
             bytes,
+            extent: AtomicU64::new(bytes),
             device_address: device_address + (start - first),
             buffer,
             offset: start - first,

@@ -5,6 +5,7 @@ use gpu_allocator::vulkan::Allocation;
 use longshore_plugin_api::MemoryKind;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A range of memory that the device and, where it is mapped, the host reach.
 pub(crate) struct Region {
@@ -14,6 +15,8 @@ pub(crate) struct Region {
     /// The address that the program knows.
     pub(crate) address: u64,
     pub(crate) bytes: u64,
+    /// How many of the bytes the program sees.
+    pub(super) extent: AtomicU64,
     pub(crate) device_address: u64,
     pub(crate) buffer: vk::Buffer,
     /// Where the region begins in the buffer.
@@ -55,9 +58,9 @@ impl Found {
         self.region.offset + self.offset
     }
 
-    /// How many bytes there are from here to the region's end.
+    /// How many bytes the program sees from here to the region's end.
     pub(crate) fn rest(&self) -> u64 {
-        self.region.bytes - self.offset
+        self.region.extent.load(Ordering::Relaxed).saturating_sub(self.offset)
     }
 
     /// Where the host reaches it as fast as its own memory, if it does.

@@ -203,6 +203,23 @@ impl Device<'_> {
         }
     }
 
+    /// Tells the plugin how much of an allocation is seen; `None` if it does not care.
+    pub(super) fn set_extent(&self, address: u64, bytes: u64) -> Option<Result<()>> {
+        let table = self.plugin.table("longshore.extent", 1).table;
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: the type of this table, an open device.
+        let told = unsafe {
+            let set_extent = (*table.cast::<abi::ExtentTable>()).set_extent;
+            taken(set_extent(self.held.handle, address, bytes))
+        };
+        match told {
+            Err(error) if error.code() == ErrorCode::Unsupported => None,
+            told => Some(told),
+        }
+    }
+
     pub(super) fn queue(&self) -> Result<Queue<'_>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.

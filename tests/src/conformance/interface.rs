@@ -22,6 +22,7 @@ behaviour_list! { "interface":
     "what is no image of the device has rank 0" ["P-61"] what_cannot_run_has_no_rank;
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
+    "extents are those of live allocations and within them" ["P-63"] wrong_extents_are_refused;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
     "unknown flags of a fill are refused" ["P-47"] unknown_fill_flags_are_refused;
@@ -152,6 +153,35 @@ fn what_cannot_run_has_no_rank(cx: &Context) -> Check {
     for (triple, arch) in [("no-such-machine", ""), ("", "no such processor")] {
         ensure_eq!(device.rank(&image, triple, arch)?, Some(0), "'{triple}' '{arch}'");
     }
+    Ok(())
+}
+
+fn wrong_extents_are_refused(cx: &Context) -> Check {
+    const BYTES: u64 = 4096;
+    let plugin = plugin(cx)?;
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let kind = MemoryKind::Device as u32;
+    let address = device.allocate(kind, BYTES)?;
+    // SAFETY: nothing uses the memory.
+    let free = || unsafe { device.free(kind, address) };
+    let Some(told) = device.set_extent(address, 1) else {
+        free()?;
+        return Err(Stop::Skipped("the plugin has no use for extents".to_owned()));
+    };
+    told?;
+    let again = |address, bytes| device.set_extent(address, bytes).unwrap_or(Ok(()));
+    again(address, BYTES)?;
+    for bytes in [0, BYTES + 1, u64::MAX] {
+        let name = format!("an extent of {bytes} bytes of {BYTES}");
+        refused(again(address, bytes), ErrorCode::InvalidSize, &name)?;
+    }
+    for wrong in [0, address + 1, u64::MAX] {
+        let name = format!("the extent of {wrong:#x}");
+        refused(again(wrong, 1), ErrorCode::InvalidArgument, &name)?;
+    }
+    free()?;
+    refused(again(address, 1), ErrorCode::InvalidArgument, "the extent of freed memory")?;
     Ok(())
 }
 

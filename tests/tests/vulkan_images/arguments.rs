@@ -10,6 +10,10 @@ pub(crate) const CHECKS: &[Check] = &[
     ("a large uniform buffer is passed by pointer", large_uniform_buffers),
     ("arguments are ordered by set and binding, behind push constants", order),
     ("a bound pointer may point into an allocation", offset_pointers),
+    (
+        "the length of a bound array is what was asked for, in memory that is used again too",
+        lengths,
+    ),
     ("a misaligned bound pointer is refused, with the alignment", misaligned_pointers),
     ("a pointer in a block may point anywhere, or nowhere", pointers_in_blocks),
     ("an address may be passed as a number", addresses_as_numbers),
@@ -164,6 +168,25 @@ fn offset_pointers(device: &Device) {
         expected[at..at + 4].copy_from_slice(&[8, 9, 10, 11]);
     }
     assert_eq!(numbers.to_vec(&queue).unwrap(), expected);
+}
+
+fn lengths(device: &Device) {
+    let source = b"
+@group(0) @binding(0) var<storage, read> numbers: array<u32>;
+@group(0) @binding(1) var<storage, read_write> result: u32;
+@compute @workgroup_size(1)
+fn measure() { result = arrayLength(&numbers); }
+";
+    let (queue, program) = (device.queue().unwrap(), device.load(&source[..]).unwrap());
+    let result = device.buffer_of(&queue, &[0u32]).unwrap();
+    // Most of them come in blocks of one size.
+    for length in [1000, 900, 1024, 897, 1000, 1, 3, 100_000] {
+        let numbers = device.buffer::<u32>(length).unwrap();
+        // SAFETY: it takes two pointers and writes one number.
+        unsafe { launch(&queue, &program, "measure", Grid::default(), (&numbers, &result)) }
+            .unwrap();
+        assert_eq!(result.to_vec(&queue).unwrap(), [length as u32]);
+    }
 }
 
 fn misaligned_pointers(device: &Device) {
