@@ -3,6 +3,7 @@
 use crate::device::{Device, DeviceInner};
 use crate::discovery::{self, Candidate, DiscoveryConfig, LoadedPlugin, Probe};
 use crate::environment::Environment;
+use crate::image::Image;
 use crate::memory::{
     AllocationInfo, AllocationTable, DevicePointer, HostTracker, Ledger, MemoryReport,
 };
@@ -109,6 +110,26 @@ impl Host {
             Some(index) => self.devices[*index].open(),
             None => Err(self.no_device()),
         }
+    }
+
+    /// Opens the first selected device that takes an image, or one of those that a container holds.
+    /// Devices that cannot be opened are passed over. LLVM: `olIsValidBinary` for each device.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no device; if none takes the image, the first one's error, with what
+    /// the others say.
+    pub fn device_for(&self, image: &Image) -> Result<Device> {
+        let mut refusals = Vec::new();
+        for entry in &self.devices {
+            let opened = entry.open();
+            match opened.and_then(|device| device.check_suits(image).map(|()| device)) {
+                Ok(device) => return Ok(device),
+                Err(error) => refusals.push(error),
+            }
+        }
+        let Some(first) = refusals.first() else { return Err(self.no_device()) };
+        let messages: Vec<_> = refusals.iter().map(Error::message).collect();
+        Err(Error::new(first.code(), messages.join("\n")))
     }
 
     /// The live allocation or global that an address lies in, on whichever device. O(log n).

@@ -54,14 +54,19 @@ pub unsafe extern "C" fn is_null(arguments: Arguments) {
 }
 "#;
 
-/// A folder with an image of the kernels above.
+/// A folder with an image of some kernels.
 struct World {
     folder: TempDir,
 }
 
+/// One of the kernels above.
 fn world() -> World {
+    world_of(KERNELS)
+}
+
+fn world_of(source: &str) -> World {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("kernels.rs"), KERNELS).unwrap();
+    std::fs::write(folder.path().join("kernels.rs"), source).unwrap();
     let mut compiler = Command::new("rustc");
     compiler.args(["--edition=2024", "--crate-type=cdylib", "-Cpanic=abort", "-Copt-level=2"]);
     compiler.args(["-Clink-arg=-nostartfiles", "-o", "kernels.so", "kernels.rs"]);
@@ -235,10 +240,19 @@ fn kernels_and_globals_are_listed() {
 }
 
 #[test]
+fn the_only_kernel_of_an_image_needs_no_name() {
+    let stuck = KERNELS.find("#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn stuck").unwrap();
+    let buffers = ["--arg", "f32[4]=iota", "--arg", "out:f32[4]=one"];
+    let ran = world_of(&KERNELS[..stuck]).run(&[&SAXPY[2..], &buffers].concat());
+    ran.assert_succeeds();
+    assert!(ran.stdout.contains("argument 3: f32[4] = 1, 3.5, 6, 8.5\n"), "{}", ran.stdout);
+}
+
+#[test]
 fn arguments_that_cannot_be_read_are_bad_usage() {
     let world = world();
     let cases: [(&[&str], &[&str]); 9] = [
-        (&[], &["--kernel"]),
+        (&[], &["--kernel is missing", "3 kernels", "--list"]),
         (&["-k", "saxpy", "-a", "7"], &["invalid value '7'", "expected TYPE=VALUE"]),
         (&["-k", "saxpy", "-a", "u8=256"], &["256 is out of the range of u8"]),
         (&["-k", "saxpy", "-a", "f32[4]"], &["f32[4]=CONTENTS"]),

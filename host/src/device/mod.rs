@@ -18,7 +18,7 @@ use crate::memory::{
     Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, DeviceTracker,
     Element, MemoryReport, Released, Request, Use,
 };
-use crate::program::{Kernel, Program, ProgramCore};
+use crate::program::{Kernel, Program, ProgramCore, suitable};
 use crate::queue::{Queue, QueueCore};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::remote::RemoteDevice;
@@ -105,6 +105,14 @@ impl Device {
     /// device was closed; those of the driver.
     pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
         Program::load(self, image.into())
+    }
+
+    /// Whether it takes an image, or one of those that a container holds.
+    ///
+    /// # Errors
+    /// Why it does not; `Uninitialized` if it was closed; those of the plugin.
+    pub(crate) fn check_suits(&self, image: &Image) -> Result<()> {
+        suitable::of(self, &**self.remote()?, image.clone()).map(drop)
     }
 
     /// Makes a queue. LLVM: `olCreateQueue`.

@@ -1,7 +1,7 @@
 //! Programs: images loaded on a device, their kernels and globals.
 
 mod life;
-mod suitable;
+pub(crate) mod suitable;
 mod symbols;
 
 pub use life::UnloadReport;

@@ -15,7 +15,7 @@ use longshore_plugin_api::{
 /// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
 /// code that the plugin has for it; those of [`Image::entries`] and of the
 /// plugin.
-pub(super) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result<Image> {
+pub(crate) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
     let entries = image.entries().map_err(|error| {
         error.context(format_args!("opening the image for device {}", device.name()))

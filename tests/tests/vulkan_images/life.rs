@@ -2,7 +2,8 @@
 
 use crate::{Check, HEAD, glsl, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, ProfileSectionKind};
-use longshore_tests::vulkan;
+use longshore_tests::{vulkan, world};
+use std::process::Command;
 
 pub(crate) const CHECKS: &[Check] = &[
     ("globals are found by name, and are zeros at first", globals),
@@ -14,6 +15,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("a constructor with arguments is refused", constructor_with_arguments),
     ("a profile of counters alone is written as JSON", profile),
     ("launches keep their values while others are queued", many_launches),
+    ("`longshore run` takes the device, the kernel and the group that the image leaves", run),
 ];
 
 fn globals(device: &Device) {
@@ -255,4 +257,26 @@ fn stored() { numbers[values.at] = values.value; }
     }
     let expected: Vec<u32> = (0..LAUNCHES).map(|i| 3 * i).collect();
     assert_eq!(numbers.to_vec(&queue).unwrap(), expected);
+}
+
+fn run(device: &Device) {
+    let source = "
+@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn twice(@builtin(global_invocation_id) at: vec3u) {
+  if (at.x < arrayLength(&x)) { y[at.x] = 2 * x[at.x]; }
+}
+";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("twice.wgsl"), source).unwrap();
+    let mut command = Command::new(world::command());
+    command.args(["run", "twice.wgsl", "--groups", "2", "--full"]).current_dir(folder.path());
+    let devices = format!("host:*;{}:{}", device.backend(), device.index());
+    command.args(["--devices", &devices]).env("LONGSHORE_CACHE", "off");
+    let output = command.args(["-a", "u32[100]=iota", "-a", "out:u32[100]"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("twice on vulkan:") && said.contains("items 64"), "{said}");
+    assert!(said.contains(" 194, 196, 198\n"), "{said}");
 }

@@ -10,7 +10,7 @@ use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
 use clap::{ArgAction, Args, Parser};
-use longshore::{Device, Environment, ErrorCode, Host, HostBuilder};
+use longshore::{Device, Environment, ErrorCode, Host, HostBuilder, Image};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -112,8 +112,14 @@ impl CommonOptions {
         build(self.builder())
     }
 
-    /// The device that `--device` names, or the preferred one; its memory tracked if wanted.
-    pub(crate) fn open(&self, device: Option<&str>, track: bool) -> Result<Device, Failure> {
+    /// The device that `--device` names, or the preferred one of those that take the image; its memory
+    /// tracked if wanted.
+    pub(crate) fn open(
+        &self,
+        device: Option<&str>,
+        image: &Image,
+        track: bool,
+    ) -> Result<Device, Failure> {
         let builder = self.builder();
         let host = build(if track { builder.track(true) } else { builder })?;
         if host.devices().is_empty() {
@@ -121,7 +127,7 @@ impl CommonOptions {
         }
         let opened = match device {
             Some(selection) => host.device(selection).map_err(of_selection),
-            None => host.default_device().map_err(Failure::from),
+            None => host.device_for(image).map_err(Failure::from),
         };
         opened.map_err(|failure| {
             failure.or_hint("`longshore devices` lists the devices that there are")

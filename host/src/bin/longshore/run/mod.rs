@@ -50,8 +50,8 @@ Examples:
 pub(crate) struct Run {
     /// The device image: a shared object, PTX, cubin, code object, SPIR-V, ...
     image: PathBuf,
-    /// The kernel's name
-    #[arg(long, short, value_name = "NAME", required_unless_present = "list")]
+    /// The kernel's name; needed if the image has several
+    #[arg(long, short, value_name = "NAME")]
     kernel: Option<String>,
     /// One argument of the kernel, see below; repeat it for each
     #[arg(long = "arg", short, value_name = "ARGUMENT", value_parser = argument::parse)]
@@ -59,16 +59,17 @@ pub(crate) struct Run {
     /// Work-groups: X, X,Y or X,Y,Z
     #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
     groups: [u32; 3],
-    /// Work-items per group: X, X,Y or X,Y,Z
-    #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
-    items: [u32; 3],
+    /// Work-items per group: X, X,Y or X,Y,Z; by default as many as the kernel requires, else 1
+    #[arg(long, short, value_name = "X,Y,Z", value_parser = grid::parse)]
+    items: Option<[u32; 3]>,
     /// Dynamic shared memory per group, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u64,
     /// Run all groups at once, so that they can wait for each other
     #[arg(long)]
     cooperative: bool,
-    /// The device, such as "cuda:1"; by default the first that `longshore devices` lists
+    /// The device, such as "cuda:1"; by default the first that `longshore devices` lists and that takes
+    /// the image
     #[arg(long, short, value_name = "DEVICE")]
     device: Option<String>,
     /// Run it N times and print the times; `out:` buffers are set anew before each run
@@ -99,19 +100,40 @@ impl Run {
     pub(crate) fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
         self.check_saves()?;
         let image = Image::read(&self.image)?;
-        let device = common.open(self.device.as_deref(), self.tracking.is_wanted())?;
+        let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
         let start = Instant::now();
         let program = device.load(image)?;
         let load = start.elapsed();
-        match &self.kernel {
-            Some(name) => self.run_and_tell(&device, &program, name, load)?,
-            None => symbols::print(&program, self.json)?,
+        match (self.list, &self.kernel) {
+            (true, _) => symbols::print(&program, self.json)?,
+            (false, Some(name)) => self.run_and_tell(&device, &program, name, load)?,
+            (false, None) => {
+                self.run_and_tell(&device, &program, &self.only_kernel(&program)?, load)?;
+            }
         }
         let unloaded = program.unload()?;
         if let Some(file) = unloaded.profile_file {
             log::info!("the profile is in '{}'", file.display());
         }
         Ok(())
+    }
+
+    /// The name of the image's only kernel.
+    fn only_kernel(&self, program: &Program) -> Result<String, Failure> {
+        let symbols = program.symbols()?.into_iter();
+        let mut kernels: Vec<_> =
+            symbols.filter(|(_, kind)| *kind == SymbolKind::Kernel).map(|(name, _)| name).collect();
+        match kernels.len() {
+            1 => Ok(kernels.remove(0)),
+            0 => {
+                Err(Failure::new(Exit::Usage, "--kernel is missing, and the image shows no kernel")
+                    .or_hint(self.hint_for_missing(program)))
+            }
+            count => {
+                let message = format!("--kernel is missing, and the image has {count} kernels");
+                Err(Failure::new(Exit::Usage, message).or_hint(self.hint_for_missing(program)))
+            }
+        }
     }
 
     /// Each saved argument must be there and a buffer.
@@ -167,7 +189,7 @@ impl Run {
             device: device.name(),
             kernel: name,
             groups: self.groups,
-            items: self.items,
+            items: self.items(&kernel),
             times: Times::new(load, run),
             outputs: prepared.outputs(&queue)?,
             memory: None,
@@ -183,6 +205,10 @@ impl Run {
             }
             failure.or_hint(self.hint_for_missing(program))
         })
+    }
+
+    fn items(&self, kernel: &Kernel) -> [u32; 3] {
+        self.items.unwrap_or_else(|| kernel.attributes().required_group.map(|items| items.max(1)))
     }
 
     fn hint_for_missing(&self, program: &Program) -> String {
@@ -201,7 +227,8 @@ impl Run {
         queue: &Queue,
         prepared: &Prepared<'_>,
     ) -> Result<Vec<Duration>, Failure> {
-        let grid = grid::of(self.groups, self.items, self.shared, self.cooperative);
+        let items = self.items(kernel);
+        let grid = grid::of(self.groups, items, self.shared, self.cooperative);
         let mut times = Vec::new();
         for _ in 0..self.repeat {
             prepared.reset(queue)?;
