@@ -54,30 +54,15 @@ impl Batch {
     /// # Errors
     /// Those of the driver.
     pub(crate) fn new(device: &Arc<DeviceCore>, family: u32) -> Result<Batch> {
-        let doing = "making a command buffer";
-        let info = vk::CommandPoolCreateInfo::default()
-            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
-            .queue_family_index(family);
-        // SAFETY: the device is live and has the family.
-        let pool = unsafe { device.raw.create_command_pool(&info, None) };
-        let pool = device.check(doing, pool)?;
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(pool)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(1);
-        // SAFETY: the pool is live and ours.
-        let commands = unsafe { device.raw.allocate_command_buffers(&info) };
-        let commands = device.check(doing, commands).inspect_err(|_| {
-            // SAFETY: nothing was made from the pool.
-            unsafe { device.raw.destroy_command_pool(pool, None) };
-        })?;
-        device.name(commands[0], "Longshore batch");
+        let (pool, [commands]) =
+            device.command_buffers(family, vk::CommandPoolCreateFlags::TRANSIENT)?;
+        device.name(commands, "Longshore batch");
         Ok(Batch {
             value: 0,
             waits: Vec::new(),
             device: Arc::clone(device),
             pool,
-            commands: commands[0],
+            commands,
             recording: false,
             count: 0,
             arena: Arena::default(),

@@ -226,6 +226,33 @@ impl DeviceCore {
         self.transfer.as_ref().unwrap_or(&self.lanes[0])
     }
 
+    /// A command pool for queues of a family, with its command buffers. Whoever gets the pool destroys
+    /// it.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn command_buffers<const COUNT: usize>(
+        &self,
+        family: u32,
+        flags: vk::CommandPoolCreateFlags,
+    ) -> Result<(vk::CommandPool, [vk::CommandBuffer; COUNT])> {
+        let doing = "making command buffers";
+        let info = vk::CommandPoolCreateInfo::default().flags(flags).queue_family_index(family);
+        // SAFETY: the device is live and has the family.
+        let pool = self.check(doing, unsafe { self.raw.create_command_pool(&info, None) })?;
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(COUNT as u32);
+        // SAFETY: the pool is live and ours.
+        let made = unsafe { self.raw.allocate_command_buffers(&info) };
+        let made = self.check(doing, made).inspect_err(|_| {
+            // SAFETY: nothing was made from the pool.
+            unsafe { self.raw.destroy_command_pool(pool, None) };
+        })?;
+        Ok((pool, made.try_into().expect("as many as were asked for")))
+    }
+
     /// Turns a result of the driver into one of ours, and remembers if the device was lost.
     ///
     /// # Errors

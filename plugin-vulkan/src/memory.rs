@@ -297,7 +297,11 @@ impl Memory {
         slack: u64,
     ) -> Result<Option<Region>> {
         let size = bytes.checked_add(slack).and_then(|size| size.checked_next_multiple_of(4));
-        let limit = device.physical.limits.allocation_bytes;
+        let limits = &device.physical.limits;
+        let limit = match location {
+            MemoryLocation::GpuToCpu => limits.host_allocation_bytes,
+            _ => limits.allocation_bytes,
+        };
         let size = size.filter(|size| *size <= limit).ok_or_else(|| too_large(bytes, limit))?;
         let doing = "allocating memory";
         let buffer = create_buffer(device, size, None)?;

@@ -43,6 +43,8 @@ pub(crate) struct Limits {
     pub(crate) storage_alignment: u64,
     pub(crate) uniform_alignment: u64,
     pub(crate) allocation_bytes: u64,
+    /// The same for memory of the host.
+    pub(crate) host_allocation_bytes: u64,
     pub(crate) heap_bytes: u64,
     /// Granularity of imported host memory, if the device can import it.
     pub(crate) import_alignment: Option<u64>,
@@ -401,6 +403,7 @@ fn limits(
         storage_alignment: limits.min_storage_buffer_offset_alignment,
         uniform_alignment: limits.min_uniform_buffer_offset_alignment,
         allocation_bytes: more.allocation_bytes.min(heap_bytes),
+        host_allocation_bytes: more.allocation_bytes.min(host_heap_bytes(memory)),
         heap_bytes,
         import_alignment: more.import_alignment,
         subgroup_size: more.subgroup_size,
@@ -419,6 +422,18 @@ fn device_heap(memory: &vk::PhysicalDeviceMemoryProperties) -> Option<usize> {
         .filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
         .max_by_key(|(_, heap)| heap.size)
         .map(|(index, _)| index)
+}
+
+/// The size of the largest heap that the host reaches.
+fn host_heap_bytes(memory: &vk::PhysicalDeviceMemoryProperties) -> u64 {
+    use vk::MemoryPropertyFlags as Flags;
+    let reached = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
+    let kinds = memory.memory_types_as_slice().iter();
+    kinds
+        .filter(|kind| kind.property_flags.contains(reached))
+        .map(|kind| memory.memory_heaps[kind.heap_index as usize].size)
+        .max()
+        .unwrap_or(0)
 }
 
 /// A family for compute, better one without graphics, and one for copies alone.

@@ -125,7 +125,7 @@ impl Found {
 pub(crate) struct Staging {
     region: Arc<Region>,
     pool: vk::CommandPool,
-    commands: Vec<vk::CommandBuffer>,
+    commands: [vk::CommandBuffer; 2],
 }
 
 /// A copy by the device, between a half and memory of its own.
@@ -139,24 +139,9 @@ impl Staging {
     fn new(device: &Arc<DeviceCore>) -> Result<Staging> {
         let memory = &device.memory;
         let region = memory.internal(device, MemoryLocation::GpuToCpu, 2 * HALF_BYTES)?;
-        let info = vk::CommandPoolCreateInfo::default()
-            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
-            .queue_family_index(device.transfer_lane().family);
-        // SAFETY: the device is live and has the family.
-        let pool = unsafe { device.raw.create_command_pool(&info, None) };
-        let doing = "making staging memory";
-        let pool = device.check(doing, pool).inspect_err(|_| memory.release(&region))?;
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(pool)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(2);
-        // SAFETY: the pool is live and ours.
-        let commands = unsafe { device.raw.allocate_command_buffers(&info) };
-        let commands = device.check(doing, commands).inspect_err(|_| {
-            // SAFETY: nothing was made from the pool.
-            unsafe { device.raw.destroy_command_pool(pool, None) };
-            memory.release(&region);
-        })?;
+        let family = device.transfer_lane().family;
+        let made = device.command_buffers(family, vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
+        let (pool, commands) = made.inspect_err(|_| memory.release(&region))?;
         Ok(Staging { region, pool, commands })
     }
 
