@@ -86,7 +86,9 @@ impl Device {
         self.inner.plugin.platform().device_info(self.index(), query)
     }
 
-    /// Whether [`Device::load`] would try this image; if not, why. LLVM: `olIsValidBinary`.
+    /// Whether the backend takes this image as it is; if not, why. A container may still hold one that it
+    /// takes: see [`Device::load`] and [`Host::device_for`](crate::Host::device_for). LLVM:
+    /// `olIsValidBinary`.
     ///
     /// # Errors
     /// `Uninitialized` if the device was closed.
