@@ -25,6 +25,15 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
     table.trim_fmt()
 }
 
+/// The size of a group: "64x1x1", with "?" where it is open; nothing if it is open everywhere.
+pub(crate) fn group(sizes: &[u64]) -> String {
+    if sizes.iter().all(|size| *size == 0) {
+        return String::new();
+    }
+    let one = |size: &u64| if *size == 0 { "?".to_owned() } else { size.to_string() };
+    sizes.iter().map(one).collect::<Vec<_>>().join("x")
+}
+
 /// On a narrow terminal the cells are broken into lines, the headers are not.
 fn keep_headers_whole<const N: usize>(table: &mut Table, header: [&str; N]) {
     for (column, name) in table.column_iter_mut().zip(header) {

@@ -4,6 +4,7 @@ use super::report::{
     ArgumentReport, DescriptionReport, EntryReport, FileReport, GlobalReport, ImageReport,
     KernelReport, MetadataReport, Priorities, PriorityReport, Uses,
 };
+use crate::table::group;
 use crate::{table, units};
 
 /// The whole report, without a newline at its end.
@@ -135,15 +136,6 @@ fn sizes(kernel: &KernelReport) -> String {
     let sizes = kernel.metadata.argument_sizes.as_ref();
     let sizes = sizes.map(|sizes| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
     sizes.unwrap_or_default()
-}
-
-/// "64x1x1", with "?" where it is open; nothing if it is open everywhere.
-fn group(sizes: &[u64]) -> String {
-    if sizes.iter().all(|size| *size == 0) {
-        return String::new();
-    }
-    let one = |size: &u64| if *size == 0 { "?".to_owned() } else { size.to_string() };
-    sizes.iter().map(one).collect::<Vec<_>>().join("x")
 }
 
 /// "groups of 64x1x1", "groups of 64x?x1, by default 64x1x1".

@@ -81,7 +81,7 @@ fn details(symbol: &Symbol) -> String {
     let details = [
         argument_sizes.as_ref().map(|sizes| format!("arguments of {sizes:?} bytes")),
         max_group_items.map(|items| format!("at most {items} items per group")),
-        required_group.map(|group| format!("groups of {group:?}")),
+        required_group.map(|sizes| format!("groups of {}", table::group(&sizes.map(u64::from)))),
         shared.map(|bytes| format!("{} shared", units::bytes(bytes))),
         private_bytes.map(|bytes| format!("{} private", units::bytes(bytes))),
         registers.map(|registers| format!("{registers} registers")),
