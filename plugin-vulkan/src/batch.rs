@@ -261,15 +261,20 @@ impl Batch {
         Ok(())
     }
 
-    /// Makes it empty. Its commands are done, or never were handed over.
-    pub(crate) fn reset(&mut self) {
+    /// Says that the driver did not take it.
+    pub(crate) fn skip(&self) {
+        self.queries.iter().for_each(|query| query.skip());
+    }
+
+    /// Makes it empty. Its commands are done, or never were handed over. Answers whether it can be used
+    /// again.
+    pub(crate) fn reset(&mut self) -> bool {
         let vk = &self.device.raw;
         // SAFETY: the commands do not run.
-        unsafe {
-            // A pool that cannot be reset fails again when it is used.
-            let _ = vk.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty());
+        let was_reset = unsafe {
             self.descriptors.reset(vk);
-        }
+            vk.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty())
+        };
         self.recording = false;
         self.count = 0;
         self.waits.clear();
@@ -280,6 +285,7 @@ impl Batch {
         for region in self.temporaries.drain(..) {
             self.device.memory.release(&region);
         }
+        was_reset.is_ok()
     }
 
     /// The command buffer, ready for a command that comes after all before it and sees what they did. The

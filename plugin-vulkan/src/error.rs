@@ -30,7 +30,8 @@ pub(crate) fn driver(doing: &str, result: vk::Result) -> Error {
 #[cold]
 pub(crate) fn allocator(doing: &str, error: &AllocationError) -> Error {
     let code = match error {
-        AllocationError::OutOfMemory => ErrorCode::OutOfResources,
+        // Mapping fails where there are no addresses left.
+        AllocationError::OutOfMemory | AllocationError::FailedToMap(_) => ErrorCode::OutOfResources,
         // The allocator keeps other results of `vkAllocateMemory` as text.
         AllocationError::Internal(text)
             if text.contains("OUT_OF_HOST_MEMORY") || text.contains("TOO_MANY_OBJECTS") =>

@@ -8,6 +8,7 @@ use ash::vk;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Slots of a query pool.
 const POOL_SLOTS: u32 = 256;
@@ -145,6 +146,8 @@ pub(crate) struct QuerySlot {
     device: Arc<DeviceCore>,
     pool: vk::QueryPool,
     index: u32,
+    /// The work that would have written it was not taken by the driver.
+    skipped: AtomicBool,
 }
 
 impl QuerySlot {
@@ -164,7 +167,8 @@ impl QuerySlot {
                 (raw, 0)
             }
         };
-        Ok(Arc::new(QuerySlot { device: Arc::clone(device), pool, index }))
+        let skipped = AtomicBool::new(false);
+        Ok(Arc::new(QuerySlot { device: Arc::clone(device), pool, index, skipped }))
     }
 
     pub(crate) fn pool(&self) -> vk::QueryPool {
@@ -175,11 +179,20 @@ impl QuerySlot {
         self.index
     }
 
+    /// Notes that it will not be written.
+    pub(crate) fn skip(&self) {
+        self.skipped.store(true, Ordering::Release);
+    }
+
     /// The timestamp, when its place was reached. Does not block.
     ///
     /// # Errors
     /// `BackendFailure` if the driver did not take the work that would have written it.
     fn read(&self) -> Result<u64> {
+        if self.skipped.load(Ordering::Acquire) {
+            let message = "the driver did not take the work that would have noted the time";
+            return Err(Error::new(ErrorCode::BackendFailure, message));
+        }
         let mut ticks = [0u64];
         let flags = vk::QueryResultFlags::TYPE_64;
         // SAFETY: the pool is live and has the slot.

@@ -120,8 +120,11 @@ impl Instance {
     /// Those of the driver.
     pub(crate) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
         // SAFETY: the instance is live.
-        unsafe { self.raw.enumerate_physical_devices() }
-            .map_err(|result| error::driver("listing Vulkan's devices", result))
+        match unsafe { self.raw.enumerate_physical_devices() } {
+            // What the loader says where there are drivers, but none has a device.
+            Err(vk::Result::ERROR_INITIALIZATION_FAILED) => Ok(Vec::new()),
+            listed => listed.map_err(|result| error::driver("listing Vulkan's devices", result)),
+        }
     }
 
     /// What the validation layer said since the last call, if that is to be an error.

@@ -7,7 +7,9 @@ use crate::physical::Limits;
 use crate::pipeline::{self, Layout, Pipelines};
 use ash::vk;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result};
-use longshore_spirv::{GroupSize, Kernel, Module, Specialization, SubgroupSize};
+use longshore_spirv::{
+    GroupSize, Home, Kernel, Module, SharedMemory, Specialization, SubgroupSize,
+};
 use std::sync::Arc;
 
 /// An entry point of a module.
@@ -99,6 +101,7 @@ impl VulkanKernel {
     pub(crate) fn pipeline(&self, wanted: &Specialization) -> Result<vk::Pipeline> {
         self.pipelines.get_or_build(wanted, || {
             let code = self.code.code(&self.core.shape, wanted).map_err(fault)?;
+            self.check_shared_memory(code.shared)?;
             pipeline::build(&self.device, &self.core.shape, &self.core.layout, &code)
         })
     }
@@ -227,6 +230,23 @@ impl VulkanKernel {
         Ok(())
     }
 
+    /// What a launch makes of the arrays, which may be more or less than what it asks for.
+    fn check_shared_memory(&self, shared: SharedMemory) -> Result<()> {
+        let most = self.device.physical.limits.shared_bytes;
+        if shared.has_empty_array {
+            let what = "an array of shared memory would have no elements; its length comes from the \
+                        launch, most likely from its dynamic shared memory";
+            return self.refuse(ErrorCode::InvalidArgument, what.to_owned());
+        }
+        if shared.bytes > most.into() {
+            let bytes = shared.bytes;
+            let what =
+                format!("{bytes} bytes of shared memory with this launch, expected at most {most}");
+            return self.refuse(ErrorCode::InvalidArgument, what);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn check_arguments(&self, arguments: Arguments<'_>) -> Result<()> {
         let parameters = &self.core.shape.parameters;
@@ -274,6 +294,7 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
         return refuse(format!("{count} blocks by value, at most {MOST_BLOCKS} can be had"));
     }
     check_bindings(device, kernel).or_else(refuse)?;
+    check_ranges(limits, kernel).or_else(refuse)?;
     let (least, most) = limits.subgroup_sizes;
     let fits = |size: u32| {
         size == limits.subgroup_size
@@ -314,6 +335,29 @@ fn too_large(limits: &Limits, items: [u32; 3]) -> Option<String> {
     let (most, all) = (limits.group_items, items.iter().map(|items| u128::from(*items)).product());
     (!(1..=u128::from(most)).contains(&all))
         .then(|| format!("groups of {items:?} items, expected 1 to {most} in all"))
+}
+
+/// How large what a kernel binds has to be; the error says what is too large.
+fn check_ranges(limits: &Limits, kernel: &Kernel) -> Result<(), String> {
+    let most = |uniform: bool| match uniform {
+        true => limits.uniform_range,
+        false => limits.storage_range,
+    };
+    let bound = kernel.buffers.iter().map(|buffer| {
+        ((buffer.set, buffer.binding), u64::from(buffer.least_bytes), most(buffer.uniform))
+    });
+    let by_value = kernel.blocks.iter().filter_map(|block| match block.home {
+        Home::PushConstants => None,
+        Home::Uniform { set, binding } => Some(((set, binding), block.bytes.into(), most(true))),
+        Home::Storage { set, binding } => Some(((set, binding), block.bytes.into(), most(false))),
+    });
+    match bound.chain(by_value).find(|(_, bytes, most)| bytes > most) {
+        None => Ok(()),
+        Some(((set, binding), bytes, most)) => Err(format!(
+            "a buffer of at least {bytes} bytes in set {set}, binding {binding}; at most {most} can be \
+             bound"
+        )),
+    }
 }
 
 /// How much a kernel binds; the error says what is too much.

@@ -324,8 +324,8 @@ impl Line {
         if let Some(value) = oldest
             && self.timeline.is_reached(value)?
             && let Some(mut batch) = state.flying.pop_front()
+            && batch.reset()
         {
-            batch.reset();
             return Ok(batch);
         }
         Batch::new(&self.device, self.device.lane(self.lane).family).map(Box::new)
@@ -335,8 +335,7 @@ impl Line {
     fn reap(&self, state: &mut MutexGuard<'_, State>) {
         while state.flying.front().is_some_and(|batch| self.timeline.was_seen(batch.value)) {
             let Some(mut batch) = state.flying.pop_front() else { return };
-            if state.spare.len() < MOST_SPARE {
-                batch.reset();
+            if state.spare.len() < MOST_SPARE && batch.reset() {
                 state.spare.push_back(batch);
             }
         }
@@ -392,13 +391,15 @@ impl Line {
             return;
         }
         note(state, result);
+        batch.skip();
         // What waits for the value must not wait for ever. On a lost device it does not.
         let _ = MutexGuard::unlocked(state, || {
             self.timeline.wait(value - 1)?;
             self.timeline.signal(value)
         });
-        batch.reset();
-        state.spare.push_back(batch);
+        if batch.reset() {
+            state.spare.push_back(batch);
+        }
     }
 
     /// Does a step of the host when all before it is done.

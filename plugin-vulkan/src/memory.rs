@@ -228,6 +228,13 @@ impl Memory {
         allocated.or_else(|| within(&self.pinned, address, |region| region.host))
     }
 
+    /// Whether the device reaches some of a range of the host's memory.
+    pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
+        let own = overlapping(&self.live, start, bytes, |region| region.address);
+        own.is_some_and(|region| region.host == region.address)
+            || overlapping(&self.pinned, start, bytes, |region| region.host).is_some()
+    }
+
     /// The device's address for what may be a host address of shared memory.
     pub(crate) fn translate(&self, address: u64) -> u64 {
         if self.translated.load(Ordering::Relaxed) == 0 {
@@ -435,6 +442,18 @@ fn within(
     let region = entry.value();
     let offset = address - start(region);
     (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
+}
+
+/// The last region of a map that a range overlaps.
+fn overlapping(
+    map: &SkipMap<u64, Arc<Region>>,
+    start: u64,
+    bytes: u64,
+    start_of: impl Fn(&Region) -> u64,
+) -> Option<Arc<Region>> {
+    let before = map.upper_bound(Bound::Excluded(&start.saturating_add(bytes)))?;
+    let region = before.value();
+    (start_of(region).saturating_add(region.bytes) > start).then(|| Arc::clone(region))
 }
 
 fn next_id() -> u64 {

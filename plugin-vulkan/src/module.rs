@@ -11,7 +11,7 @@ use longshore_plugin_api::{
     Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape, PoolTracker,
     ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
 };
-use longshore_spirv::{Fault, FaultKind, Format, Kernel, Module};
+use longshore_spirv::{Fault, FaultKind, Kernel, Module};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,11 +62,9 @@ impl VulkanModule {
         if let Some(lacking) = device.physical.features.lacking(&code.requirements()) {
             return Err(Error::new(ErrorCode::Unsupported, lacking));
         }
-        if code.format() == Format::Spirv {
-            let version = device.physical.version;
-            let vulkan = (vk::api_version_major(version), vk::api_version_minor(version));
-            validate::validate(&code, vulkan)?;
-        }
+        let version = device.physical.version;
+        let vulkan = (vk::api_version_major(version), vk::api_version_minor(version));
+        validate::validate(&code, vulkan)?;
         let globals = Globals::allocate(device, code.globals_bytes())?;
         let code = Arc::new(code);
         let make = |shape: &Kernel| VulkanKernel::new(device, &code, shape, globals.as_ref());

@@ -43,6 +43,8 @@ pub(crate) struct Limits {
     pub(crate) storage_alignment: u64,
     pub(crate) uniform_alignment: u64,
     pub(crate) allocation_bytes: u64,
+    /// The most that a buffer and its memory can have, wherever they lie.
+    pub(crate) buffer_bytes: u64,
     /// The same for memory of the host.
     pub(crate) host_allocation_bytes: u64,
     pub(crate) heap_bytes: u64,
@@ -403,6 +405,7 @@ fn limits(
         storage_alignment: limits.min_storage_buffer_offset_alignment,
         uniform_alignment: limits.min_uniform_buffer_offset_alignment,
         allocation_bytes: more.allocation_bytes.min(heap_bytes),
+        buffer_bytes: more.allocation_bytes,
         host_allocation_bytes: more.allocation_bytes.min(host_heap_bytes(memory)),
         heap_bytes,
         import_alignment: more.import_alignment,

@@ -61,9 +61,12 @@ impl VulkanQueue {
             (End::Device(to), End::Device(from)) => {
                 self.line.record(false, |batch| batch.copy(to, from, bytes))
             }
-            (End::Device(_), End::Host(from)) if bytes <= CAPTURED_BYTES => {
+            (End::Device(_), End::Host(from))
+                if bytes <= CAPTURED_BYTES && !self.device().memory.knows_some(*from, bytes) =>
+            {
                 // SAFETY: whoever queued the copy vouches for the source; what could still write
-                // to it is work of the host, and if there is such, it is not read now.
+                // to it is work of the host, and if there is such, it is not read now: the device
+                // reaches none of it.
                 let source =
                     unsafe { std::slice::from_raw_parts(*from as *const u8, bytes as usize) };
                 let End::Device(to) = &copy.to else { return Ok(()) };

@@ -161,6 +161,15 @@ pub struct Specialization {
     pub subgroup_size: u32,
 }
 
+/// Shared memory as a launch has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// Whether there is an array without elements, which is not valid.
+    pub has_empty_array: bool,
+}
+
 /// What the driver compiles.
 #[derive(Clone, Debug)]
 pub struct Code<'a> {
@@ -168,4 +177,6 @@ pub struct Code<'a> {
     pub words: Cow<'a, [u32]>,
     /// Values of specialisation constants: `SpecId` and value.
     pub constants: Vec<(u32, u32)>,
+    /// The shared memory that it has with them.
+    pub shared: SharedMemory,
 }

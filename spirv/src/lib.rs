@@ -17,6 +17,7 @@ mod module;
 mod prune;
 mod push_constants;
 mod reflect;
+mod shared;
 mod tables;
 mod types;
 mod wgsl;
@@ -25,6 +26,6 @@ mod words;
 pub use fault::{Fault, FaultKind};
 pub use kernel::{
     Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
-    Specialization, SubgroupSize,
+    SharedMemory, Specialization, SubgroupSize,
 };
 pub use module::{Format, Module, Requirements};

@@ -10,6 +10,7 @@ use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization};
 use crate::prune;
 use crate::push_constants;
 use crate::reflect::{self, Hints, Reflection};
+use crate::shared;
 use crate::tables::Tables;
 use crate::wgsl::{self, Program, Translation};
 use crate::words;
@@ -148,7 +149,9 @@ impl Module {
         reflect::check_group(kernel, wanted.group)?;
         let Some(program) = &self.program else {
             let constants = self.reflection.constants.values(kernel, wanted)?;
-            return Ok(Code { words: prune::prune(&self.words, &kernel.name)?, constants });
+            let words = prune::prune(&self.words, &kernel.name)?;
+            let shared = shared::memory(&words, &kernel.name, &constants)?;
+            return Ok(Code { words, constants, shared });
         };
         let mut words = program.code(kernel, wanted)?;
         let place = kernel.blocks.iter().find_map(|block| match block.home {
@@ -161,7 +164,8 @@ impl Module {
             words = push_constants::rewrite(&words, &tables, &moved)?;
         }
         let words = prune::prune(&words, &kernel.name)?.into_owned();
-        Ok(Code { words: Cow::Owned(words), constants: Vec::new() })
+        let shared = shared::memory(&words, &kernel.name, &[])?;
+        Ok(Code { words: Cow::Owned(words), constants: Vec::new(), shared })
     }
 }
 

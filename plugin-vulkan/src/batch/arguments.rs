@@ -124,8 +124,8 @@ impl Batch {
             )));
         }
         let rest = found.rest();
-        if rest < u64::from(buffer.least_bytes) {
-            let least = buffer.least_bytes;
+        let least = buffer.least_bytes.max(1);
+        if rest < u64::from(least) {
             return Err(refuse(format!(
                 "its allocation has {rest} bytes from there on, expected at least {least}"
             )));

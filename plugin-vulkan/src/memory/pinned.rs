@@ -1,13 +1,11 @@
 //! Memory of the program that the device reaches, by VK_EXT_external_memory_host.
 
 use super::region::{Backing, Owner, Region};
-use super::{Memory, create_buffer, next_id};
+use super::{Memory, create_buffer, next_id, overlapping};
 use crate::device::DeviceCore;
 use ash::vk;
-use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use parking_lot::Mutex;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -33,6 +31,12 @@ impl Memory {
         let end = end.filter(|_| start != 0 && bytes != 0);
         let end = end
             .ok_or_else(|| wrong(format!("{bytes} bytes at {start:#x} are no range of memory")))?;
+        let (first, most) = (start / page * page, device.physical.limits.buffer_bytes);
+        if end - first > most {
+            return Err(wrong(format!(
+                "pinning {bytes} bytes at {start:#x}; the device takes {most} at a time"
+            )));
+        }
         let _pinning = self.pinning.lock();
         let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
         let own = overlapping(&self.live, start, bytes, |region| region.address)
@@ -48,7 +52,6 @@ impl Memory {
                 start + bytes
             )));
         }
-        let first = start / page * page;
         let (buffer, memory, device_address) = self.import(device, import, first, end - first)?;
         let region = Arc::new(Region {
             id: next_id(),
@@ -119,6 +122,9 @@ impl Memory {
         let requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
         let types = usable.memory_type_bits & requirements.memory_type_bits;
         let imported = || {
+            if requirements.size > bytes {
+                return Err(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE);
+            }
             let kind = coherent_type(&device.physical.memory, types)
                 .ok_or(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE)?;
             let mut import =
@@ -162,16 +168,4 @@ fn coherent_type(memory: &vk::PhysicalDeviceMemoryProperties, types: u32) -> Opt
         kinds.find(found).map(|(index, _)| index)
     };
     with(coherent | Flags::HOST_CACHED).or_else(|| with(coherent))
-}
-
-/// The last region of a map that a range overlaps.
-fn overlapping(
-    map: &SkipMap<u64, Arc<Region>>,
-    start: u64,
-    bytes: u64,
-    start_of: impl Fn(&Region) -> u64,
-) -> Option<Arc<Region>> {
-    let before = map.upper_bound(Bound::Excluded(&start.saturating_add(bytes)))?;
-    let region = before.value();
-    (start_of(region).saturating_add(region.bytes) > start).then(|| Arc::clone(region))
 }

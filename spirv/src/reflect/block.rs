@@ -123,6 +123,7 @@ fn wrapped(tables: &Tables<'_>, structure: u32, members: &[u32]) -> Option<u32> 
 
 fn is_wrapper(tables: &Tables<'_>, structure: u32, members: &[u32]) -> bool {
     members.len() == 1
+        && tables.member_decoration(structure, 0, Decoration::Offset) == Some(0)
         && tables.name(structure).is_empty()
         && tables.member_name(structure, 0).is_empty()
 }

@@ -62,13 +62,20 @@ impl Usage {
         tables: &Tables<'_>,
         dynamic_shared: &HashSet<String>,
     ) -> Result<u32, Fault> {
+        let bytes = self.shared_bytes(tables, |id| {
+            let layout = tables.layout(tables.variables[&id].pointee);
+            !layout.dependence.dynamic_shared && !dynamic_shared.contains(tables.name(id))
+        });
+        u32::try_from(bytes)
+            .map_err(|_| Fault::unsupported(format!("{bytes} bytes of shared memory are too many")))
+    }
+
+    /// Bytes of those of its shared variables that count, as Vulkan counts them.
+    pub(crate) fn shared_bytes(&self, tables: &Tables<'_>, counts: impl Fn(u32) -> bool) -> u64 {
         let (mut end, mut aliased) = (0u64, 0u64);
         for (id, variable) in self.variables.iter().map(|id| (id, &tables.variables[id])) {
             let layout = tables.layout(variable.pointee);
-            if variable.storage != Some(StorageClass::Workgroup)
-                || layout.dependence.dynamic_shared
-                || dynamic_shared.contains(tables.name(*id))
-            {
+            if variable.storage != Some(StorageClass::Workgroup) || !counts(*id) {
                 continue;
             }
             let block = tables.decoration(variable.pointee, Decoration::Block).is_some();
@@ -77,9 +84,7 @@ impl Usage {
                 _ => end = layout.natural_end(end),
             }
         }
-        let bytes = end.saturating_add(aliased);
-        u32::try_from(bytes)
-            .map_err(|_| Fault::unsupported(format!("{bytes} bytes of shared memory are too many")))
+        end.saturating_add(aliased)
     }
 }
 

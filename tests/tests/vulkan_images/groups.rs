@@ -15,6 +15,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("dynamic shared memory has the size that the launch asks for", dynamic_shared),
     ("dynamic shared memory is refused by kernels without it", no_dynamic_shared),
     ("more dynamic shared memory than the device has is refused", huge_dynamic_shared),
+    ("what a launch makes of shared memory is refused if it is too large or empty", shared_sizes),
     ("a kernel learns the size of its sub-groups", subgroup_sizes),
     ("a size of sub-groups that the device lacks is refused", impossible_subgroup_sizes),
     ("many sizes of one kernel do not disturb each other", many_sizes),
@@ -173,6 +174,30 @@ fn huge_dynamic_shared(device: &Device) {
         let right = [ErrorCode::InvalidArgument, ErrorCode::OutOfResources];
         assert!(right.contains(&error.code()), "{bytes}: {error:?}");
     }
+}
+
+fn shared_sizes(device: &Device) {
+    let source = "
+layout(constant_id = 3) const uint longshore_dynamic_shared_bytes = 4;
+layout(local_size_x = 1) in;
+layout(push_constant) uniform Arguments { Numbers numbers; };
+shared uint scratch[64 * longshore_dynamic_shared_bytes];
+void main() {
+  scratch[0] = numbers.at[0];
+  numbers.at[1] = scratch[0];
+}";
+    let program = device.load(glsl("scratched", source)).unwrap();
+    let queue = device.queue().unwrap();
+    let numbers = device.buffer_of(&queue, &[7u32, 0]).unwrap();
+    let with = |bytes| {
+        let grid = Grid::default().with_shared_bytes(bytes);
+        // SAFETY: there are two numbers.
+        unsafe { launch(&queue, &program, "scratched", grid, (&numbers,)) }
+    };
+    says(&refused(with(0), ErrorCode::InvalidArgument), &["no elements"]);
+    says(&refused(with(8192), ErrorCode::InvalidArgument), &["2097152 bytes"]);
+    with(16).unwrap();
+    assert_eq!(numbers.to_vec(&queue).unwrap(), [7, 7]);
 }
 
 fn subgroup_kernel(required: u32) -> Vec<u8> {

@@ -16,6 +16,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("bad WGSL of many kinds is refused", bad_wgsl),
     ("bindings of other kinds are refused", other_bindings),
     ("groups that are too large for the device are refused", large_groups),
+    ("a buffer that must be larger than the device can bind is refused", large_buffers),
 ];
 
 /// Without the validation layer: it may be of another year than the plugin's own validator, and of
@@ -294,4 +295,17 @@ fn random() -> impl FnMut() -> u64 {
         state ^= state << 17;
         state >> 8
     }
+}
+
+fn large_buffers(device: &Device) {
+    let image = glsl(
+        "summed",
+        "layout(local_size_x = 1) in;
+        layout(set = 0, binding = 3, std140) uniform Values { uvec4 values[1 << 26]; };
+        layout(set = 0, binding = 4, std430) buffer Result { uint result; };
+        void main() { result = values[0].x + values[(1 << 26) - 1].x; }",
+    );
+    let error = refused(device.load(image), ErrorCode::Unsupported);
+    says(&error, &["set 0, binding 3", "1073741824 bytes"]);
+    works(device);
 }
