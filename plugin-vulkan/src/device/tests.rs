@@ -314,6 +314,30 @@ fn an_event_behind_work_that_was_not_submitted_is_reached() {
 }
 
 #[test]
+fn a_time_that_was_not_noted_is_an_error() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let (again, end) = (&rig.events[0], rig.device.create_event(true).unwrap());
+        for event in [again, &end] {
+            rig.queue.record_event(event).unwrap();
+        }
+        rig.queue.synchronize().unwrap();
+        assert!(again.elapsed_ns(&end).unwrap() >= 0);
+        // The place of the earlier time, which is still there.
+        rig.faults.fail(c"vkQueueSubmit", 1, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        rig.queue.record_event(again).unwrap();
+        rig.queue.synchronize().unwrap_err();
+        let error = again.elapsed_ns(&end).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+        rig.queue.record_event(again).unwrap();
+        rig.queue.synchronize().unwrap();
+        assert!(again.elapsed_ns(&end).unwrap() <= 0);
+        drop(end);
+        rig.close().unwrap();
+    });
+}
+
+#[test]
 fn memory_that_the_driver_refuses_is_asked_for_again() {
     on_a_device(|platform| {
         let rig = Rig::new(platform);

@@ -15,6 +15,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("a constructor with arguments is refused", constructor_with_arguments),
     ("a profile of counters alone is written as JSON", profile),
     ("launches keep their values while others are queued", many_launches),
+    ("memory that is pinned in part is read when what writes it is done", pinned_in_part),
     ("`longshore run` takes the device, the kernel and the group that the image leaves", run),
 ];
 
@@ -257,6 +258,38 @@ fn stored() { numbers[values.at] = values.value; }
     }
     let expected: Vec<u32> = (0..LAUNCHES).map(|i| 3 * i).collect();
     assert_eq!(numbers.to_vec(&queue).unwrap(), expected);
+}
+
+fn pinned_in_part(device: &Device) {
+    const HALF: usize = 4096;
+    let source = b"
+@group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
+@compute @workgroup_size(1)
+fn slowly() { for (var i = 0u; i < 50000; i++) { numbers[0] += 1u; } }
+";
+    let mut memory = vec![0u8; 4 * HALF];
+    let start = memory.as_ptr().align_offset(HALF);
+    let memory = &mut memory[start..start + 2 * HALF];
+    let second = memory[HALF..].as_mut_ptr();
+    // SAFETY: the memory outlives the device's use of it, and is unpinned at the end.
+    let pinned = match unsafe { device.pin(second.cast(), HALF as u64) } {
+        Err(error) if error.code() == ErrorCode::Unsupported => return,
+        pinned => pinned.unwrap(),
+    };
+    let (queue, program) = (device.queue().unwrap(), device.load(&source[..]).unwrap());
+    let copy = device.buffer::<u8>(2 * HALF).unwrap();
+    let slowly = program.kernel("slowly").unwrap();
+    // SAFETY: the kernel counts in pinned memory, the copy reads all of it; both are waited for.
+    unsafe {
+        queue.launch(&slowly, Grid::default(), (pinned,)).unwrap();
+        queue.copy_from_host(copy.pointer(), memory.as_ptr().cast(), 2 * HALF as u64).unwrap();
+    }
+    queue.synchronize().unwrap();
+    let copied = copy.to_vec(&queue).unwrap();
+    let count = u32::from_le_bytes(*copied[HALF..].first_chunk().unwrap());
+    assert_eq!(count, 50_000);
+    // SAFETY: nothing uses it any more.
+    unsafe { device.unpin(second.cast()) }.unwrap();
 }
 
 fn run(device: &Device) {
