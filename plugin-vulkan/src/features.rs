@@ -1,6 +1,7 @@
 //! What a device has of what modules may need.
 
 use crate::instance::Version;
+use crate::validate::Layouts;
 use ash::vk;
 use longshore_spirv::Requirements;
 
@@ -142,6 +143,14 @@ impl Features {
     /// Whether halves can be computed with.
     pub(crate) fn has_float16(&self) -> bool {
         self.v12.shader_float16 != 0
+    }
+
+    /// How blocks may be laid out.
+    pub(crate) fn layouts(&self) -> Layouts {
+        Layouts {
+            scalar: self.v12.scalar_block_layout != 0,
+            standard_uniform: self.v12.uniform_buffer_standard_layout != 0,
+        }
     }
 
     /// How floating point behaves.

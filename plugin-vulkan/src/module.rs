@@ -64,7 +64,7 @@ impl VulkanModule {
         }
         let version = device.physical.version;
         let vulkan = (vk::api_version_major(version), vk::api_version_minor(version));
-        validate::validate(&code, vulkan)?;
+        validate::validate(&code, vulkan, device.physical.features.layouts())?;
         let globals = Globals::allocate(device, code.globals_bytes())?;
         let code = Arc::new(code);
         let make = |shape: &Kernel| VulkanKernel::new(device, &code, shape, globals.as_ref());

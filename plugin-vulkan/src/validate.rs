@@ -6,19 +6,27 @@ use longshore_spirv::{Format, Module};
 use spirv_tools::TargetEnv;
 use spirv_tools::val::{self, Validator, ValidatorOptions};
 
-/// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3. Blocks
-/// may have any layout that `scalarBlockLayout` allows.
-pub(crate) fn validate(module: &Module, vulkan: (u32, u32)) -> Result<()> {
+/// How blocks may be laid out.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Layouts {
+    /// The feature `scalarBlockLayout`.
+    pub(crate) scalar: bool,
+    /// The feature `uniformBufferStandardLayout`.
+    pub(crate) standard_uniform: bool,
+}
+
+/// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3.
+pub(crate) fn validate(module: &Module, vulkan: (u32, u32), layouts: Layouts) -> Result<()> {
     let words = module.words();
     let environment = match (module.format(), vulkan) {
         (Format::Wgsl, _) => TargetEnv::Universal_1_5,
         (Format::Spirv, version) if version < (1, 3) => TargetEnv::Vulkan_1_2,
         (Format::Spirv, _) => TargetEnv::Vulkan_1_3,
     };
-    check(words, environment).or_else(|error| {
+    check(words, environment, layouts).or_else(|error| {
         match error.message().contains(LAYOUT_WHERE_NONE_COUNTS) {
             // The validator stops at the first breach, so this goes without Vulkan's other rules.
-            true => check(words, TargetEnv::Universal_1_6),
+            true => check(words, TargetEnv::Universal_1_6, layouts),
             false => Err(error),
         }
     })
@@ -28,8 +36,12 @@ pub(crate) fn validate(module: &Module, vulkan: (u32, u32)) -> Result<()> {
 /// Compilers from before 2025 write such modules, and drivers take them.
 const LAYOUT_WHERE_NONE_COUNTS: &str = "VUID-StandaloneSpirv-None-10684";
 
-fn check(words: &[u32], environment: TargetEnv) -> Result<()> {
-    let options = ValidatorOptions { scalar_block_layout: true, ..ValidatorOptions::default() };
+fn check(words: &[u32], environment: TargetEnv, layouts: Layouts) -> Result<()> {
+    let options = ValidatorOptions {
+        scalar_block_layout: layouts.scalar,
+        uniform_buffer_standard_layout: layouts.standard_uniform,
+        ..ValidatorOptions::default()
+    };
     val::create(Some(environment)).validate(words, Some(options)).map_err(|error| {
         let Some(said) = error.diagnostic else {
             return malformed(format!("the validator says {:?}", error.inner));
@@ -44,7 +56,7 @@ fn malformed(message: String) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::validate;
+    use super::{Layouts, validate};
     use longshore_plugin_api::ErrorCode;
     use longshore_spirv::Module;
 
@@ -74,7 +86,7 @@ mod tests {
     fn a_valid_module_passes_for_each_version_of_vulkan() {
         let wgsl = Module::parse(WGSL, 128).unwrap();
         for vulkan in [(1, 2), (1, 3)] {
-            validate(&wgsl, vulkan).unwrap();
+            validate(&wgsl, vulkan, Layouts::default()).unwrap();
         }
     }
 
@@ -85,7 +97,7 @@ mod tests {
         let broken = with_opcode_changed(&Module::parse(WGSL, 128).unwrap(), I_ADD, F_ADD);
         let module = Module::parse(&broken, 128).unwrap();
         for vulkan in [(1, 2), (1, 3)] {
-            let error = validate(&module, vulkan).unwrap_err();
+            let error = validate(&module, vulkan, Layouts::default()).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidBinary);
             assert!(error.message().contains("FAdd"), "{error}");
         }

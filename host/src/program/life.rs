@@ -7,7 +7,7 @@ use crate::image::{Format, Image};
 use crate::profile::{self, FunctionCounters, ImageFacts};
 use longshore_plugin_api::remote::RemoteModule;
 use longshore_plugin_api::{
-    Device as _, Error, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
+    Device as _, Error, ErrorCode, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
 };
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -61,7 +61,14 @@ impl ProgramCore {
         let image = suitable::of(device, &remote, image)?;
         // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
         // bytes lie on the heap or in a map, where moving `image` leaves them.
-        let module = remote.load(unsafe { ImageBytes::new(image.bytes()) })?;
+        let load = || remote.load(unsafe { ImageBytes::new(image.bytes()) });
+        let module = load().or_else(|error| match error.code() {
+            ErrorCode::OutOfResources => {
+                device.trim()?;
+                load()
+            }
+            _ => Err(error),
+        })?;
         if let Err(error) = module.run_constructors() {
             // Those that did run may have registered what only the destructors undo.
             note("destructors after failed constructors", module.run_destructors());
