@@ -73,10 +73,11 @@ impl Features {
             instance.get_physical_device_features2(device, &mut all);
             instance.get_physical_device_properties2(device, &mut properties);
         }
+        let kind = properties.properties.device_type;
         features.core = all.features;
         features.subgroup_operations = subgroup.supported_operations;
         features.unchain();
-        features.leave_out_what_costs();
+        features.leave_out_what_costs(kind);
         features
     }
 
@@ -143,6 +144,11 @@ impl Features {
     /// Whether halves can be computed with.
     pub(crate) fn has_float16(&self) -> bool {
         self.v12.shader_float16 != 0
+    }
+
+    /// Whether the device zeroes shared memory for kernels that want it.
+    pub(crate) fn zeroes_shared_memory(&self) -> bool {
+        self.v13.shader_zero_initialize_workgroup_memory != 0
     }
 
     /// How blocks may be laid out.
@@ -316,8 +322,11 @@ impl Features {
     }
 
     /// Features that make everything slower, or that only capture tools use.
-    fn leave_out_what_costs(&mut self) {
-        self.core.robust_buffer_access = 0;
+    fn leave_out_what_costs(&mut self, kind: vk::PhysicalDeviceType) {
+        // On a CPU, what lies beyond a buffer is the program's own memory.
+        if kind != vk::PhysicalDeviceType::CPU {
+            self.core.robust_buffer_access = 0;
+        }
         self.v11.protected_memory = 0;
         self.v12.buffer_device_address_capture_replay = 0;
         self.v12.buffer_device_address_multi_device = 0;

@@ -11,7 +11,7 @@ use longshore_plugin_api::{
     Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape, PoolTracker,
     ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
 };
-use longshore_spirv::{Fault, FaultKind, Kernel, Module};
+use longshore_spirv::{Fault, FaultKind, Kernel, Module, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -274,7 +274,8 @@ impl Drop for Globals {
 
 fn parse(device: &DeviceCore, image: &[u8]) -> Result<Module> {
     let most = device.physical.limits.push_constant_bytes.min(MOST_PUSH_CONSTANTS);
-    Module::parse(image, most).map_err(fault)
+    let zeroes = device.physical.features.zeroes_shared_memory();
+    Module::parse(image, Target::new(most).zeroes_shared_memory(zeroes)).map_err(fault)
 }
 
 #[cold]

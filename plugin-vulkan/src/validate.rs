@@ -58,7 +58,9 @@ fn malformed(message: String) -> Error {
 mod tests {
     use super::{Layouts, validate};
     use longshore_plugin_api::ErrorCode;
-    use longshore_spirv::Module;
+    use longshore_spirv::{Module, Target};
+
+    const TARGET: Target = Target::new(128);
 
     const WGSL: &[u8] = b"
         @group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_valid_module_passes_for_each_version_of_vulkan() {
-        let wgsl = Module::parse(WGSL, 128).unwrap();
+        let wgsl = Module::parse(WGSL, TARGET).unwrap();
         for vulkan in [(1, 2), (1, 3)] {
             validate(&wgsl, vulkan, Layouts::default()).unwrap();
         }
@@ -94,8 +96,8 @@ mod tests {
     fn a_module_that_reads_well_but_breaks_a_rule_is_an_invalid_binary_with_the_rule() {
         const I_ADD: u32 = 128;
         const F_ADD: u32 = 129;
-        let broken = with_opcode_changed(&Module::parse(WGSL, 128).unwrap(), I_ADD, F_ADD);
-        let module = Module::parse(&broken, 128).unwrap();
+        let broken = with_opcode_changed(&Module::parse(WGSL, TARGET).unwrap(), I_ADD, F_ADD);
+        let module = Module::parse(&broken, TARGET).unwrap();
         for vulkan in [(1, 2), (1, 3)] {
             let error = validate(&module, vulkan, Layouts::default()).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidBinary);

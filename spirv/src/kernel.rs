@@ -150,6 +150,27 @@ pub struct Member {
     pub bytes: u32,
 }
 
+/// What a module is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub(crate) push_constant_bytes: u32,
+    pub(crate) zeroes_shared_memory: bool,
+}
+
+impl Target {
+    /// A device with so many bytes of push constants.
+    pub const fn new(push_constant_bytes: u32) -> Target {
+        Target { push_constant_bytes, zeroes_shared_memory: false }
+    }
+
+    /// Whether the device itself can zero shared memory (`shaderZeroInitializeWorkgroupMemory`), as
+    /// WGSL wants it; else each group does.
+    #[must_use]
+    pub const fn zeroes_shared_memory(self, zeroes: bool) -> Target {
+        Target { zeroes_shared_memory: zeroes, ..self }
+    }
+}
+
 /// What a launch chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Specialization {

@@ -26,6 +26,6 @@ mod words;
 pub use fault::{Fault, FaultKind};
 pub use kernel::{
     Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
-    SharedMemory, Specialization, SubgroupSize,
+    SharedMemory, Specialization, SubgroupSize, Target,
 };
 pub use module::{Format, Module, Requirements};

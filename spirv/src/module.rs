@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rspirv::spirv;
 
 use crate::fault::Fault;
-use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization};
+use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization, Target};
 use crate::prune;
 use crate::push_constants;
 use crate::reflect::{self, Hints, Reflection};
@@ -62,27 +62,23 @@ impl Module {
     ///
     /// # Errors
     /// See [`FaultKind`](crate::FaultKind).
-    pub fn parse(image: &[u8], push_constant_bytes: u32) -> Result<Module, Fault> {
+    pub fn parse(image: &[u8], target: Target) -> Result<Module, Fault> {
         match Module::recognise(image) {
             Some(Format::Spirv) => {
-                let words = words::read(image)?;
-                Module::reflected(words, push_constant_bytes, &Hints::default())
+                let words = words::with_alignments(words::read(image)?);
+                Module::reflected(words, target, &Hints::default())
             }
             Some(Format::Wgsl) => {
                 let source = str::from_utf8(image).expect("it was recognised as text");
-                let Translation { words, hints, program } = wgsl::translate(source)?;
-                let module = Module::reflected(words, push_constant_bytes, &hints)?;
+                let Translation { words, hints, program } = wgsl::translate(source, target)?;
+                let module = Module::reflected(words, target, &hints)?;
                 Ok(Module { format: Format::Wgsl, program, ..module })
             }
             None => Err(Fault::malformed("neither SPIR-V nor WGSL")),
         }
     }
 
-    fn reflected(
-        mut words: Vec<u32>,
-        push_constant_bytes: u32,
-        hints: &Hints,
-    ) -> Result<Module, Fault> {
+    fn reflected(mut words: Vec<u32>, target: Target, hints: &Hints) -> Result<Module, Fault> {
         let mut tables = Tables::read(&words)?;
         if !tables.imports.is_empty() {
             let names = tables.imports.join(", ");
@@ -90,7 +86,7 @@ impl Module {
                 "imports what no module here defines: {names}; spirv-link makes one module of several"
             )));
         }
-        let moved = push_constants::too_large(&tables, push_constant_bytes);
+        let moved = push_constants::too_large(&tables, target.push_constant_bytes);
         if !moved.is_empty() {
             words = push_constants::rewrite(&words, &tables, &moved)?;
             tables = Tables::read(&words)?;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use rspirv::grammar::{self, OperandKind, OperandQuantifier};
-use rspirv::spirv::{MAGIC_NUMBER, Op};
+use rspirv::spirv::{MAGIC_NUMBER, MemoryAccess, Op};
 
 use crate::fault::Fault;
 
@@ -48,6 +48,29 @@ pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
         )));
     }
     Ok(words)
+}
+
+/// The module with every alignment of 0, which is none and which glslang of 2022 writes for members of
+/// buffer references, as 1, which is always true.
+pub(crate) fn with_alignments(mut words: Vec<u32>) -> Vec<u32> {
+    const ALIGNED: u32 = MemoryAccess::ALIGNED.bits();
+    let mut at = HEADER;
+    while let Some(&first) = words.get(at) {
+        let operands = match Op::from_u32(first & 0xffff) {
+            Some(Op::Load) => Some(at + 4),
+            Some(Op::Store) => Some(at + 3),
+            _ => None,
+        };
+        let end = at + (first >> 16) as usize;
+        if let Some(mask) = operands.filter(|mask| mask + 1 < end)
+            && words[mask] & ALIGNED != 0
+            && words[mask + 1] == 0
+        {
+            words[mask + 1] = 1;
+        }
+        at = end;
+    }
+    words
 }
 
 fn order(image: &[u8]) -> Option<fn([u8; 4]) -> u32> {

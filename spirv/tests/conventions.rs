@@ -2,7 +2,7 @@
 
 mod support;
 
-use longshore_spirv::{Fault, FaultKind, GroupSize, Home, Module, Specialization};
+use longshore_spirv::{Fault, FaultKind, GroupSize, Home, Module, Specialization, Target};
 use rspirv::binary::Assemble;
 use rspirv::dr::{Builder, Operand};
 use rspirv::spirv::{
@@ -246,8 +246,8 @@ fn rich() -> Vec<u8> {
 
 /// Reads whatever this is, with push constants that fit and that do not.
 fn survive(image: &[u8]) {
-    for push_constant_bytes in [16, MANY] {
-        let Ok(module) = Module::parse(image, push_constant_bytes) else { continue };
+    for target in [Target::new(16), MANY] {
+        let Ok(module) = Module::parse(image, target) else { continue };
         for kernel in module.kernels() {
             let group = kernel.group.map(|size| match size {
                 GroupSize::Fixed(size) | GroupSize::Free(size) => size,

@@ -3,9 +3,9 @@
 mod support;
 
 use longshore_spirv::{
-    Block, FaultKind, GroupSize, Home, Kernel, Module, Place, Specialization, SubgroupSize,
+    Block, FaultKind, GroupSize, Home, Kernel, Module, Place, Specialization, SubgroupSize, Target,
 };
-use support::{MANY, module, module_with, only};
+use support::{MANY, module, module_for, module_with, only};
 
 const SCALE: &str = "
 override items: u32 = 64;
@@ -224,7 +224,7 @@ fn what_is_as_deep_as_it_may_be_fits_naga_s_stack() {
 #[test]
 fn any_changed_source_gives_a_module_or_a_fault() {
     let survive = |source: &[u8]| {
-        let Ok(module) = Module::parse(source, 16) else { return };
+        let Ok(module) = Module::parse(source, Target::new(16)) else { return };
         for kernel in module.kernels() {
             let group = [8, 2, 1];
             let _ = module.code(kernel, &Specialization { group, ..Specialization::default() });
@@ -249,4 +249,29 @@ fn chain(length: usize) -> String {
         "{}struct S0 {{ a: i32 }}\n@compute @workgroup_size(1) fn main() {{ var x = S{last}(); }}",
         links.collect::<String>()
     )
+}
+
+#[test]
+fn halves_need_no_more_than_halves() {
+    let source = "enable f16;
+        @group(0) @binding(0) var<storage, read_write> o: array<f16>;
+        @compute @workgroup_size(1) fn half() { o[0] = f16(1.5); }";
+    let needs = module(source.as_bytes()).requirements();
+    let names: Vec<_> = needs.capabilities.iter().map(|(_, name)| name.as_str()).collect();
+    assert!(names.contains(&"Float16") && names.contains(&"StorageBuffer16BitAccess"), "{names:?}");
+    assert!(!names.contains(&"StorageInputOutput16"), "{names:?}");
+}
+
+#[test]
+fn shared_memory_is_zeroed_by_the_device_if_it_can() {
+    const STORE: u32 = 3 << 16 | 62;
+    let source = "var<workgroup> tile: array<u32, 64>;
+        @group(0) @binding(0) var<storage, read_write> o: array<u32>;
+        @compute @workgroup_size(1) fn copy() { o[0] = tile[o[1]]; }";
+    let stores = |target: Target| {
+        let module = module_for(source.as_bytes(), target);
+        let opcodes = module.words()[5..].iter().filter(|word| **word == STORE);
+        opcodes.count()
+    };
+    assert!(stores(MANY.zeroes_shared_memory(true)) < stores(MANY));
 }

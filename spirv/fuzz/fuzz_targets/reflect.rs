@@ -7,11 +7,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longshore_spirv::{Format, GroupSize, Module, Specialization};
+use longshore_spirv::{Format, GroupSize, Module, Specialization, Target};
 
 fuzz_target!(|bytes: &[u8]| {
-    for push_constant_bytes in [16, 128] {
-        let Ok(module) = Module::parse(bytes, push_constant_bytes) else {
+    for target in [Target::new(16), Target::new(128).zeroes_shared_memory(true)] {
+        let Ok(module) = Module::parse(bytes, target) else {
             return;
         };
         let procedures = module.constructors().iter().chain(module.destructors());

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::thread;
 
-use naga::back::spv::{self, Options, WriterFlags};
+use naga::back::spv::{self, Options, WriterFlags, ZeroInitializeWorkgroupMemoryMode};
 use naga::back::{PipelineConstants, pipeline_constants};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, ArraySize, Handle, ShaderStage, Type, TypeInner, VectorSize, front};
 
 use crate::fault::Fault;
-use crate::kernel::{Kernel, Member, Specialization};
+use crate::kernel::{Kernel, Member, Specialization, Target};
 use crate::reflect::Hints;
 
 /// What naga may take of stack, which grows with the nesting of the source. Most of it is never
@@ -39,10 +39,11 @@ pub(crate) struct Translation {
 pub(crate) struct Program {
     module: naga::Module,
     info: ModuleInfo,
+    target: Target,
 }
 
 /// Translates a source.
-pub(crate) fn translate(source: &str) -> Result<Translation, Fault> {
+pub(crate) fn translate(source: &str, target: Target) -> Result<Translation, Fault> {
     let source = &nesting::checked(source)?;
     on_large_stack(|| {
         let module = front::wgsl::parse_str(source).map_err(|error| {
@@ -59,10 +60,10 @@ pub(crate) fn translate(source: &str) -> Result<Translation, Fault> {
                 causes(error.as_inner()),
             )
         })?;
-        let program = Program { module, info };
+        let program = Program { module, info, target };
         let constants = overrides::defaults(&program.module);
         let (resolved, info) = program.resolve(None, &constants)?;
-        let words = write(&resolved, &info)?;
+        let words = write(&resolved, &info, target)?;
         let mut hints = overrides::hints(&program.module, &resolved);
         hints.values = values(&resolved);
         let has_overrides = !program.module.overrides.is_empty();
@@ -84,7 +85,7 @@ impl Program {
                     )));
                 }
             }
-            write(&resolved, &info)
+            write(&resolved, &info, self.target)
         })
     }
 
@@ -101,7 +102,7 @@ impl Program {
 }
 
 /// Emits SPIR-V in which no index leaves what it is an index of.
-fn write(module: &naga::Module, info: &ModuleInfo) -> Result<Vec<u32>, Fault> {
+fn write(module: &naga::Module, info: &ModuleInfo, target: Target) -> Result<Vec<u32>, Fault> {
     let options = Options {
         lang_version: SPIRV_VERSION,
         flags: WriterFlags::DEBUG,
@@ -111,6 +112,12 @@ fn write(module: &naga::Module, info: &ModuleInfo) -> Result<Vec<u32>, Fault> {
             image_load: BoundsCheckPolicy::Restrict,
             binding_array: BoundsCheckPolicy::Restrict,
         },
+        zero_initialize_workgroup_memory: match target.zeroes_shared_memory {
+            true => ZeroInitializeWorkgroupMemoryMode::Native,
+            false => ZeroInitializeWorkgroupMemoryMode::Polyfill,
+        },
+        // Of stages, which kernels have none of.
+        use_storage_input_output_16: false,
         ..Options::default()
     };
     spv::write_vec(module, info, &options, None)

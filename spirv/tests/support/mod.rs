@@ -4,12 +4,12 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use longshore_spirv::{Format, Kernel, Module};
+use longshore_spirv::{Format, Kernel, Module, Target};
 use spirv_tools::TargetEnv;
 use spirv_tools::val::{Validator, ValidatorOptions};
 
 /// More push constants than any module here has.
-pub(crate) const MANY: u32 = 1 << 16;
+pub(crate) const MANY: Target = Target::new(1 << 16);
 
 /// Compiles GLSL by glslang, or says that it is not there.
 pub(crate) fn glsl(source: &str, arguments: &[&str]) -> Option<Vec<u8>> {
@@ -34,13 +34,17 @@ pub(crate) fn glsl(source: &str, arguments: &[&str]) -> Option<Vec<u8>> {
 
 /// The module that this is, which must be valid.
 pub(crate) fn module(image: &[u8]) -> Module {
-    module_with(image, MANY)
+    module_for(image, MANY)
 }
 
 /// The module that this is on a device with so many bytes of push constants, which must be valid.
 pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
-    let module =
-        Module::parse(image, push_constant_bytes).unwrap_or_else(|fault| panic!("{fault}"));
+    module_for(image, Target::new(push_constant_bytes))
+}
+
+/// The module that this is on a device, which must be valid.
+pub(crate) fn module_for(image: &[u8], target: Target) -> Module {
+    let module = Module::parse(image, target).unwrap_or_else(|fault| panic!("{fault}"));
     let environment = match module.format() {
         Format::Spirv => TargetEnv::Vulkan_1_3,
         Format::Wgsl => TargetEnv::Universal_1_5,

@@ -8,12 +8,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const USAGE: u8 = 2;
 const NO_DEVICE: u8 = 3;
 const FAILED: u8 = 4;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
-/// Exit status: 0 if no behaviour failed, 3 if there is no device to check, 4 if one failed.
+/// Exit status: 0 if no behaviour failed, 2 for bad usage, 3 if there is no device to check, 4 if one failed.
 #[derive(Parser)]
 #[command(name = "longshore-check", version)]
 struct Options {
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
     if options.list {
         unless_unread(list(&filter));
         return ExitCode::SUCCESS;
+    }
+    if behaviours().all(|behaviour| !filter.admits(behaviour)) {
+        eprintln!("error: no behaviour has one of these texts in it; --list shows them");
+        return ExitCode::from(USAGE);
     }
     match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
         Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter),

@@ -16,6 +16,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("dynamic shared memory is refused by kernels without it", no_dynamic_shared),
     ("more dynamic shared memory than the device has is refused", huge_dynamic_shared),
     ("what a launch makes of shared memory is refused if it is too large or empty", shared_sizes),
+    ("WGSL may have much shared memory, which is zeroed", much_shared),
     ("a kernel learns the size of its sub-groups", subgroup_sizes),
     ("a size of sub-groups that the device lacks is refused", impossible_subgroup_sizes),
     ("many sizes of one kernel do not disturb each other", many_sizes),
@@ -198,6 +199,27 @@ void main() {
     says(&refused(with(8192), ErrorCode::InvalidArgument), &["2097152 bytes"]);
     with(16).unwrap();
     assert_eq!(numbers.to_vec(&queue).unwrap(), [7, 7]);
+}
+
+fn much_shared(device: &Device) {
+    let source = b"
+var<workgroup> tile: array<u32, 4096>;
+@group(0) @binding(0) var<storage, read_write> sums: array<u32>;
+@compute @workgroup_size(64)
+fn summed(@builtin(local_invocation_index) at: u32) {
+  var sum = 0u;
+  for (var i = at; i < 4096; i += 64) { sum += tile[i]; tile[i] = 1; }
+  workgroupBarrier();
+  for (var i = 0u; i < 64; i++) { sum += tile[64 * i + 63 - at]; }
+  sums[at] = sum;
+}";
+    let (queue, program) = (device.queue().unwrap(), device.load(&source[..]).unwrap());
+    let sums = device.buffer_of(&queue, &[7u32; 64]).unwrap();
+    for _ in 0..2 {
+        // SAFETY: there are 64 sums.
+        unsafe { launch(&queue, &program, "summed", Grid::linear(1, 64), (&sums,)) }.unwrap();
+        assert_eq!(sums.to_vec(&queue).unwrap(), [64; 64]);
+    }
 }
 
 fn subgroup_kernel(required: u32) -> Vec<u8> {

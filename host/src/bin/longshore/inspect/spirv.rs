@@ -4,14 +4,14 @@ use super::report::{
     GlobalReport, ImageReport, KernelReport, MetadataReport, ParameterReport, RequirementsReport,
 };
 use crate::units;
-use longshore_spirv::{GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize};
+use longshore_spirv::{GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize, Target};
 
 /// Of a device whose push constants are as large as a module wants them.
-const PUSH_CONSTANT_BYTES: u32 = u32::MAX;
+const TARGET: Target = Target::new(u32::MAX);
 
 /// Reads a module. Total: what cannot be reflected is a problem.
 pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
-    let module = match Module::parse(bytes, PUSH_CONSTANT_BYTES) {
+    let module = match Module::parse(bytes, TARGET) {
         Ok(module) => module,
         Err(fault) => return report.problems.push(fault.to_string()),
     };
