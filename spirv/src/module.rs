@@ -145,8 +145,8 @@ impl Module {
         reflect::check_group(kernel, wanted.group)?;
         let Some(program) = &self.program else {
             let constants = self.reflection.constants.values(kernel, wanted)?;
+            let shared = shared::memory(&self.words, &kernel.name, &constants)?;
             let words = prune::prune(&self.words, &kernel.name)?;
-            let shared = shared::memory(&words, &kernel.name, &constants)?;
             return Ok(Code { words, constants, shared });
         };
         let mut words = program.code(kernel, wanted)?;
@@ -159,8 +159,8 @@ impl Module {
             let moved = push_constants::all(&tables, place);
             words = push_constants::rewrite(&words, &tables, &moved)?;
         }
-        let words = prune::prune(&words, &kernel.name)?.into_owned();
         let shared = shared::memory(&words, &kernel.name, &[])?;
+        let words = prune::prune(&words, &kernel.name)?.into_owned();
         Ok(Code { words: Cow::Owned(words), constants: Vec::new(), shared })
     }
 }
