@@ -148,7 +148,8 @@ impl Host {
     /// [`Allocation::into_raw`](crate::Allocation::into_raw). LLVM: `olMemFree`.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not the first address of a live allocation.
+    /// `InvalidArgument` if it is not the first address of a live allocation. Those of the driver, if
+    /// the memory is not kept for reuse; it is gone all the same.
     ///
     /// # Safety
     /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns it, and nothing uses
@@ -158,7 +159,7 @@ impl Host {
         let not_live = || table.not_live(address.address());
         let block = table.block_at(address.address()).ok_or_else(not_live)?;
         let device = self.shared.open_device(block.device)?;
-        if device.release(block) { Ok(()) } else { Err(not_live()) }
+        if device.release(block)? { Ok(()) } else { Err(not_live()) }
     }
 
     /// What is and was allocated on all devices, those that were closed as well, and what open

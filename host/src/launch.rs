@@ -16,6 +16,7 @@ pub struct Grid {
     items: [u32; 3],
     dynamic_shared_bytes: u64,
     cooperative: bool,
+    cluster: Option<[u32; 3]>,
 }
 
 impl Default for Grid {
@@ -27,7 +28,7 @@ impl Default for Grid {
 impl Grid {
     /// Work-groups, and work-items per group, in x, y and z.
     pub fn new(groups: [u32; 3], items: [u32; 3]) -> Grid {
-        Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false }
+        Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false, cluster: None }
     }
 
     /// A one-dimensional grid.
@@ -49,12 +50,34 @@ impl Grid {
         self
     }
 
+    /// The same with groups in clusters of this many in x, y and z: those of a cluster run at once and
+    /// reach each other's shared memory. CUDA: `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+    #[must_use]
+    pub fn in_clusters(mut self, groups: [u32; 3]) -> Grid {
+        self.cluster = Some(groups);
+        self
+    }
+
+    /// Groups of a cluster, if they are in clusters.
+    #[inline]
+    pub(crate) fn cluster(&self) -> Option<[u32; 3]> {
+        self.cluster
+    }
+
     /// # Errors
-    /// `InvalidArgument` for a dimension of 0, or a group that the kernel does not allow.
+    /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group that the kernel does not allow.
     pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
-        let Grid { groups, items, dynamic_shared_bytes, cooperative } = *self;
+        let Grid { groups, items, dynamic_shared_bytes, cooperative, cluster } = *self;
         if groups.contains(&0) || items.contains(&0) {
             return Err(self.refuse(kernel, "every dimension must be at least 1"));
+        }
+        if let Some(cluster) = cluster {
+            let divides = |(one, all): (&u32, u32)| *one != 0 && all.is_multiple_of(*one);
+            if !cluster.iter().zip(groups).all(divides) {
+                return Err(
+                    self.refuse(kernel, &format!("clusters of {cluster:?} do not divide them"))
+                );
+            }
         }
         let attributes = kernel.attributes();
         if attributes.max_group_items != 0 {

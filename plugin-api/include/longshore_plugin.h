@@ -38,7 +38,7 @@ extern "C" {
 #define LONGSHORE_INTERFACE_MAJOR 1
 
 // Minor version of the interface: tells which tables a side may know. It never decides.
-#define LONGSHORE_INTERFACE_MINOR 2
+#define LONGSHORE_INTERFACE_MINOR 3
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
@@ -659,6 +659,17 @@ typedef struct longshore_extent_table {
                                                  uint64_t address,
                                                  uint64_t bytes);
 } longshore_extent_table;
+
+// "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's
+// shared memory.
+typedef struct longshore_cluster_table {
+    // Queues a kernel as `launch` of "longshore.queue" does, with clusters of so many groups in x,
+    // y and z, each at least 1. `LONGSHORE_ERROR_INVALID_ARGUMENT` for clusters that do not divide
+    // the groups or that the device cannot have, `LONGSHORE_ERROR_UNSUPPORTED` if it has none.
+    struct longshore_error_object *(*launch)(struct longshore_queue *queue,
+                                             const struct longshore_launch *launch,
+                                             const uint32_t (*cluster)[3]);
+} longshore_cluster_table;
 
 // "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 // memory. Called after the destructors and before `unload`.

@@ -352,6 +352,22 @@ pub trait Queue<B: Backend>: Send + Sync + 'static {
     /// of this queue, which would wait for itself.
     fn synchronize(&self) -> Result<()>;
 
+    /// The same with groups in clusters of this many in x, y and z, each at least 1: those of a cluster
+    /// run at once and reach each other's shared memory.
+    ///
+    /// # Errors
+    /// As for [`Queue::launch`]; `InvalidArgument` for clusters that do not divide the groups or that
+    /// the device cannot have.
+    fn launch_in_clusters(
+        &self,
+        _kernel: &B::Kernel,
+        _shape: &LaunchShape,
+        _cluster: [u32; 3],
+        _arguments: Arguments<'_>,
+    ) -> Result<()> {
+        Err(unsupported("clusters of groups"))
+    }
+
     /// Queues a hint that memory will be used at `target`.
     ///
     /// # Errors

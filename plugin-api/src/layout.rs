@@ -117,6 +117,7 @@ pub fn describe_layouts() -> String {
         InstrumentationTable,
         SelectionTable,
         ExtentTable,
+        ClusterTable,
     );
     text
 }

@@ -38,6 +38,7 @@ mod raw;
 pub mod remote;
 mod request;
 mod services;
+mod workers;
 
 pub use backend::{
     Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
@@ -56,6 +57,7 @@ pub use request::{
     Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span, SymbolKind,
 };
 pub use services::{Services, level as log_level, level_filter as log_level_filter};
+pub use workers::{AtWork, Workers};
 
 /// What [`export_plugin!`] expands to; not for direct use.
 #[doc(hidden)]

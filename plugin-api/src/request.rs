@@ -5,6 +5,7 @@
 //! which the glue calls on behalf of the program; a plugin just reads them.
 
 use crate::abi;
+use crate::error::{Error, ErrorCode, Result};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -270,6 +271,30 @@ pub struct ProfileSection {
 }
 
 pub use crate::abi::PoolTracker;
+
+impl PoolTracker {
+    /// The variable of LLVM's device runtime that holds it.
+    pub const SYMBOL: &str = "__omp_rtl_device_memory_pool_tracker";
+
+    /// Reads what the variable holds: four numbers of 64 bits, little endian. What follows is ignored.
+    ///
+    /// # Errors
+    /// `InvalidBinary` for fewer bytes.
+    pub fn parse(bytes: &[u8]) -> Result<PoolTracker> {
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let [allocations, total, least, most, ..] = numbers else {
+            let message = format!("the memory-pool tracker has {} bytes, expected 32", bytes.len());
+            return Err(Error::new(ErrorCode::InvalidBinary, message));
+        };
+        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        Ok(PoolTracker {
+            allocations: number(allocations),
+            total_bytes: number(total),
+            min_bytes: number(least),
+            max_bytes: number(most),
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

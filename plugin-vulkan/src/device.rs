@@ -14,9 +14,10 @@ use crate::{VulkanBackend, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue,
 use ash::ext::debug_utils;
 use ash::vk;
 use longshore_plugin_api::{
-    Acceptance, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
+    Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
+    Workers,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,34 +59,13 @@ pub(crate) struct DeviceCore {
     transfer: Option<Lane>,
     lost: OnceLock<Error>,
     names: Option<debug_utils::Device>,
-    workers: Arc<Workers>,
+    workers: Workers,
 }
 
 /// A `VkQueue`: one thread at a time may submit.
 pub(crate) struct Lane {
     queue: Mutex<vk::Queue>,
     pub(crate) family: u32,
-}
-
-/// The threads that still work for queues of a device.
-#[derive(Default)]
-struct Workers {
-    count: Mutex<usize>,
-    none: Condvar,
-}
-
-/// Counts as a thread that works for a device until it is dropped.
-pub(crate) struct AtWork(Arc<Workers>);
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        let workers = &self.0;
-        let mut count = workers.count.lock();
-        *count -= 1;
-        if *count == 0 {
-            workers.none.notify_all();
-        }
-    }
 }
 
 impl VulkanDevice {
@@ -115,7 +95,7 @@ impl VulkanDevice {
             transfer,
             lost: OnceLock::new(),
             names,
-            workers: Arc::default(),
+            workers: Workers::default(),
             physical: Arc::clone(physical),
             raw,
         };
@@ -167,7 +147,7 @@ impl Device<VulkanBackend> for VulkanDevice {
     /// setting `VALIDATION=strict`, `BackendFailure` if the validation layer said anything.
     fn close(self) -> Result<()> {
         let core = self.core;
-        core.await_workers();
+        core.workers.await_none();
         let lost = core.refuse_if_lost();
         // SAFETY: no thread submits any more, as queues are gone and workers have ended.
         let idle = unsafe { core.raw.device_wait_idle() };
@@ -288,8 +268,7 @@ impl DeviceCore {
 
     /// Counts the calling thread in until the answer is dropped.
     pub(crate) fn at_work(&self) -> AtWork {
-        *self.workers.count.lock() += 1;
-        AtWork(Arc::clone(&self.workers))
+        self.workers.add()
     }
 
     /// Blocks until the device does nothing any more.
@@ -318,13 +297,6 @@ impl DeviceCore {
             let _ = self.lost.set(told);
         }
         error
-    }
-
-    fn await_workers(&self) {
-        let mut count = self.workers.count.lock();
-        while *count > 0 {
-            self.workers.none.wait(&mut count);
-        }
     }
 
     /// Writes the pipeline cache to its file.

@@ -3,7 +3,7 @@
 use crate::instance::Version;
 use crate::validate::Layouts;
 use ash::vk;
-use longshore_spirv::Requirements;
+use longshore_spirv::{Atomic, FloatControl, Requirements};
 
 /// The features and extensions of a device, as they are queried and as they are enabled.
 pub(crate) struct Features {
@@ -109,7 +109,19 @@ impl Features {
     /// Whether `VK_EXT_shader_atomic_float` is worth enabling.
     pub(crate) fn has_atomic_float(&self) -> bool {
         let has = &self.atomic_float;
-        has.shader_buffer_float32_atomic_add != 0 || has.shader_buffer_float64_atomic_add != 0
+        let in_buffers = [
+            has.shader_buffer_float32_atomics,
+            has.shader_buffer_float32_atomic_add,
+            has.shader_buffer_float64_atomics,
+            has.shader_buffer_float64_atomic_add,
+        ];
+        let shared = [
+            has.shader_shared_float32_atomics,
+            has.shader_shared_float32_atomic_add,
+            has.shader_shared_float64_atomics,
+            has.shader_shared_float64_atomic_add,
+        ];
+        in_buffers.into_iter().chain(shared).any(|present| present != 0)
     }
 
     /// Whether `VK_KHR_shader_clock` is worth enabling.
@@ -190,16 +202,122 @@ impl Features {
                  no use for"
             ));
         }
-        wanted.capabilities.iter().find_map(|(number, name)| match self.need(*number) {
-            Some(Need { present: true, .. }) => None,
-            Some(Need { feature, .. }) => Some(format!(
-                "the module needs the capability {name}, which is the feature {feature}, and the \
-                 device lacks it"
-            )),
-            None => Some(format!(
-                "the module needs the capability {name}, which this backend has no use for"
-            )),
+        let capability = wanted.capabilities.iter().find_map(|(number, name)| {
+            match self.need(*number) {
+                Some(Need { present: true, .. }) => None,
+                Some(Need { feature, .. }) => Some(format!(
+                    "the module needs the capability {name}, which is the feature {feature}, and the \
+                     device lacks it"
+                )),
+                None => Some(format!(
+                    "the module needs the capability {name}, which this backend has no use for"
+                )),
+            }
+        });
+        let atomics = || wanted.atomics.iter().filter_map(|atomic| self.atomic(*atomic));
+        let controls = || wanted.float_controls.iter().filter_map(|one| self.float_control(*one));
+        capability.or_else(|| {
+            let lacking = atomics().chain(controls()).find(|need| !need.present)?;
+            Some(format!(
+                "the module needs the feature {}, and the device lacks it",
+                lacking.feature
+            ))
         })
+    }
+
+    /// What atomics need beside the capability.
+    fn atomic(&self, wanted: Atomic) -> Option<Need> {
+        let (v12, float) = (&self.v12, &self.atomic_float);
+        let (feature, present) = match wanted {
+            Atomic { float: false, bits: 64, shared: false, .. } => {
+                ("shaderBufferInt64Atomics", v12.shader_buffer_int64_atomics)
+            }
+            Atomic { float: false, bits: 64, shared: true, .. } => {
+                ("shaderSharedInt64Atomics", v12.shader_shared_int64_atomics)
+            }
+            Atomic { float: false, .. } => return None,
+            Atomic { bits: 32, shared: false, adds: false, .. } => {
+                ("shaderBufferFloat32Atomics", float.shader_buffer_float32_atomics)
+            }
+            Atomic { bits: 32, shared: false, adds: true, .. } => {
+                ("shaderBufferFloat32AtomicAdd", float.shader_buffer_float32_atomic_add)
+            }
+            Atomic { bits: 32, shared: true, adds: false, .. } => {
+                ("shaderSharedFloat32Atomics", float.shader_shared_float32_atomics)
+            }
+            Atomic { bits: 32, shared: true, adds: true, .. } => {
+                ("shaderSharedFloat32AtomicAdd", float.shader_shared_float32_atomic_add)
+            }
+            Atomic { bits: 64, shared: false, adds: false, .. } => {
+                ("shaderBufferFloat64Atomics", float.shader_buffer_float64_atomics)
+            }
+            Atomic { bits: 64, shared: false, adds: true, .. } => {
+                ("shaderBufferFloat64AtomicAdd", float.shader_buffer_float64_atomic_add)
+            }
+            Atomic { bits: 64, shared: true, adds: false, .. } => {
+                ("shaderSharedFloat64Atomics", float.shader_shared_float64_atomics)
+            }
+            Atomic { bits: 64, shared: true, adds: true, .. } => {
+                ("shaderSharedFloat64AtomicAdd", float.shader_shared_float64_atomic_add)
+            }
+            // Of VK_EXT_shader_atomic_float2, which is not enabled.
+            Atomic { .. } => ("shaderBufferFloat16Atomics", 0),
+        };
+        Some(Need { feature, present: present != 0 })
+    }
+
+    /// What a way in which floating point must behave needs.
+    fn float_control(&self, wanted: FloatControl) -> Option<Need> {
+        let has = &self.float_controls;
+        let (feature, present) = match (wanted.mode, wanted.bits) {
+            (4459, 16) => ("shaderDenormPreserveFloat16", has.shader_denorm_preserve_float16),
+            (4459, 32) => ("shaderDenormPreserveFloat32", has.shader_denorm_preserve_float32),
+            (4459, 64) => ("shaderDenormPreserveFloat64", has.shader_denorm_preserve_float64),
+            (4460, 16) => {
+                ("shaderDenormFlushToZeroFloat16", has.shader_denorm_flush_to_zero_float16)
+            }
+            (4460, 32) => {
+                ("shaderDenormFlushToZeroFloat32", has.shader_denorm_flush_to_zero_float32)
+            }
+            (4460, 64) => {
+                ("shaderDenormFlushToZeroFloat64", has.shader_denorm_flush_to_zero_float64)
+            }
+            (4461, 16) => (
+                "shaderSignedZeroInfNanPreserveFloat16",
+                has.shader_signed_zero_inf_nan_preserve_float16,
+            ),
+            (4461, 32) => (
+                "shaderSignedZeroInfNanPreserveFloat32",
+                has.shader_signed_zero_inf_nan_preserve_float32,
+            ),
+            (4461, 64) => (
+                "shaderSignedZeroInfNanPreserveFloat64",
+                has.shader_signed_zero_inf_nan_preserve_float64,
+            ),
+            (4462, 16) => ("shaderRoundingModeRTEFloat16", has.shader_rounding_mode_rte_float16),
+            (4462, 32) => ("shaderRoundingModeRTEFloat32", has.shader_rounding_mode_rte_float32),
+            (4462, 64) => ("shaderRoundingModeRTEFloat64", has.shader_rounding_mode_rte_float64),
+            (4463, 16) => ("shaderRoundingModeRTZFloat16", has.shader_rounding_mode_rtz_float16),
+            (4463, 32) => ("shaderRoundingModeRTZFloat32", has.shader_rounding_mode_rtz_float32),
+            (4463, 64) => ("shaderRoundingModeRTZFloat64", has.shader_rounding_mode_rtz_float64),
+            _ => return None,
+        };
+        Some(Need { feature, present: present != 0 })
+    }
+
+    /// A need that any of several features meets: the first that is there, else the first.
+    fn any<const COUNT: usize>(
+        needs: [(&'static str, vk::Bool32); COUNT],
+    ) -> (&'static str, vk::Bool32) {
+        needs.into_iter().find(|(_, present)| *present != 0).unwrap_or(needs[0])
+    }
+
+    /// The capability of an execution mode, which any size will do for.
+    fn any_float_control(&self, mode: u32) -> (&'static str, vk::Bool32) {
+        let needs = [32, 16, 64].map(|bits| self.float_control(FloatControl { mode, bits }));
+        let needs =
+            needs.map(|need| need.map_or(("", 0), |need| (need.feature, need.present.into())));
+        Features::any(needs)
     }
 
     /// Whether modules may use an extension of SPIR-V. What it is for is a capability, which is looked
@@ -234,14 +352,16 @@ impl Features {
         let subgroup =
             |feature, flag| (feature, u32::from(self.subgroup_operations.contains(flag)));
         let (core, v11, v12, v13) = (&self.core, &self.v11, &self.v12, &self.v13);
-        let controls = &self.float_controls;
         let (feature, present) = match capability {
             // Matrix, Shader, ImageQuery, DerivativeControl: what every device has.
             0 | 1 | 50 | 51 => ("shader", 1),
             9 => ("shaderFloat16", v12.shader_float16),
             10 => ("shaderFloat64", core.shader_float64),
             11 => ("shaderInt64", core.shader_int64),
-            12 => ("shaderBufferInt64Atomics", v12.shader_buffer_int64_atomics),
+            12 => Features::any([
+                ("shaderBufferInt64Atomics", v12.shader_buffer_int64_atomics),
+                ("shaderSharedInt64Atomics", v12.shader_shared_int64_atomics),
+            ]),
             22 => ("shaderInt16", core.shader_int16),
             29 => (
                 "shaderUniformBufferArrayDynamicIndexing",
@@ -284,27 +404,33 @@ impl Features {
                 ("uniformAndStorageBuffer8BitAccess", v12.uniform_and_storage_buffer8_bit_access)
             }
             4450 => ("storagePushConstant8", v12.storage_push_constant8),
-            4464 => ("shaderDenormPreserveFloat32", controls.shader_denorm_preserve_float32),
-            4465 => {
-                ("shaderDenormFlushToZeroFloat32", controls.shader_denorm_flush_to_zero_float32)
-            }
-            4466 => (
-                "shaderSignedZeroInfNanPreserveFloat32",
-                controls.shader_signed_zero_inf_nan_preserve_float32,
-            ),
-            4467 => ("shaderRoundingModeRTEFloat32", controls.shader_rounding_mode_rte_float32),
-            4468 => ("shaderRoundingModeRTZFloat32", controls.shader_rounding_mode_rtz_float32),
+            // The capabilities are in the order of the modes.
+            4464..=4468 => self.any_float_control(capability - 5),
             5055 => ("shaderSubgroupClock", self.clock.shader_subgroup_clock),
             5345 => ("vulkanMemoryModel", v12.vulkan_memory_model),
             5346 => ("vulkanMemoryModelDeviceScope", v12.vulkan_memory_model_device_scope),
             5347 => ("bufferDeviceAddress", v12.buffer_device_address),
             6016..=6019 => ("shaderIntegerDotProduct", v13.shader_integer_dot_product),
-            6033 => {
-                ("shaderBufferFloat32AtomicAdd", self.atomic_float.shader_buffer_float32_atomic_add)
-            }
-            6034 => {
-                ("shaderBufferFloat64AtomicAdd", self.atomic_float.shader_buffer_float64_atomic_add)
-            }
+            6033 => Features::any([
+                (
+                    "shaderBufferFloat32AtomicAdd",
+                    self.atomic_float.shader_buffer_float32_atomic_add,
+                ),
+                (
+                    "shaderSharedFloat32AtomicAdd",
+                    self.atomic_float.shader_shared_float32_atomic_add,
+                ),
+            ]),
+            6034 => Features::any([
+                (
+                    "shaderBufferFloat64AtomicAdd",
+                    self.atomic_float.shader_buffer_float64_atomic_add,
+                ),
+                (
+                    "shaderSharedFloat64AtomicAdd",
+                    self.atomic_float.shader_shared_float64_atomic_add,
+                ),
+            ]),
             _ => return None,
         };
         Some(Need { feature, present: present != 0 })
@@ -332,5 +458,59 @@ impl Features {
         self.v12.buffer_device_address_multi_device = 0;
         self.v13.robust_image_access = 0;
         self.v13.private_data = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features() -> Features {
+        Features {
+            core: vk::PhysicalDeviceFeatures::default(),
+            v11: vk::PhysicalDeviceVulkan11Features::default(),
+            v12: vk::PhysicalDeviceVulkan12Features::default(),
+            v13: vk::PhysicalDeviceVulkan13Features::default(),
+            atomic_float: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default(),
+            clock: vk::PhysicalDeviceShaderClockFeaturesKHR::default(),
+            workgroup_layout: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default(),
+            subgroup_operations: vk::SubgroupFeatureFlags::empty(),
+            float_controls: vk::PhysicalDeviceFloatControlsProperties::default(),
+            version: vk::API_VERSION_1_3,
+        }
+    }
+
+    fn requirements(capability: (u32, &str)) -> Requirements {
+        let capabilities = vec![(capability.0, capability.1.to_owned())];
+        Requirements { version: (1, 3), capabilities, ..Requirements::default() }
+    }
+
+    #[test]
+    fn atomics_in_shared_memory_have_features_of_their_own() {
+        let mut device = features();
+        device.v12.shader_buffer_int64_atomics = 1;
+        let atomic = |shared| Atomic { shared, float: false, adds: false, bits: 64 };
+        let mut wanted = requirements((12, "Int64Atomics"));
+        wanted.atomics.insert(atomic(false));
+        assert_eq!(device.lacking(&wanted), None);
+        wanted.atomics.insert(atomic(true));
+        let lacking = device.lacking(&wanted).unwrap();
+        assert!(lacking.contains("shaderSharedInt64Atomics"), "{lacking}");
+        device.v12.shader_shared_int64_atomics = 1;
+        assert_eq!(device.lacking(&wanted), None);
+        let lacking = features().lacking(&wanted).unwrap();
+        assert!(lacking.contains("shaderBufferInt64Atomics"), "{lacking}");
+    }
+
+    #[test]
+    fn floating_point_is_controlled_by_size() {
+        let mut device = features();
+        device.float_controls.shader_denorm_preserve_float16 = 1;
+        let mut wanted = requirements((4464, "DenormPreserve"));
+        wanted.float_controls.insert(FloatControl { mode: 4459, bits: 16 });
+        assert_eq!(device.lacking(&wanted), None);
+        wanted.float_controls.insert(FloatControl { mode: 4459, bits: 32 });
+        let lacking = device.lacking(&wanted).unwrap();
+        assert!(lacking.contains("shaderDenormPreserveFloat32"), "{lacking}");
     }
 }

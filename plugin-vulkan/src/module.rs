@@ -195,20 +195,8 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
-        let found = self.read_global("__omp_rtl_device_memory_pool_tracker")?;
-        let Some((_, bytes)) = found else { return Ok(None) };
-        let (numbers, _) = bytes.as_chunks::<8>();
-        let [allocations, total, least, most, ..] = numbers else {
-            let message = format!("the memory-pool tracker has {} bytes, expected 32", bytes.len());
-            return Err(Error::new(ErrorCode::InvalidBinary, message));
-        };
-        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-        Ok(Some(PoolTracker {
-            allocations: number(allocations),
-            total_bytes: number(total),
-            min_bytes: number(least),
-            max_bytes: number(most),
-        }))
+        let found = self.read_global(PoolTracker::SYMBOL)?;
+        found.map(|(_, bytes)| PoolTracker::parse(&bytes)).transpose()
     }
 
     fn profile(&self) -> Result<Vec<ProfileSection>> {

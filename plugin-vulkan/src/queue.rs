@@ -6,8 +6,7 @@ use crate::line::{HostWork, Line};
 use crate::transfer::{self, CopyJob, End};
 use crate::{VulkanBackend, VulkanDevice, VulkanEvent, VulkanKernel};
 use longshore_plugin_api::{
-    Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape, Place, PrefetchTarget,
-    Queue, Result, Span,
+    Arguments, CopyRequest, HostFunction, LaunchShape, Place, PrefetchTarget, Queue, Result, Span,
 };
 use std::sync::Arc;
 
@@ -103,11 +102,6 @@ impl Queue<VulkanBackend> for VulkanQueue {
 
     fn copy(&self, copy: &CopyRequest<'_, VulkanDevice>) -> Result<()> {
         let (to, from, bytes) = (copy.destination, copy.source, copy.destination.bytes());
-        if bytes != from.bytes() {
-            let message =
-                format!("a copy of {} bytes to {bytes} bytes, expected the same", from.bytes());
-            return Err(Error::new(ErrorCode::InvalidSize, message));
-        }
         if bytes == 0 {
             return if copy.wait { self.synchronize() } else { Ok(()) };
         }
@@ -130,12 +124,6 @@ impl Queue<VulkanBackend> for VulkanQueue {
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
         let (address, bytes) = (destination.address(), destination.bytes());
-        if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
-            let length = pattern.len();
-            let message =
-                format!("a fill of {bytes} bytes with a pattern of {length}, expected a multiple");
-            return Err(Error::new(ErrorCode::InvalidSize, message));
-        }
         if bytes == 0 {
             return if wait { self.synchronize() } else { Ok(()) };
         }

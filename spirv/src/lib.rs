@@ -17,6 +17,7 @@ mod module;
 mod prune;
 mod push_constants;
 mod reflect;
+mod requirements;
 mod shared;
 mod tables;
 mod types;
@@ -28,4 +29,5 @@ pub use kernel::{
     Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
     SharedMemory, Specialization, SubgroupSize, Target,
 };
-pub use module::{Format, Module, Requirements};
+pub use module::{Format, Module};
+pub use requirements::{Atomic, FloatControl, Requirements};

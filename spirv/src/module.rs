@@ -1,15 +1,13 @@
 //! An image, parsed and reflected.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-
-use rspirv::spirv;
 
 use crate::fault::Fault;
 use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization, Target};
 use crate::prune;
 use crate::push_constants;
 use crate::reflect::{self, Hints, Reflection};
+use crate::requirements::{self, Requirements};
 use crate::shared;
 use crate::tables::Tables;
 use crate::wgsl::{self, Program, Translation};
@@ -32,17 +30,6 @@ pub enum Format {
     Spirv,
     /// WGSL source.
     Wgsl,
-}
-
-/// What a device must have to run a module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requirements {
-    /// Version of SPIR-V: major and minor.
-    pub version: (u8, u8),
-    /// Capabilities, by their numbers in the specification, and their names.
-    pub capabilities: Vec<(u32, String)>,
-    /// Extensions: "SPV_KHR_non_semantic_info".
-    pub extensions: Vec<String>,
 }
 
 impl Module {
@@ -92,7 +79,7 @@ impl Module {
             tables = Tables::read(&words)?;
         }
         let reflection = reflect::reflect(&tables, &moved, hints)?;
-        let requirements = requirements(&tables);
+        let requirements = requirements::of(&words, &tables)?;
         Ok(Module { format: Format::Spirv, words, requirements, reflection, program: None })
     }
 
@@ -162,18 +149,5 @@ impl Module {
         let shared = shared::memory(&words, &kernel.name, &[])?;
         let words = prune::prune(&words, &kernel.name)?.into_owned();
         Ok(Code { words: Cow::Owned(words), constants: Vec::new(), shared })
-    }
-}
-
-fn requirements(tables: &Tables<'_>) -> Requirements {
-    let named = |number: u32| {
-        let known = spirv::Capability::from_u32(number);
-        (number, known.map_or_else(|| number.to_string(), |known| format!("{known:?}")))
-    };
-    let capabilities: BTreeSet<u32> = tables.capabilities.iter().copied().collect();
-    Requirements {
-        version: tables.version,
-        capabilities: capabilities.into_iter().map(named).collect(),
-        extensions: tables.extensions.clone(),
     }
 }

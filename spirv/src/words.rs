@@ -130,6 +130,13 @@ impl<'a> Instruction<'a> {
         self.operands.get(place).copied()
     }
 
+    /// The id that it defines and the type of that, if it defines a value.
+    pub(crate) fn typed_result(self) -> Option<(u32, u32)> {
+        let first = GRAMMAR.get(&self.opcode)?.operands.first()?;
+        let is_typed = first.kind == OperandKind::IdResultType;
+        is_typed.then_some((self.result()?, *self.operands.first()?))
+    }
+
     /// Appends it to a module.
     pub(crate) fn write(self, module: &mut Vec<u32>) {
         module.push((self.operands.len() as u32 + 1) << 16 | u32::from(self.opcode));

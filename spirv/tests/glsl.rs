@@ -3,7 +3,8 @@
 mod support;
 
 use longshore_spirv::{
-    Block, Buffer, Code, FaultKind, GroupSize, Home, Module, Place, Specialization, SubgroupSize,
+    Atomic, Block, Buffer, Code, FaultKind, GroupSize, Home, Module, Place, Specialization,
+    SubgroupSize,
 };
 use support::{MANY, from_words, glsl, module, module_with, only};
 
@@ -278,4 +279,32 @@ fn an_alignment_of_none_is_one() {
     }
     assert_eq!(changed, 2);
     assert_eq!(only(&from_words(&words)).parameters.len(), 1);
+}
+
+#[test]
+fn atomics_are_told_apart_by_where_they_are() {
+    let Some(image) = glsl(
+        "#version 460
+        #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+        #extension GL_EXT_shader_atomic_int64 : require
+        #extension GL_EXT_shader_atomic_float : require
+        layout(local_size_x = 1) in;
+        shared uint64_t tile[4];
+        layout(binding = 0) buffer Sums { float sum; uint count; };
+        void main() {
+          atomicAdd(tile[count], 1);
+          atomicAdd(sum, 1.0);
+          atomicAdd(count, 1);
+        }",
+        &[],
+    ) else {
+        return;
+    };
+    let atomic = |shared, float, adds, bits| Atomic { shared, float, adds, bits };
+    let expected = [
+        atomic(false, false, false, 32),
+        atomic(false, true, true, 32),
+        atomic(true, false, false, 64),
+    ];
+    assert!(module(&image).requirements().atomics.into_iter().eq(expected));
 }

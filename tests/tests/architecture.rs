@@ -29,9 +29,17 @@ fn product(file: &Path) -> String {
 
 #[test]
 fn only_one_file_reads_the_environment() {
-    let own = ["plugin-api/src", "plugin-host/src", "plugin-vulkan/src", "spirv/src", "host/src"]
-        .map(sources)
-        .concat();
+    let own = [
+        "plugin-api/src",
+        "plugin-host/src",
+        "plugin-cuda/src",
+        "plugin-vulkan/src",
+        "cuda-image/src",
+        "spirv/src",
+        "host/src",
+    ]
+    .map(sources)
+    .concat();
     let readers: Vec<_> = own
         .iter()
         .filter(|file| !file.ends_with("tests.rs") && product(file).contains("env::var"))
@@ -50,11 +58,19 @@ fn crates_depend_only_on_what_data_visits_after_them() {
     for (folder, allowed) in [
         ("plugin-api", &[][..]),
         ("plugin-host", &["longshore-plugin-api", "longshore-jitlink"]),
+        ("plugin-cuda", &["longshore-plugin-api", "longshore-cuda-image"]),
         ("plugin-vulkan", &["longshore-plugin-api", "longshore-spirv"]),
+        ("cuda-image", &[]),
         ("spirv", &[]),
         (
             "host",
-            &["longshore-plugin-api", "longshore-executor", "longshore-jitlink", "longshore-spirv"],
+            &[
+                "longshore-plugin-api",
+                "longshore-executor",
+                "longshore-cuda-image",
+                "longshore-jitlink",
+                "longshore-spirv",
+            ],
         ),
     ] {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
@@ -70,9 +86,11 @@ fn crates_depend_only_on_what_data_visits_after_them() {
 #[test]
 fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
-    for (package, name) in
-        [("longshore-jitlink", "longshore_jitlink"), ("longshore-spirv", "longshore_spirv")]
-    {
+    for (package, name) in [
+        ("longshore-cuda-image", "longshore_cuda_image"),
+        ("longshore-jitlink", "longshore_jitlink"),
+        ("longshore-spirv", "longshore_spirv"),
+    ] {
         let line = manifest.lines().find(|line| line.starts_with(package)).unwrap();
         assert!(line.contains("optional = true"), "{line}");
         for file in sources("host/src") {

@@ -2,6 +2,7 @@
 //! warning; `ptxas` takes the PTX; an image says the same of its kernels whatever it is for; and kernels on
 //! the CPU do what they say, without a runtime.
 
+use longshore_tests::cuda::nvidia_tool;
 use longshore_tests::world::root;
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -114,18 +115,6 @@ fn image(
     Some(image)
 }
 
-/// `ptxas` of `$PTXAS`, the path, or what `cargo xtask test --install` installed.
-fn ptxas() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("PTXAS") {
-        return Some(path.into());
-    }
-    if is_installed("ptxas") {
-        return Some("ptxas".into());
-    }
-    let packages = std::fs::read_dir(root().join("target/nvcc/nvidia")).ok()?;
-    packages.flatten().map(|package| package.path().join("bin/ptxas")).find(|path| path.is_file())
-}
-
 /// Compiles for a kind of target: in every language without making code, in C++ without optimisation, and in
 /// C, where that is possible, with all of it.
 fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
@@ -161,7 +150,7 @@ fn every_clang_compiles_everything_for_amd_gpus() {
 
 #[test]
 fn every_clang_compiles_everything_for_nvidia_gpus_and_ptxas_takes_it() {
-    let ptxas = ptxas();
+    let ptxas = nvidia_tool("ptxas");
     if ptxas.is_none() {
         println!("ptxas is not installed; the PTX was not assembled");
     }

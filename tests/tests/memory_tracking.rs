@@ -39,6 +39,26 @@ fn a_block_from_the_cache_counts_for_who_takes_it() {
 }
 
 #[test]
+fn small_blocks_take_the_place_of_larger_ones_in_a_full_cache() {
+    const LARGE: u64 = 1 << 20;
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    let host = world.host().cache_limit(2 * LARGE).build().unwrap();
+    let device = host.default_device().unwrap();
+    let allocate = |bytes| device.allocate(MemoryKind::Device, bytes, 1).unwrap();
+    let cached = || {
+        let report = device.memory_report();
+        (report.cached_blocks, report.cached_bytes)
+    };
+    drop([LARGE, LARGE, LARGE].map(allocate));
+    assert_eq!(cached(), (2, 2 * LARGE), "of equal blocks the first stay");
+    drop([1024, 1024].map(allocate));
+    assert_eq!(cached(), (3, LARGE + 2048));
+    drop(allocate(1024));
+    assert_eq!(cached(), (3, LARGE + 2048), "it came from the cache");
+}
+
+#[test]
 fn a_hosts_report_counts_closed_devices_and_their_leaks() {
     let (_world, host) = tracking();
     let device = host.default_device().unwrap();

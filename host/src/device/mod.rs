@@ -378,16 +378,19 @@ impl Device {
     }
 
     /// Ends the use of a block; false if it was not live.
-    pub(crate) fn release(&self, block: Arc<Block>) -> bool {
+    ///
+    /// # Errors
+    /// Those of the driver, if the block is not kept for reuse; it is gone all the same.
+    pub(crate) fn release(&self, block: Arc<Block>) -> Result<bool> {
         let block = match self.inner.memory.release(block) {
-            Released::Done => return true,
-            Released::NotLive => return false,
+            Released::Done => return Ok(true),
+            Released::NotLive => return Ok(false),
             Released::GiveBack(block) => block,
         };
         if let Some(remote) = self.inner.remote.enter(0) {
-            self.inner.memory.give_back(&block, &remote);
+            self.inner.memory.give_back(&block, &remote)?;
         }
-        true
+        Ok(true)
     }
 
     #[cold]
@@ -403,7 +406,7 @@ impl Device {
         let told = memory.tell_extent(&block, &remote);
         told.inspect_err(|_| {
             block.retire();
-            memory.give_back(&block, &remote);
+            memory.give_back(&block, &remote).unwrap_or_else(|error| log::error!("{error}"));
         })?;
         Ok(block)
     }

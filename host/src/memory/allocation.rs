@@ -72,7 +72,8 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.device.release(block);
+            let released = self.device.release(block).map(drop);
+            released.unwrap_or_else(|error| log::error!("{error}"));
         }
     }
 }

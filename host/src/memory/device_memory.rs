@@ -153,7 +153,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Ends the use of a block and puts it into the cache, if it fits.
+    /// Ends the use of a block and puts it into the cache, if it fits, or in place of a larger one.
     #[must_use = "what is not cached must be given back"]
     pub(crate) fn release(&self, block: Arc<Block>) -> Released {
         if !block.retire() {
@@ -167,11 +167,18 @@ impl DeviceMemory {
         match block.class {
             _ if cache.closed => Released::Done,
             Some(class) if cache.bytes + block.capacity <= self.limit => {
-                cache.bytes += block.capacity;
-                cache.bins[bin(block.kind, class)].push(block);
+                cache.keep(block, class);
                 Released::Done
             }
-            _ => Released::GiveBack(block),
+            // Few large blocks must not keep many small ones out.
+            Some(class) => match cache.take_larger_than(block.capacity) {
+                Some(larger) => {
+                    cache.keep(block, class);
+                    Released::GiveBack(larger)
+                }
+                None => Released::GiveBack(block),
+            },
+            None => Released::GiveBack(block),
         }
     }
 
@@ -180,7 +187,7 @@ impl DeviceMemory {
         // Others may use the cache while the driver frees.
         let blocks = self.cache.lock().drain();
         for block in blocks {
-            self.give_back(&block, remote);
+            self.give_back(&block, remote).unwrap_or_else(|error| log::error!("{error}"));
         }
     }
 
@@ -222,14 +229,33 @@ impl DeviceMemory {
     }
 
     /// Gives a block that is not live back to the plugin.
-    pub(crate) fn give_back(&self, block: &Block, remote: &RemoteDevice) {
+    ///
+    /// # Errors
+    /// Those of the driver; the block is gone all the same.
+    pub(crate) fn give_back(&self, block: &Block, remote: &RemoteDevice) -> Result<()> {
         // Out of the table first: the plugin may hand the address out again at once.
         self.table.remove(block.address);
-        free(block, remote);
+        remote.free(block.kind, block.address).map_err(|error| {
+            error.context(format_args!("freeing {} bytes at {:#x}", block.capacity, block.address))
+        })
     }
 }
 
 impl Cache {
+    fn keep(&mut self, block: Arc<Block>, class: usize) {
+        self.bytes += block.capacity;
+        self.bins[bin(block.kind, class)].push(block);
+    }
+
+    /// Takes one of the largest blocks out, if it is larger than this.
+    fn take_larger_than(&mut self, capacity: u64) -> Option<Arc<Block>> {
+        let capacity_in = |bin: &Vec<Arc<Block>>| bin.last().map_or(0, |block| block.capacity);
+        let largest = self.bins.iter_mut().max_by_key(|bin| capacity_in(bin))?;
+        let block = largest.pop_if(|block| block.capacity > capacity)?;
+        self.bytes -= block.capacity;
+        Some(block)
+    }
+
     fn drain(&mut self) -> Vec<Arc<Block>> {
         self.bytes = 0;
         self.bins.iter_mut().flat_map(std::mem::take).collect()

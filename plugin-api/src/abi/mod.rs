@@ -16,8 +16,9 @@ pub use entry::{
     Services, TableRef,
 };
 pub use tables::{
-    DeviceTable, EventTable, ExtentTable, InstrumentationTable, ModuleTable, OccupancyTable,
-    PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable, SelectionTable,
+    ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable, ModuleTable,
+    OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable,
+    SelectionTable,
 };
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,

@@ -273,6 +273,21 @@ pub struct ExtentTable {
     ) -> *mut ErrorObject,
 }
 
+/// "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's shared
+/// memory.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct ClusterTable {
+    /// Queues a kernel as `launch` of "longshore.queue" does, with clusters of so many groups in x, y
+    /// and z, each at least 1. `INVALID_ARGUMENT` for clusters that do not divide the groups or that
+    /// the device cannot have, `UNSUPPORTED` if it has none.
+    pub launch: unsafe extern "C" fn(
+        queue: *mut QueueHandle,
+        launch: *const Launch,
+        cluster: *const [u32; 3],
+    ) -> *mut ErrorObject,
+}
+
 /// "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 /// memory. Called after the destructors and before `unload`.
 #[repr(C)]

@@ -89,6 +89,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
         ("longshore.occupancy", 1) => reference(device::occupancy_table::<P>()),
         ("longshore.selection", 1) => reference(device::selection_table::<P>()),
         ("longshore.extent", 1) => reference(device::extent_table::<P>()),
+        ("longshore.cluster", 1) => reference(queue::cluster_table::<P>()),
         ("longshore.instrumentation", 1) => reference(module::instrumentation_table::<P>()),
         _ => NONE,
     }

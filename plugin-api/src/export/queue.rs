@@ -32,6 +32,10 @@ pub(super) const fn event_table<P: Plugin>() -> &'static abi::EventTable {
     }
 }
 
+pub(super) const fn cluster_table<P: Plugin>() -> &'static abi::ClusterTable {
+    &abi::ClusterTable { launch: launch_in_clusters::<P> }
+}
+
 pub(super) const fn prefetch_table<P: Plugin>() -> &'static abi::PrefetchTable {
     &abi::PrefetchTable { prefetch: prefetch::<P> }
 }
@@ -71,18 +75,41 @@ unsafe extern "C" fn launch<P: Plugin>(
     // arguments that the program vouches for.
     guard::<P>("queue.launch", || unsafe {
         let raw = &*launch;
-        known_flags("launch", raw.flags, abi::LAUNCH_COOPERATIVE | abi::LAUNCH_WAIT)?;
-        let shape = LaunchShape {
-            groups: raw.groups,
-            items: raw.items,
-            dynamic_shared_bytes: raw.dynamic_shared_bytes,
-            cooperative: raw.flags & abi::LAUNCH_COOPERATIVE != 0,
-            wait: raw.flags & abi::LAUNCH_WAIT != 0,
-        };
-        let count = raw.argument_count as usize;
-        let arguments = Arguments::from_raw(raw.arguments, raw.argument_sizes, count);
-        of::<P>(queue).launch(lent::<P::Kernel, _>(raw.kernel), &shape, arguments)
+        let shape = shape(raw)?;
+        of::<P>(queue).launch(lent::<P::Kernel, _>(raw.kernel), &shape, arguments(raw))
     })
+}
+
+unsafe extern "C" fn launch_in_clusters<P: Plugin>(
+    queue: *mut QueueHandle,
+    launch: *const abi::Launch,
+    cluster: *const [u32; 3],
+) -> *mut ErrorObject {
+    // SAFETY: as for `launch`; the sizes are readable.
+    guard::<P>("queue.launch_in_clusters", || unsafe {
+        let raw = &*launch;
+        let (kernel, shape) = (lent::<P::Kernel, _>(raw.kernel), shape(raw)?);
+        of::<P>(queue).launch_in_clusters(kernel, &shape, *cluster, arguments(raw))
+    })
+}
+
+fn shape(raw: &abi::Launch) -> Result<LaunchShape> {
+    known_flags("launch", raw.flags, abi::LAUNCH_COOPERATIVE | abi::LAUNCH_WAIT)?;
+    Ok(LaunchShape {
+        groups: raw.groups,
+        items: raw.items,
+        dynamic_shared_bytes: raw.dynamic_shared_bytes,
+        cooperative: raw.flags & abi::LAUNCH_COOPERATIVE != 0,
+        wait: raw.flags & abi::LAUNCH_WAIT != 0,
+    })
+}
+
+/// # Safety
+/// The program vouches for the arguments.
+unsafe fn arguments(raw: &abi::Launch) -> Arguments<'_> {
+    let count = raw.argument_count as usize;
+    // SAFETY: promised by the caller.
+    unsafe { Arguments::from_raw(raw.arguments, raw.argument_sizes, count) }
 }
 
 unsafe extern "C" fn copy<P: Plugin>(

@@ -14,6 +14,7 @@ use crate::request::{
 pub struct RemoteQueue {
     handle: *mut QueueHandle,
     table: &'static abi::QueueTable,
+    cluster: Option<&'static abi::ClusterTable>,
     prefetch: Option<&'static abi::PrefetchTable>,
 }
 
@@ -34,7 +35,12 @@ unsafe impl Sync for RemoteEvent {}
 
 impl RemoteQueue {
     pub(super) fn new(handle: *mut QueueHandle, tables: &Tables) -> RemoteQueue {
-        RemoteQueue { handle, table: tables.queue, prefetch: tables.prefetch }
+        RemoteQueue {
+            handle,
+            table: tables.queue,
+            cluster: tables.cluster,
+            prefetch: tables.prefetch,
+        }
     }
 }
 
@@ -46,20 +52,22 @@ impl Queue<Remote> for RemoteQueue {
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        let cooperative = if shape.cooperative { abi::LAUNCH_COOPERATIVE } else { 0 };
-        let wait = if shape.wait { abi::LAUNCH_WAIT } else { 0 };
-        let launch = abi::Launch {
-            kernel: kernel.handle(),
-            groups: shape.groups,
-            items: shape.items,
-            dynamic_shared_bytes: shape.dynamic_shared_bytes,
-            flags: cooperative | wait,
-            argument_count: arguments.len() as u32,
-            arguments: arguments.pointers(),
-            argument_sizes: arguments.sizes(),
-        };
+        let launch = request(kernel, shape, arguments);
         // SAFETY: a live queue and a request that `arguments`' maker vouches for.
         unsafe { from_raw((self.table.launch)(self.handle, &launch)) }
+    }
+
+    fn launch_in_clusters(
+        &self,
+        kernel: &RemoteKernel,
+        shape: &LaunchShape,
+        cluster: [u32; 3],
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        let table = self.cluster.ok_or_else(|| lacks_table("cluster"))?;
+        let launch = request(kernel, shape, arguments);
+        // SAFETY: as above.
+        unsafe { from_raw((table.launch)(self.handle, &launch, &cluster)) }
     }
 
     #[inline]
@@ -171,5 +179,21 @@ impl Drop for RemoteEvent {
         if let Err(error) = unsafe { from_raw((self.table.destroy)(self.handle)) } {
             log::warn!("destroying an event: {error}");
         }
+    }
+}
+
+#[inline]
+fn request(kernel: &RemoteKernel, shape: &LaunchShape, arguments: Arguments<'_>) -> abi::Launch {
+    let cooperative = if shape.cooperative { abi::LAUNCH_COOPERATIVE } else { 0 };
+    let wait = if shape.wait { abi::LAUNCH_WAIT } else { 0 };
+    abi::Launch {
+        kernel: kernel.handle(),
+        groups: shape.groups,
+        items: shape.items,
+        dynamic_shared_bytes: shape.dynamic_shared_bytes,
+        flags: cooperative | wait,
+        argument_count: arguments.len() as u32,
+        arguments: arguments.pointers(),
+        argument_sizes: arguments.sizes(),
     }
 }

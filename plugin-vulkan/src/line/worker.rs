@@ -1,7 +1,7 @@
 //! The line's own thread, which does what nobody waits for.
 
 use super::{Line, State, has_work};
-use crate::device::AtWork;
+use longshore_plugin_api::AtWork;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -181,10 +181,10 @@ fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check
     Ok(())
 }
 
-/// Whether it may be taken for source, in which a compiler finds what is wrong: WGSL.
+/// Whether it may be taken for source, in which a compiler finds what is wrong: WGSL, PTX.
 fn is_source(image: &[u8]) -> bool {
-    const SIGN: &[u8] = b"@compute";
-    image.windows(SIGN.len()).any(|window| window == SIGN)
+    const SIGNS: [&[u8]; 2] = [b"@compute", b".version"];
+    SIGNS.iter().any(|sign| image.windows(sign.len()).any(|window| window == *sign))
 }
 
 /// The device works on.

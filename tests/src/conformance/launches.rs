@@ -1,6 +1,6 @@
 //! Launches: arguments, grids, what belongs to whom.
 
-use super::context::{Context, Gate, if_supported, refused};
+use super::context::{Context, Gate, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use longshore::{DeviceInfo, ErrorCode, Grid, InfoValue, RawArguments};
 use std::ffi::c_void;
@@ -20,6 +20,7 @@ behaviour_list! { "launches":
     "buffers of another device are refused" ["H-4"] foreign_buffers_are_refused;
     "occupancy questions are answered or unsupported" ["P-58"] occupancy_can_be_asked_for;
     "a cooperative launch runs or is unsupported" ["P-47"] cooperative_launches_run;
+    "a launch in clusters runs or is unsupported" ["P-64"] launches_in_clusters_run;
 }
 
 fn a_kernel_computes(cx: &Context) -> Check {
@@ -233,4 +234,25 @@ fn cooperative_launches_run(cx: &Context) -> Check {
     }
     refused(launched, ErrorCode::Unsupported, "a cooperative launch")?;
     Err(Stop::Skipped("the device has no cooperative launches".to_owned()))
+}
+
+fn launches_in_clusters_run(cx: &Context) -> Check {
+    let (basic, queue) = (cx.load("basic")?, cx.queue()?);
+    let bump = basic.kernel("bump")?;
+    let counter = || basic.global("counter")?.read::<u64>(&queue);
+    // SAFETY: `bump` takes no arguments.
+    let launch = |groups, cluster| unsafe {
+        queue.launch_and_wait(&bump, Grid::linear(groups, 1).in_clusters(cluster), ())
+    };
+    for (groups, cluster) in [(3, [2, 1, 1]), (4, [0, 1, 1]), (4, [1, 2, 1])] {
+        let what = format!("clusters of {cluster:?} of {groups} groups");
+        refused(launch(groups, cluster), ErrorCode::InvalidArgument, &what)?;
+    }
+    or_skip(launch(4, [2, 1, 1]))?;
+    ensure_eq!(counter()?, 5 + 4, "counter after four groups in clusters of two");
+    let groups = 1 << 20;
+    let huge = launch(groups, [groups, 1, 1]);
+    refused(huge, ErrorCode::InvalidArgument, "a cluster beyond the device's limit")?;
+    ensure_eq!(counter()?, 9, "counter after a launch that was refused");
+    Ok(())
 }
