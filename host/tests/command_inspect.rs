@@ -230,6 +230,53 @@ fn a_container_shows_its_entries_and_what_is_in_each() {
     }
 }
 
+/// A fatbin of PTX for these architectures, which are stored as they are, with flags.
+fn fatbin(entries: &[(u32, u64, &str)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (arch, flags, text) in entries {
+        let mut header = vec![0u8; 64];
+        header[..8].copy_from_slice(&[1, 0, 1, 1, 64, 0, 0, 0]);
+        header[8..16].copy_from_slice(&(text.len() as u64).to_le_bytes());
+        header[28..32].copy_from_slice(&arch.to_le_bytes());
+        header[40..48].copy_from_slice(&flags.to_le_bytes());
+        body.extend(header);
+        body.extend(text.bytes());
+    }
+    let head = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
+    [&head[..], &(body.len() as u64).to_le_bytes(), &body].concat()
+}
+
+#[test]
+fn a_fatbin_shows_its_entries_alone_and_in_a_container() {
+    const TEXT: &str =
+        ".version 8.0\n.target sm_90a\n.visible .entry run(.param .u64 x)\n{ ret; }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let fatbin = fatbin(&[(90, 0x10_0000, TEXT), (80, 0, TEXT)]);
+    let packed = write_offload_binary(&[OffloadImage {
+        image_kind: ImageKind::Fatbinary,
+        offload_kind: OffloadKind::Cuda,
+        triple: "nvptx64-nvidia-cuda",
+        arch: "",
+        bytes: &fatbin,
+    }]);
+    let path = folder.path().join("image");
+    for bytes in [&fatbin, &packed] {
+        std::fs::write(&path, bytes).unwrap();
+        let file = inspect(&path);
+        assert_eq!((&file["container"], &file["problem"]), (&json!(true), &Value::Null));
+        let images = file["images"].as_array().unwrap();
+        let arch: Vec<_> = images.iter().map(|image| &image["entry"]["arch"]).collect();
+        assert_eq!(arch, ["sm_90a", "sm_80"]);
+        assert_eq!(images[0]["entry"]["image_kind"], "ptx");
+        assert_eq!(images[0]["entry"]["properties"], json!({"compressed": "false"}));
+        assert_eq!(images[0]["architecture"], "sm_90a");
+        assert_eq!(names(&images[0]["kernels"]), ["run"]);
+    }
+    std::fs::write(&path, &fatbin[..fatbin.len() - 1]).unwrap();
+    let file = inspect(&path);
+    assert!(file["problem"].as_str().unwrap().contains("fatbin"), "{file:#}");
+}
+
 #[test]
 fn archives_show_their_members() {
     let folder = tempfile::tempdir().unwrap();

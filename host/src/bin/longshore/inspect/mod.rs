@@ -1,17 +1,16 @@
 //! `longshore inspect`: what is in an image, without a plugin or a device.
 //!
-//! [`report::ImageReport`] is what is found; `elf.rs` reads what all ELF images have, `cpu.rs`,
-//! `code_object.rs` and `cubin.rs` what each kind has of its own, `ptx.rs` the text, `spirv.rs` modules for Vulkan. `kernels.rs`
-//! joins descriptions and notes, `show.rs` prints tables. Readers are total: what cannot be read is a
+//! [`report::ImageReport`] is what is found; `elf.rs` reads what ELF images have, `cpu.rs` and
+//! `code_object.rs` what each kind has of its own, `cuda.rs` PTX, cubins and fatbins, `spirv.rs` modules for Vulkan.
+//! `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers are total: what cannot be read is a
 //! problem in the report.
 
 mod archive;
 mod code_object;
 mod cpu;
-mod cubin;
+mod cuda;
 mod elf;
 mod kernels;
-mod ptx;
 mod report;
 mod show;
 mod spirv;
@@ -46,9 +45,9 @@ impl Inspect {
 
 /// A file that is a container shows its entries; an ELF file that has some, itself before them.
 fn report_of(file: String, image: Image) -> FileReport {
-    let (entries, problem) = match image.entries() {
+    let (entries, problem) = match entries_of(&image) {
         Ok(entries) => (entries, None),
-        Err(error) => (None, Some(error.to_string())),
+        Err(problem) => (None, Some(problem)),
     };
     let mut report = FileReport {
         file,
@@ -61,8 +60,17 @@ fn report_of(file: String, image: Image) -> FileReport {
     if entries.is_none() || is_elf(image.format()) {
         report.images.push(image_report(image));
     }
-    report.images.extend(entries.into_iter().flatten().map(of_entry));
+    report.images.extend(entries.into_iter().flatten());
     report
+}
+
+/// What is in a container; `None` if the image is none.
+fn entries_of(image: &Image) -> Result<Option<Vec<ImageReport>>, String> {
+    if image.format() == Format::Fatbin {
+        return cuda::entries(image.bytes()).map(Some);
+    }
+    let entries = image.entries().map_err(|error| error.to_string())?;
+    Ok(entries.map(|entries| entries.into_iter().flat_map(of_entry).collect()))
 }
 
 fn is_elf(format: Format) -> bool {
@@ -74,8 +82,16 @@ fn is_elf(format: Format) -> bool {
     )
 }
 
-fn of_entry(entry: ContainerEntry) -> ImageReport {
+/// An entry, or those of the fatbin that it is.
+fn of_entry(entry: ContainerEntry) -> Vec<ImageReport> {
+    let is_fatbin = entry.image.format() == Format::Fatbin;
+    let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes())) {
+        Some(Ok(reports)) => return reports,
+        Some(Err(problem)) => Some(problem),
+        None => None,
+    };
     let mut report = image_report(entry.image);
+    report.problems.extend(problem);
     report.entry = Some(EntryReport {
         offload_kind: entry.offload_kind.to_string(),
         image_kind: entry.image_kind.to_string(),
@@ -83,7 +99,7 @@ fn of_entry(entry: ContainerEntry) -> ImageReport {
         arch: entry.arch,
         properties: entry.properties.into_iter().collect(),
     });
-    report
+    vec![report]
 }
 
 fn image_report(image: Image) -> ImageReport {
@@ -95,11 +111,11 @@ fn image_report(image: Image) -> ImageReport {
     let (bytes, format) = (image.bytes(), image.format());
     let mut report = ImageReport::new(format.to_string(), bytes.len());
     match format {
-        Format::Ptx => ptx::read(bytes, &mut report),
+        Format::Ptx => cuda::read_ptx(bytes, &mut report),
+        Format::Cubin => cuda::read_cubin(bytes, &mut report),
         Format::Spirv | Format::Wgsl => spirv::read(bytes, &mut report),
         Format::Archive => archive::read(bytes, &mut report),
         Format::CodeObject => elf::read(bytes, &mut report, code_object::read),
-        Format::Cubin => elf::read(bytes, &mut report, cubin::read),
         format if is_elf(format) => elf::read(bytes, &mut report, cpu::read),
         _ => {}
     }

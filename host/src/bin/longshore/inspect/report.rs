@@ -162,6 +162,8 @@ pub(super) struct MetadataReport {
     /// With what it has where a launch may ask for another size.
     pub(super) default_group: Option<Vec<u64>>,
     pub(super) sub_group_items: Option<u64>,
+    /// In groups.
+    pub(super) required_cluster: Option<Vec<u64>>,
 }
 
 /// What a launch passes, and where it goes.

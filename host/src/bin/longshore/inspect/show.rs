@@ -163,6 +163,7 @@ fn device(kernel: &KernelReport) -> String {
         known.max_group_items.map(|items| format!("at most {items} items per group")),
         known.dynamic_shared.filter(|may| *may).map(|_| "dynamic shared".to_owned()),
         groups(known),
+        known.required_cluster.as_deref().map(|sizes| format!("clusters of {}", group(sizes))),
         known.sub_group_items.map(|items| format!("sub-groups of {items}")),
     ];
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")

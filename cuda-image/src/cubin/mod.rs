@@ -1,0 +1,86 @@
+//! Cubins, relocatable or not.
+//!
+//! `file.rs` reads the ELF file, `attributes.rs` the facts in sections `.nv.info`, `kernels.rs` and
+//! `variables.rs` what they are named after, `relocations.rs` the addresses in initial values.
+
+mod attributes;
+mod file;
+mod kernels;
+mod relocations;
+mod variables;
+
+use crate::contents::is_of_driver;
+use crate::{Arch, Contents, Malformed, Variant};
+use attributes::Attribute;
+use file::{File, STT_CUDA_OBJECT, STT_FUNC, STT_NOTYPE, STT_OBJECT, Symbol};
+use std::collections::HashSet;
+
+/// What a cubin, relocatable or not, is for, read without its symbols. All its parts lie in the file.
+///
+/// # Errors
+/// If it is no ELF file of 64 bits for CUDA, or parts of it lie beyond its end or upon each other.
+pub fn cubin_arch(bytes: &[u8]) -> Result<Arch, Malformed> {
+    arch(&File::parse_without_symbols(bytes)?)
+}
+
+impl Contents {
+    /// Reads a cubin, relocatable or not.
+    ///
+    /// # Errors
+    /// If it is no ELF file of 64 bits for CUDA, or its parts lie upon each other.
+    pub fn of_cubin(bytes: &[u8]) -> Result<Contents, Malformed> {
+        let file = File::parse(bytes)?;
+        let arch = arch(&file)?;
+        Ok(Contents {
+            arch: Some(arch),
+            ptx_version: None,
+            kernels: kernels::read(&file, arch.number)?,
+            variables: variables::read(&file)?,
+            undefined: undefined(&file),
+        })
+    }
+}
+
+/// Since this OS/ABI the architecture is in the second byte of the flags.
+const LATER_ABI: u8 = 0x41;
+/// Of the flags, by the ABI: it uses what its architecture alone has.
+const SPECIFIC: u32 = 0x800;
+const LATER_SPECIFIC: u32 = 0x8;
+/// The same as an attribute of `.nv.compat`, which assemblers since CUDA 13 write instead.
+const ATTRIBUTE_SPECIFIC: u8 = 0x09;
+
+fn arch(file: &File<'_>) -> Result<Arch, Malformed> {
+    let (number, mark) = match file.os_abi >= LATER_ABI {
+        true => (file.flags >> 8 & 0xff, LATER_SPECIFIC),
+        false => (file.flags & 0xff, SPECIFIC),
+    };
+    let says_so = |known: Attribute<'_>| known.id == ATTRIBUTE_SPECIFIC && known.byte(0) == Some(1);
+    let is_specific =
+        file.flags & mark != 0 || attributes::read(file.take_data_of(".nv.compat")?).any(says_so);
+    Ok(Arch { number, variant: if is_specific { Variant::Specific } else { Variant::Any } })
+}
+
+/// What other images must define.
+fn undefined(file: &File<'_>) -> Vec<String> {
+    let missing = file.symbols.iter().filter(|symbol| is_missing(symbol));
+    let mut told = HashSet::new();
+    let names = missing.map(|symbol| symbol.name).filter(|name| told.insert(*name));
+    names.map(str::to_owned).collect()
+}
+
+/// Whether a symbol is defined by neither the image nor the linker nor the driver.
+fn is_missing(symbol: &Symbol<'_>) -> bool {
+    const OF_LINKER: [&str; 3] = [".", "__UFT", "__UDT"];
+    let is_code_or_data = match symbol.kind {
+        STT_NOTYPE | STT_OBJECT | STT_FUNC => true,
+        STT_CUDA_OBJECT => !symbol.is_shared(),
+        _ => false,
+    };
+    let must_be_there = symbol.is_undefined() && !symbol.is_local() && !symbol.is_weak();
+    let is_named = !symbol.name.is_empty() && !is_of_driver(symbol.name);
+    let is_of_linker = OF_LINKER.iter().any(|prefix| symbol.name.starts_with(prefix));
+    is_code_or_data && must_be_there && is_named && !is_of_linker
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Addresses in initial values: the relocations of sections that variables are in.
+
+use super::file::{File, STT_SECTION, Section};
+use crate::contents::References;
+use crate::fields::Fields;
+use crate::{Malformed, Reference, Variable};
+use std::collections::HashMap;
+
+const SHT_RELA: u32 = 4;
+const RELA_BYTES: usize = 24;
+/// What is added stands where the address will be.
+const SHT_REL: u32 = 9;
+const REL_BYTES: usize = 16;
+
+/// Addresses of 64 bits: in the memory of its variable, generic, of a function.
+const WHOLE: [u32; 3] = [0x02, 0x04, 0x66];
+/// The first of eight numbers for a byte each of the same.
+const BYTE_WISE: [u32; 3] = [0x4c, 0x54, 0x68];
+
+/// The references of variables, by the variables' indices.
+pub(super) fn read(
+    file: &File<'_>,
+    variables: &[Variable],
+) -> Result<HashMap<usize, Vec<Reference>>, Malformed> {
+    let places = Places::of(variables);
+    let mut gathered: HashMap<usize, References> = HashMap::new();
+    for relocation in in_order(file, &places)? {
+        let Some((index, offset)) = places.at(relocation.section, relocation.at) else { continue };
+        let stored = || stored_at(&variables[index], offset);
+        let addend = relocation.addend.unwrap_or_else(stored);
+        let Some((symbol, addend)) = target(file, &places, relocation.symbol, addend)? else {
+            continue;
+        };
+        let references = gathered.entry(index).or_default();
+        add(references, relocation.kind, Reference { offset, symbol, addend });
+    }
+    Ok(gathered.into_iter().map(|(index, all)| (index, all.finish())).collect())
+}
+
+struct Relocation {
+    /// Where it is applied.
+    section: u32,
+    at: u64,
+    kind: u32,
+    symbol: u32,
+    /// `None` if it stands where it is applied.
+    addend: Option<i64>,
+}
+
+/// The relocations of sections that have variables, by the places where they are applied.
+fn in_order(file: &File<'_>, places: &Places<'_>) -> Result<Vec<Relocation>, Malformed> {
+    let mut relocations = Vec::new();
+    for section in file.sections.iter().filter(|section| places.has(section.info)) {
+        let entry_bytes = match section.kind {
+            SHT_RELA => RELA_BYTES,
+            SHT_REL => REL_BYTES,
+            _ => continue,
+        };
+        let entries = file.take_data(section)?.chunks_exact(entry_bytes).map(Fields);
+        relocations.extend(entries.filter_map(|entry| relocation(section, entry)));
+    }
+    relocations.sort_by_key(|relocation| (relocation.section, relocation.at));
+    Ok(relocations)
+}
+
+fn relocation(section: &Section<'_>, entry: Fields<'_>) -> Option<Relocation> {
+    Some(Relocation {
+        section: section.info,
+        at: entry.u64(0)?,
+        kind: entry.u32(8)?,
+        symbol: entry.u32(12)?,
+        addend: entry.u64(16).map(|addend| addend as i64),
+    })
+}
+
+/// The number of 64 bits in an initial value.
+fn stored_at(variable: &Variable, offset: u64) -> i64 {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let stored = variable.initial.get(start..).unwrap_or_default();
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(stored).for_each(|(byte, stored)| *byte = *stored);
+    i64::from_le_bytes(bytes)
+}
+
+/// A symbol's name and what is added to it; for a section's symbol, those of the variable that is there.
+fn target(
+    file: &File<'_>,
+    places: &Places<'_>,
+    symbol: u32,
+    mut addend: i64,
+) -> Result<Option<(String, i64)>, Malformed> {
+    let Some(symbol) = file.symbols.get(symbol as usize) else { return Ok(None) };
+    let mut name = symbol.name;
+    if symbol.kind == STT_SECTION
+        && let Some((variable, offset)) = places.at(symbol.section, addend as u64)
+    {
+        (name, addend) = (places.name(variable), offset as i64);
+    }
+    file.take(name.len())?;
+    Ok((!name.is_empty()).then(|| (name.to_owned(), addend)))
+}
+
+fn add(references: &mut References, kind: u32, reference: Reference) {
+    if WHOLE.contains(&kind) {
+        return references.add(reference);
+    }
+    let bytes = BYTE_WISE.iter().filter_map(|first| kind.checked_sub(*first));
+    if let Some(index) = bytes.filter(|index| *index < 8).min() {
+        references.add_byte(reference, index as u8);
+    }
+}
+
+/// Which variable is where.
+struct Places<'a> {
+    variables: &'a [Variable],
+    /// Section, offset, size and index of each variable, in order.
+    order: Vec<(u32, u64, u64, usize)>,
+}
+
+impl<'a> Places<'a> {
+    fn of(variables: &'a [Variable]) -> Places<'a> {
+        let placed = variables.iter().enumerate().filter_map(|(index, variable)| {
+            let place = variable.place?;
+            Some((place.section, place.offset, variable.bytes, index))
+        });
+        let mut order: Vec<_> = placed.collect();
+        order.sort_unstable();
+        Places { variables, order }
+    }
+
+    /// Whether a section has variables.
+    fn has(&self, section: u32) -> bool {
+        self.order.binary_search_by_key(&section, |(section, ..)| *section).is_ok()
+    }
+
+    /// The variable that a byte of a section belongs to, and the offset in it.
+    fn at(&self, section: u32, offset: u64) -> Option<(usize, u64)> {
+        let behind =
+            self.order.partition_point(|(other, start, ..)| (*other, *start) <= (section, offset));
+        let (other, start, bytes, index) = *self.order.get(behind.checked_sub(1)?)?;
+        let within = offset.checked_sub(start).filter(|within| *within < bytes)?;
+        (other == section).then_some((index, within))
+    }
+
+    fn name(&self, index: usize) -> &'a str {
+        &self.variables[index].name
+    }
+}

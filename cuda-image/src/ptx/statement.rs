@@ -1,0 +1,64 @@
+//! Statements outside of bodies.
+
+use super::tokens::Tokens;
+
+/// What stands up to a ';' or a body.
+pub(super) struct Statement<'a> {
+    /// Without the ';', and with the braces of initial values.
+    pub(super) tokens: Vec<&'a str>,
+    /// The text between the braces of a body.
+    pub(super) body: Option<&'a str>,
+}
+
+/// The next statement. The directives at the head of a text are statements without an end: what is behind
+/// their first word stays in front of the next statement, where nothing looks at it.
+pub(super) fn next_statement<'a>(tokens: &mut Tokens<'a>) -> Option<Statement<'a>> {
+    let mut found = Vec::new();
+    while let Some(token) = tokens.next() {
+        match token {
+            ".version" | ".target" => {
+                return Some(Statement { tokens: vec![token, tokens.next()?], body: None });
+            }
+            ".address_size" | ".file" => found.clear(),
+            ";" | "}" => return Some(Statement { tokens: found, body: None }),
+            "{" if found.last() == Some(&"=") => list(tokens, &mut found),
+            "{" => return Some(Statement { tokens: found, body: Some(body(tokens)) }),
+            _ => found.push(token),
+        }
+    }
+    (!found.is_empty()).then_some(Statement { tokens: found, body: None })
+}
+
+/// Takes what stands up to the brace that closes the one before, with both.
+fn list<'a>(tokens: &mut Tokens<'a>, into: &mut Vec<&'a str>) {
+    into.push("{");
+    let mut depth = 1u64;
+    for token in tokens {
+        into.push(token);
+        depth = deeper(depth, token);
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+/// Skips what stands up to the brace that closes the one before, and returns it.
+fn body<'a>(tokens: &mut Tokens<'a>) -> &'a str {
+    let text = tokens.rest();
+    let mut depth = 1u64;
+    for token in tokens.by_ref() {
+        depth = deeper(depth, token);
+        if depth == 0 {
+            return &text[..text.len() - tokens.rest().len() - 1];
+        }
+    }
+    text
+}
+
+fn deeper(depth: u64, token: &str) -> u64 {
+    match token {
+        "{" => depth + 1,
+        "}" => depth - 1,
+        _ => depth,
+    }
+}
