@@ -1,0 +1,146 @@
+//! The table against the driver's header, as `cudarc` has it.
+
+use super::functions::Functions;
+use super::result::{self, CuResult};
+use super::types::{self, LaunchAttribute, LaunchConfig, Location, PoolProperties};
+use cudarc::driver::sys;
+
+/// A type that the compiler finds out.
+macro_rules! unknown {
+    ($kind:ty) => {
+        _
+    };
+}
+pub(super) use unknown;
+
+/// What the types of a function's parameters are called.
+pub(super) trait Parameters {
+    fn parameters(self) -> Vec<&'static str>;
+}
+
+macro_rules! of_function {
+    ($($parameter:ident)*) => {
+        impl<$($parameter,)* R> Parameters for unsafe fn($($parameter),*) -> R {
+            fn parameters(self) -> Vec<&'static str> {
+                vec![$(std::any::type_name::<$parameter>()),*]
+            }
+        }
+    };
+}
+
+of_function!();
+of_function!(A);
+of_function!(A B);
+of_function!(A B C);
+of_function!(A B C D);
+of_function!(A B C D E);
+of_function!(A B C D E F);
+of_function!(A B C D E F G);
+of_function!(A B C D E F G H);
+of_function!(A B C D E F G H I);
+of_function!(A B C D E F G H I J);
+of_function!(A B C D E F G H I J K);
+
+/// A type's name, so that types of one meaning have one name: handles and pointers to the driver's
+/// objects, numbers that are enumerations there, structures that have names of their own here.
+fn plain(name: &str) -> String {
+    if let Some(pointee) = name.strip_prefix("*mut ") {
+        return pointer("mut", pointee);
+    }
+    if let Some(pointee) = name.strip_prefix("*const ") {
+        return pointer("const", pointee);
+    }
+    let last = name.rsplit("::").next().unwrap_or(name);
+    if name.contains("Handle<") {
+        return "object".to_owned();
+    }
+    if name.contains("Option<") {
+        return "function".to_owned();
+    }
+    let same = [
+        ("CUuuid_st", "Uuid"),
+        ("CUmemLocation_st", "Location"),
+        ("CUmemPoolProps_st", "PoolProperties"),
+        ("CUmemAccessDesc_st", "Access"),
+        ("CUlaunchConfig_st", "LaunchConfig"),
+        ("cudaError_enum", "CuResult"),
+    ];
+    if let Some((_, ours)) = same.iter().find(|(theirs, _)| *theirs == last) {
+        return (*ours).to_owned();
+    }
+    if last.starts_with("CU") && last.ends_with("_enum") {
+        return "u32".to_owned();
+    }
+    last.to_owned()
+}
+
+fn pointer(kind: &str, pointee: &str) -> String {
+    let of_driver = pointee.starts_with("cudarc") && pointee.ends_with("_st");
+    match plain(pointee).as_str() {
+        structure @ ("Uuid" | "PoolProperties" | "Access" | "LaunchConfig") => {
+            format!("*{kind} {structure}")
+        }
+        _ if of_driver => "object".to_owned(),
+        // Pointers that are written and that are only read differ between versions of the header.
+        other => format!("*{kind} {other}"),
+    }
+}
+
+#[test]
+fn functions_have_the_parameters_of_the_drivers_header() {
+    let all = Functions::signatures();
+    assert!(all.len() > 70, "{} functions", all.len());
+    for (name, [ours, theirs]) in all {
+        let [ours, theirs] =
+            [ours, theirs].map(|types| types.into_iter().map(plain).collect::<Vec<_>>());
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+#[test]
+fn structures_have_the_layout_of_the_drivers_header() {
+    use std::mem::{align_of, offset_of};
+    macro_rules! same {
+        ($ours:ty, $theirs:ty; $($our:ident $their:ident),*) => {
+            assert_eq!(size_of::<$ours>(), size_of::<$theirs>(), stringify!($ours));
+            assert_eq!(align_of::<$ours>(), align_of::<$theirs>(), stringify!($ours));
+            $(assert_eq!(offset_of!($ours, $our), offset_of!($theirs, $their), stringify!($our));)*
+        };
+    }
+    same!(types::Uuid, sys::CUuuid; bytes bytes);
+    same!(Location, sys::CUmemLocation; kind type_, id id);
+    same!(PoolProperties, sys::CUmemPoolProps;
+        allocation allocType, handles handleTypes, location location,
+        security win32SecurityAttributes, max_bytes maxSize);
+    same!(types::Access, sys::CUmemAccessDesc; location location, flags flags);
+    same!(LaunchConfig, sys::CUlaunchConfig;
+        groups gridDimX, items blockDimX, shared_bytes sharedMemBytes, stream hStream,
+        attributes attrs, attribute_count numAttrs);
+    same!(LaunchAttribute, sys::CUlaunchAttribute; id id, value value);
+    assert_eq!(Location::DEVICE, sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as u32);
+    assert_eq!(Location::HOST, sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST as u32);
+    use sys::CUlaunchAttributeID as Id;
+    assert_eq!(LaunchAttribute::COOPERATIVE, Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32);
+    assert_eq!(LaunchAttribute::CLUSTER, Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32);
+}
+
+#[test]
+fn numbers_are_those_of_the_drivers_header() {
+    for (name, ours, theirs) in types::ALL {
+        assert_eq!(ours, theirs, "{name}");
+    }
+    assert_eq!(types::host_memory::PORTABLE, sys::CU_MEMHOSTALLOC_PORTABLE);
+    assert_eq!(types::host_memory::DEVICEMAP, sys::CU_MEMHOSTALLOC_DEVICEMAP);
+    assert_eq!(types::host_memory::PORTABLE, sys::CU_MEMHOSTREGISTER_PORTABLE);
+    assert_eq!(types::host_memory::READ_ONLY, sys::CU_MEMHOSTREGISTER_READ_ONLY);
+    assert_eq!(types::host_memory::DEVICEMAP, sys::CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
+#[test]
+fn results_are_those_of_the_drivers_header() {
+    for (ours, theirs) in result::ALL {
+        assert_eq!(ours.0, *theirs, "{ours:?}");
+    }
+    assert_eq!(format!("{:?}", CuResult(123_456)), "CUresult 123456");
+    assert!(CuResult::ILLEGAL_ADDRESS.is_sticky() && !CuResult::OUT_OF_MEMORY.is_sticky());
+}

@@ -1,0 +1,152 @@
+//! Which kernels were launched and are not known to be done: what is told when the device is lost.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// So many of a queue's last launches are known.
+const SLOTS: usize = 16;
+/// So many kernels are named.
+const MOST_NAMED: usize = 8;
+
+/// The last launches of a queue. Noting one takes no lock.
+pub(crate) struct InFlight {
+    /// The queue's number.
+    pub(crate) queue: u64,
+    /// How many were noted, ever.
+    noted: AtomicU64,
+    /// How many of those are known to be done.
+    done: AtomicU64,
+    /// The numbers of the last kernels; the one noted as number `n` is at `n % SLOTS`.
+    last: [AtomicU64; SLOTS],
+}
+
+impl InFlight {
+    /// Notes a launch of the kernel of this number.
+    #[inline]
+    pub(crate) fn note(&self, kernel: u64) {
+        let number = self.noted.fetch_add(1, Ordering::Relaxed);
+        self.last[number as usize % SLOTS].store(kernel, Ordering::Relaxed);
+    }
+
+    /// What was noted until now; to be given to [`InFlight::are_done`].
+    #[inline]
+    pub(crate) fn noted(&self) -> u64 {
+        self.noted.load(Ordering::Relaxed)
+    }
+
+    /// All that was noted until then is done.
+    #[inline]
+    pub(crate) fn are_done(&self, noted: u64) {
+        self.done.fetch_max(noted, Ordering::Relaxed);
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = u64> {
+        let noted = self.noted();
+        let first = self.done.load(Ordering::Relaxed).max(noted.saturating_sub(SLOTS as u64));
+        (first..noted).map(|number| self.last[number as usize % SLOTS].load(Ordering::Relaxed))
+    }
+}
+
+/// The queues and the kernels of a device.
+#[derive(Default)]
+pub(crate) struct Registry {
+    queues: Mutex<Vec<Weak<InFlight>>>,
+    names: Mutex<HashMap<u64, Arc<str>>>,
+    next_queue: AtomicU64,
+    next_kernel: AtomicU64,
+}
+
+impl Registry {
+    /// The launches of a new queue.
+    pub(crate) fn add(&self) -> Arc<InFlight> {
+        let in_flight = Arc::new(InFlight {
+            queue: self.next_queue.fetch_add(1, Ordering::Relaxed),
+            noted: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            last: Default::default(),
+        });
+        let mut queues = self.queues.lock();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&in_flight));
+        in_flight
+    }
+
+    /// A number for a kernel.
+    pub(crate) fn name_kernel(&self, name: &Arc<str>) -> u64 {
+        let number = self.next_kernel.fetch_add(1, Ordering::Relaxed);
+        self.names.lock().insert(number, Arc::clone(name));
+        number
+    }
+
+    /// A kernel is gone: none of its launches is in flight.
+    pub(crate) fn forget_kernel(&self, number: u64) {
+        self.names.lock().remove(&number);
+    }
+
+    /// "saxpy (queue 0), fill (queue 2, 3 times)"; empty if there is none.
+    pub(crate) fn in_flight(&self) -> String {
+        let names = self.names.lock();
+        let mut counts: Vec<(u64, &str, usize)> = Vec::new();
+        for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
+            for kernel in queue.kernels() {
+                let name = names.get(&kernel).map_or("a kernel", |name| name);
+                let known = counts
+                    .iter_mut()
+                    .find(|(number, known, _)| *number == queue.queue && *known == name);
+                match known {
+                    Some((_, _, count)) => *count += 1,
+                    None => counts.push((queue.queue, name, 1)),
+                }
+            }
+        }
+        let mut text = String::new();
+        for (number, name, count) in counts.iter().take(MOST_NAMED) {
+            let comma = if text.is_empty() { "" } else { ", " };
+            let _ = match count {
+                1 => write!(text, "{comma}'{name}' (queue {number})"),
+                count => write!(text, "{comma}'{name}' (queue {number}, {count} times)"),
+            };
+        }
+        match counts.len().saturating_sub(MOST_NAMED) {
+            0 => {}
+            more => _ = write!(text, " and {more} more"),
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_launched_since_the_last_wait_is_in_flight() {
+        let registry = Registry::default();
+        let kernels = ["saxpy", "fill"].map(|name| registry.name_kernel(&name.into()));
+        let queues = [registry.add(), registry.add()];
+        assert_eq!(registry.in_flight(), "");
+        queues[0].note(kernels[0]);
+        queues[0].are_done(queues[0].noted());
+        queues[0].note(kernels[1]);
+        queues[1].note(kernels[0]);
+        queues[1].note(kernels[0]);
+        assert_eq!(registry.in_flight(), "'fill' (queue 0), 'saxpy' (queue 1, 2 times)");
+        registry.forget_kernel(kernels[1]);
+        drop(queues.into_iter().nth(1));
+        assert_eq!(registry.in_flight(), "");
+    }
+
+    #[test]
+    fn only_the_last_launches_are_known() {
+        let registry = Registry::default();
+        let queue = registry.add();
+        for name in 0..40 {
+            queue.note(registry.name_kernel(&format!("k{name}").into()));
+        }
+        let told = registry.in_flight();
+        assert!(told.starts_with("'k24' (queue 0)") && told.ends_with(" and 8 more"), "{told}");
+    }
+}

@@ -1,0 +1,281 @@
+//! The order of a queue's work, where some of it needs the host.
+//!
+//! Work goes straight to the stream until a *step* comes that a thread of the host must do: a function of
+//! the program, a copy that would block the caller, a wait for an event that no stream has reached yet
+//! because its own queue keeps it. From then on the line *keeps* what is queued, as steps, and its thread
+//! does them one after the other: a step for the stream it hands over, a step of the host it does when
+//! the stream has done all before. When none is left, work goes straight to the stream again.
+//!
+//! The stream itself waits for nothing but other streams' work that the driver has, so no queue can keep
+//! another from going on.
+
+use crate::device::{DeviceCore, EventKind};
+use crate::driver::CuResult;
+use crate::driver::types::Stream;
+use crate::in_flight::InFlight;
+use crate::step::Step;
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ThreadId};
+
+/// The work of one queue.
+pub(crate) struct Line {
+    device: Arc<DeviceCore>,
+    stream: Stream,
+    in_flight: Arc<InFlight>,
+    /// Work is kept. Set and cleared with the lock, looked at without.
+    keeps: AtomicBool,
+    state: Mutex<State>,
+    /// There is something for the line's thread.
+    work: Condvar,
+    /// A step was done.
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    steps: VecDeque<Step>,
+    /// How many steps were kept, and how many of those are done.
+    kept: u64,
+    done: u64,
+    /// The first failure that nobody was told of.
+    error: Option<Error>,
+    /// The thread that runs a function of the program.
+    runner: Option<ThreadId>,
+    has_thread: bool,
+    closed: bool,
+}
+
+/// The right to add to a line that keeps its work.
+pub(crate) struct Keeping<'a> {
+    line: &'a Arc<Line>,
+    state: MutexGuard<'a, State>,
+}
+
+impl Keeping<'_> {
+    pub(crate) fn push(mut self, step: Step) {
+        self.state.steps.push_back(step);
+        self.state.kept += 1;
+        self.line.work.notify_one();
+    }
+}
+
+impl Line {
+    /// An empty line.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Line>> {
+        Ok(Arc::new(Line {
+            stream: device.take_stream()?,
+            in_flight: device.register(),
+            device: Arc::clone(device),
+            keeps: AtomicBool::new(false),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            moved: Condvar::new(),
+        }))
+    }
+
+    pub(crate) fn device(&self) -> &Arc<DeviceCore> {
+        &self.device
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    /// Where work must be added that comes behind what is kept; nothing if none is, so that it goes
+    /// straight to the stream.
+    #[inline]
+    pub(crate) fn keeping(self: &Arc<Line>) -> Option<Keeping<'_>> {
+        if !self.keeps.load(Ordering::Acquire) {
+            return None;
+        }
+        let state = self.state.lock();
+        self.keeps.load(Ordering::Relaxed).then_some(Keeping { line: self, state })
+    }
+
+    /// Queues something that a thread of the host does, and keeps what comes behind it.
+    ///
+    /// # Errors
+    /// A lost device; `OutOfResources` if there can be no thread.
+    pub(crate) fn keep(self: &Arc<Line>, step: Step) -> Result<()> {
+        self.device.refuse_if_lost()?;
+        let mut state = self.state.lock();
+        if !state.has_thread {
+            self.start_thread()?;
+            state.has_thread = true;
+        }
+        self.keeps.store(true, Ordering::Release);
+        Keeping { line: self, state }.push(step);
+        Ok(())
+    }
+
+    /// Blocks until all that was queued before the call is done.
+    ///
+    /// # Errors
+    /// The first failure that nobody was told of; a lost device; `InvalidQueue` on the thread that runs a
+    /// function of this queue, which would wait for itself.
+    #[inline]
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if self.keeps.load(Ordering::Relaxed) {
+            refuse_runner(&state)?;
+            let until = state.kept;
+            while state.done < until {
+                self.moved.wait(&mut state);
+            }
+        }
+        let earlier = state.error.take();
+        drop(state);
+        let result = self.synchronize_stream();
+        earlier.map_or(result, Err)
+    }
+
+    /// # Errors
+    /// `InvalidQueue` on the thread that runs a function of this queue, which would wait for itself.
+    pub(crate) fn refuse_runner(&self) -> Result<()> {
+        match self.keeps.load(Ordering::Acquire) {
+            true => refuse_runner(&self.state.lock()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether all that was queued is done.
+    ///
+    /// # Errors
+    /// A lost device; those of the driver.
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        let _current = self.device.enter()?;
+        if self.keeps.load(Ordering::Acquire) {
+            let state = self.state.lock();
+            if state.done < state.kept {
+                return Ok(false);
+            }
+        }
+        // SAFETY: the stream is live.
+        match unsafe { self.device.driver().cuStreamQuery(self.stream) } {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.is(CuResult::NOT_READY) => Ok(false),
+            Err(failure) => Err(self.device.failed("asking whether a queue is idle", failure)),
+        }
+    }
+
+    /// No more work will come. What is queued is still done.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.work.notify_one();
+    }
+
+    /// Blocks until the stream has done what it was given.
+    ///
+    /// # Errors
+    /// A lost device; those of the driver.
+    #[inline]
+    pub(crate) fn synchronize_stream(&self) -> Result<()> {
+        let noted = self.in_flight.noted();
+        let _current = self.device.enter()?;
+        // SAFETY: the stream is live.
+        let result = unsafe { self.device.driver().cuStreamSynchronize(self.stream) };
+        match result {
+            Ok(()) => {
+                self.in_flight.are_done(noted);
+                Ok(())
+            }
+            Err(failure) => {
+                let queue = self.in_flight.queue;
+                Err(self.device.failed(format_args!("waiting for queue {queue}"), failure))
+            }
+        }
+    }
+
+    /// The same, but asleep: whoever waits on the line's thread is in no hurry, and the driver otherwise
+    /// burns a processor.
+    ///
+    /// # Errors
+    /// As for [`Line::synchronize_stream`].
+    pub(crate) fn sleep_until_stream_is_done(&self) -> Result<()> {
+        let noted = self.in_flight.noted();
+        let (driver, _current) = (self.device.driver(), self.device.enter()?);
+        let sleeper = self.device.take_event(EventKind::Sleeper)?;
+        // SAFETY: both are live and of one context.
+        let result = unsafe {
+            let recorded = driver.cuEventRecord(sleeper, self.stream);
+            recorded.and_then(|()| driver.cuEventSynchronize(sleeper))
+        };
+        self.device.give_event(sleeper, EventKind::Sleeper);
+        let queue = self.in_flight.queue;
+        self.device.check(format_args!("waiting for queue {queue}"), result)?;
+        self.in_flight.are_done(noted);
+        Ok(())
+    }
+
+    fn start_thread(self: &Arc<Line>) -> Result<()> {
+        let (line, at_work) = (Arc::clone(self), self.device.at_work());
+        let name = format!("longshore-cu{}", self.in_flight.queue);
+        let work = move || {
+            line.work();
+            // In this order: who waits for the thread may close the device then.
+            drop(line);
+            drop(at_work);
+        };
+        let started = thread::Builder::new().name(name).spawn(work);
+        started.map(drop).map_err(|error| {
+            let message = format!("no thread for the queue's host functions: {error}");
+            Error::new(ErrorCode::OutOfResources, message)
+        })
+    }
+
+    /// Does steps until the line is closed and none is left.
+    fn work(self: &Arc<Line>) {
+        let mut state = self.state.lock();
+        loop {
+            let Some(step) = state.steps.pop_front() else {
+                self.keeps.store(false, Ordering::Release);
+                if state.closed {
+                    return;
+                }
+                self.work.wait(&mut state);
+                continue;
+            };
+            if step.is_function() {
+                state.runner = Some(thread::current().id());
+            }
+            let result = MutexGuard::unlocked(&mut state, || step.run(self));
+            state.runner = None;
+            if let Err(error) = result {
+                log::warn!("{error}");
+                state.error.get_or_insert(error);
+            }
+            state.done += 1;
+            self.moved.notify_all();
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.device.give_stream(self.stream);
+    }
+}
+
+fn refuse_runner(state: &State) -> Result<()> {
+    match state.runner {
+        Some(runner) if runner == thread::current().id() => Err(own_queue()),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn own_queue() -> Error {
+    let message = "a host function waits for its own queue, which waits for the host function";
+    Error::new(ErrorCode::InvalidQueue, message)
+}

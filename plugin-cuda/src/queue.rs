@@ -1,0 +1,199 @@
+//! Queues: what may be queued, and how it is done.
+
+use crate::device::DeviceCore;
+use crate::kernel::KernelCore;
+use crate::line::Line;
+use crate::step::{KeptLaunch, Step};
+use crate::transfer::{self, Copy, End, Fill};
+use crate::{CudaBackend, CudaDevice, CudaEvent, CudaKernel};
+use longshore_plugin_api::{
+    Arguments, CopyRequest, HostFunction, LaunchShape, Place, PrefetchTarget, Queue, Result, Span,
+};
+use std::sync::Arc;
+
+/// An in-order queue: a stream of the driver that does not wait for the process's default one. Its thread,
+/// `longshore-cu<number>`, starts with the first work that only the host can do. A host function may use
+/// CUDA and its own queue, but what waits for that is `InvalidQueue`.
+///
+/// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not wait.
+///
+/// LLVM: `ol_queue_handle_t`.
+pub struct CudaQueue {
+    line: Arc<Line>,
+}
+
+impl CudaQueue {
+    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<CudaQueue> {
+        Ok(CudaQueue { line: Line::new(device)? })
+    }
+
+    fn device(&self) -> &Arc<DeviceCore> {
+        self.line.device()
+    }
+
+    /// What a place of a copy is.
+    fn end(&self, place: &Place<'_, CudaDevice>, span: Span) -> End {
+        match place {
+            Place::Host => End::Host(span.address()),
+            Place::Device(device) if Arc::ptr_eq(device.core(), self.device()) => {
+                End::Own(span.address())
+            }
+            Place::Device(device) => End::Other(Arc::clone(device.core()), span.address()),
+        }
+    }
+
+    /// A copy that nobody waits for.
+    fn queue_copy(&self, copy: Copy) -> Result<()> {
+        if let Some(keeping) = self.line.keeping() {
+            keeping.push(Step::Copy(copy));
+            return Ok(());
+        }
+        let current = self.device().enter()?;
+        match copy.is_asynchronous(self.device()) {
+            true => copy.submit(&self.line),
+            false => {
+                drop(current);
+                self.line.keep(Step::Copy(copy))
+            }
+        }
+    }
+
+    #[inline]
+    fn launch_with(
+        &self,
+        kernel: &Arc<KernelCore>,
+        shape: &LaunchShape,
+        cluster: Option<[u32; 3]>,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        kernel.check(shape, arguments)?;
+        if shape.wait {
+            self.line.refuse_runner()?;
+        }
+        if let Some(keeping) = self.line.keeping() {
+            keeping.push(Step::Launch(KeptLaunch::new(kernel, shape, cluster, arguments)));
+            return self.wait_if(shape.wait);
+        }
+        let current = self.device().enter()?;
+        // Before the launch: who learns of its fault may be another thread.
+        self.line.in_flight().note(kernel.number());
+        // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
+        // the kernel does with them; the stream is live.
+        let launched =
+            unsafe { kernel.launch(shape, cluster, arguments.pointers(), self.line.stream()) };
+        launched.map_err(|failure| kernel.refused(shape, failure))?;
+        drop(current);
+        self.wait_if(shape.wait)
+    }
+
+    fn wait_if(&self, wait: bool) -> Result<()> {
+        if wait { self.line.synchronize() } else { Ok(()) }
+    }
+}
+
+impl Drop for CudaQueue {
+    fn drop(&mut self) {
+        self.line.close();
+    }
+}
+
+impl Queue<CudaBackend> for CudaQueue {
+    #[inline]
+    fn launch(
+        &self,
+        kernel: &CudaKernel,
+        shape: &LaunchShape,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.launch_with(kernel.on(self.device())?, shape, None, arguments)
+    }
+
+    /// Larger clusters than 8 groups are asked of the driver, which may refuse them.
+    fn launch_in_clusters(
+        &self,
+        kernel: &CudaKernel,
+        shape: &LaunchShape,
+        cluster: [u32; 3],
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        let kernel = kernel.on(self.device())?;
+        kernel.check_cluster(shape, cluster)?;
+        self.launch_with(kernel, shape, Some(cluster), arguments)
+    }
+
+    fn copy(&self, copy: &CopyRequest<'_, CudaDevice>) -> Result<()> {
+        let (to, from, bytes) = (copy.destination, copy.source, copy.destination.bytes());
+        if bytes == 0 {
+            return self.wait_if(copy.wait);
+        }
+        let job = Copy {
+            to: self.end(&copy.destination_place, to),
+            from: self.end(&copy.source_place, from),
+            bytes,
+        };
+        if !copy.wait {
+            return self.queue_copy(job);
+        }
+        self.line.refuse_runner()?;
+        match self.line.keeping() {
+            Some(keeping) => keeping.push(Step::Copy(job)),
+            None => job.submit(&self.line)?,
+        }
+        self.line.synchronize()
+    }
+
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
+        let bytes = destination.bytes();
+        if wait {
+            self.line.refuse_runner()?;
+        }
+        if bytes > 0 {
+            let fill = Fill::new(destination, pattern);
+            match self.line.keeping() {
+                Some(keeping) => keeping.push(Step::Fill(fill)),
+                None if fill.is_asynchronous(self.device()) || wait => fill.submit(&self.line)?,
+                None => self.line.keep(Step::Fill(fill))?,
+            }
+        }
+        self.wait_if(wait)
+    }
+
+    fn host_function(&self, function: HostFunction) -> Result<()> {
+        self.line.keep(Step::Function(function))
+    }
+
+    fn wait_event(&self, event: &CudaEvent) -> Result<()> {
+        let Some(record) = event.last() else { return self.device().refuse_if_lost() };
+        if let Some(keeping) = self.line.keeping() {
+            keeping.push(Step::Wait(record));
+            return Ok(());
+        }
+        match record.is_submitted() {
+            true => record.hold_up(&self.line),
+            false => self.line.keep(Step::Wait(record)),
+        }
+    }
+
+    fn record_event(&self, event: &CudaEvent) -> Result<()> {
+        event.record_at(&self.line)
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        self.line.is_idle()
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.line.synchronize()
+    }
+
+    /// Managed memory moves, if the device can do that while both use it.
+    fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
+        match self.line.keeping() {
+            Some(keeping) => {
+                keeping.push(Step::Prefetch(range, target));
+                Ok(())
+            }
+            None => transfer::prefetch(&self.line, range, target),
+        }
+    }
+}

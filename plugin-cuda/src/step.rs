@@ -1,0 +1,99 @@
+//! Work that a queue keeps until the host has done what is before it.
+
+use crate::event::Record;
+use crate::kernel::KernelCore;
+use crate::line::Line;
+use crate::transfer::{Copy, Fill};
+use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Alignment of captured values: that of the largest types that kernels take.
+const VALUE_ALIGNMENT: usize = 16;
+
+/// Something that the line's thread hands to the stream, or does itself.
+pub(crate) enum Step {
+    Launch(KeptLaunch),
+    Copy(Copy),
+    Fill(Fill),
+    Prefetch(Span, PrefetchTarget),
+    Function(HostFunction),
+    Record(Arc<Record>),
+    Wait(Arc<Record>),
+}
+
+impl Step {
+    pub(crate) fn is_function(&self) -> bool {
+        matches!(self, Step::Function(_))
+    }
+
+    /// Does it. Blocks while the host has something to wait for or to do.
+    ///
+    /// # Errors
+    /// A lost device; those of the driver.
+    pub(crate) fn run(self, line: &Arc<Line>) -> Result<()> {
+        match self {
+            Step::Launch(launch) => launch.run(line),
+            Step::Copy(copy) => copy.run_on_host(line),
+            Step::Fill(fill) => fill.submit(line),
+            Step::Prefetch(range, target) => crate::transfer::prefetch(line, range, target),
+            Step::Function(function) => {
+                let before = line.sleep_until_stream_is_done();
+                // Called also if the device was lost: whoever queued it was promised that.
+                function.call();
+                before
+            }
+            Step::Record(record) => record.submit(line),
+            Step::Wait(record) => {
+                record.await_submission();
+                record.hold_up(line)
+            }
+        }
+    }
+}
+
+/// A launch with the values of its arguments.
+pub(crate) struct KeptLaunch {
+    kernel: Arc<KernelCore>,
+    shape: LaunchShape,
+    cluster: Option<[u32; 3]>,
+    values: Vec<u128>,
+    /// Where each value begins, in bytes.
+    starts: Vec<usize>,
+}
+
+impl KeptLaunch {
+    /// Captures the values. `shape` was checked.
+    pub(crate) fn new(
+        kernel: &Arc<KernelCore>,
+        shape: &LaunchShape,
+        cluster: Option<[u32; 3]>,
+        arguments: Arguments<'_>,
+    ) -> KeptLaunch {
+        let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(arguments.len()));
+        for value in arguments.values() {
+            bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
+            starts.push(bytes.len());
+            bytes.extend_from_slice(value);
+        }
+        bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
+        let (chunks, _) = bytes.as_chunks();
+        let values = chunks.iter().map(|chunk| u128::from_ne_bytes(*chunk)).collect();
+        KeptLaunch { kernel: Arc::clone(kernel), shape: *shape, cluster, values, starts }
+    }
+
+    fn run(self, line: &Line) -> Result<()> {
+        let start = self.values.as_ptr().cast::<u8>();
+        // An argument without bytes may begin behind the last one.
+        let pointers: Vec<*const c_void> =
+            self.starts.iter().map(|at| start.wrapping_add(*at).cast()).collect();
+        let _current = line.device().enter()?;
+        line.in_flight().note(self.kernel.number());
+        // SAFETY: the values are those that were vouched for when the launch was queued, and the host
+        // keeps the kernel's module until the queue is done.
+        let launched = unsafe {
+            self.kernel.launch(&self.shape, self.cluster, pointers.as_ptr(), line.stream())
+        };
+        launched.map_err(|failure| self.kernel.refused(&self.shape, failure))
+    }
+}

@@ -1,0 +1,284 @@
+//! Copies, fills and prefetches on a stream.
+
+use crate::device::DeviceCore;
+use crate::driver::types::{DevicePtr, Location};
+use crate::driver::{Call, CuResult, Driver};
+use crate::line::Line;
+use longshore_plugin_api::{PrefetchTarget, Result, Span};
+use std::sync::Arc;
+
+/// The driver captures so much pageable memory when a copy to the device is queued.
+const CAPTURED_BYTES: u64 = 64 << 10;
+/// `CU_DEVICE_CPU`.
+const CPU: i32 = -1;
+
+/// One end of a copy.
+pub(crate) enum End {
+    /// Memory of the host.
+    Host(u64),
+    /// Memory of the queue's own device, or of the host for it.
+    Own(DevicePtr),
+    /// Memory of another device.
+    Other(Arc<DeviceCore>, DevicePtr),
+}
+
+/// A copy. Whoever queued it vouches for both ranges until it is done.
+pub(crate) struct Copy {
+    pub(crate) to: End,
+    pub(crate) from: End,
+    pub(crate) bytes: u64,
+}
+
+impl End {
+    fn address(&self) -> u64 {
+        match self {
+            End::Host(address) | End::Own(address) | End::Other(_, address) => *address,
+        }
+    }
+
+    /// Whether it is memory of the host for sure; managed memory may be anywhere.
+    fn is_of_host(&self, device: &DeviceCore) -> bool {
+        match self {
+            End::Host(_) => true,
+            End::Own(address) => device.memory.is_of_host(*address),
+            End::Other(device, address) => device.memory.is_of_host(*address),
+        }
+    }
+}
+
+impl Copy {
+    /// Whether the driver takes it without blocking the caller, and reads no memory of the host later
+    /// than it may. The context is current.
+    pub(crate) fn is_asynchronous(&self, device: &DeviceCore) -> bool {
+        let is_pinned = |address| device.memory.is_pinned(device.driver(), address, self.bytes);
+        // From memory of the host to memory of the host the driver copies while the caller waits.
+        if self.to.is_of_host(device) && self.from.is_of_host(device) {
+            return false;
+        }
+        match (&self.to, &self.from) {
+            (End::Host(to), _) => is_pinned(*to),
+            (_, End::Host(from)) => self.bytes <= CAPTURED_BYTES || is_pinned(*from),
+            _ => true,
+        }
+    }
+
+    /// Hands it to the stream; between memory of the host, copies when the stream is done.
+    ///
+    /// # Errors
+    /// Those of the driver, a lost device.
+    pub(crate) fn submit(&self, line: &Line) -> Result<()> {
+        let device = line.device();
+        if let (End::Host(to), End::Host(from)) = (&self.to, &self.from) {
+            line.synchronize_stream()?;
+            // SAFETY: whoever queued the copy vouches for both ranges, which may overlap.
+            unsafe {
+                std::ptr::copy(*from as *const u8, *to as *mut u8, self.bytes as usize);
+            }
+            return Ok(());
+        }
+        let _current = device.enter()?;
+        let queued = self.queue(line, device.driver());
+        queued.map_err(|failure| {
+            let doing = format_args!("copying {} bytes", self.bytes);
+            match (&self.to, &self.from) {
+                (End::Other(other, _), _) | (_, End::Other(other, _)) => {
+                    device.failed_with(other, doing, failure)
+                }
+                _ => device.failed(doing, failure),
+            }
+        })
+    }
+
+    /// The same, and waits if it is one that the host does or that the driver must not be left alone
+    /// with.
+    ///
+    /// # Errors
+    /// As for [`Copy::submit`].
+    pub(crate) fn run_on_host(self, line: &Line) -> Result<()> {
+        let is_left_alone = {
+            let _current = line.device().enter()?;
+            self.is_asynchronous(line.device())
+        };
+        self.submit(line)?;
+        if is_left_alone { Ok(()) } else { line.sleep_until_stream_is_done() }
+    }
+
+    fn queue(&self, line: &Line, driver: &Driver) -> Call {
+        let (to, from) = (self.to.address(), self.from.address());
+        let (bytes, stream, memory) = (self.bytes as usize, line.stream(), &line.device().memory);
+        // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
+        unsafe {
+            match (&self.to, &self.from) {
+                (End::Own(_), End::Host(_)) if !memory.is_of_host(to) => {
+                    driver.cuMemcpyHtoDAsync(to, from as *const _, bytes, stream)
+                }
+                (End::Host(_), End::Own(_)) if !memory.is_of_host(from) => {
+                    driver.cuMemcpyDtoHAsync(to as *mut _, from, bytes, stream)
+                }
+                (End::Own(_), End::Other(device, _)) if !device.memory.is_of_host(from) => driver
+                    .cuMemcpyPeerAsync(
+                        to,
+                        line.device().context.raw(),
+                        from,
+                        device.context.raw(),
+                        bytes,
+                        stream,
+                    ),
+                (End::Other(device, _), End::Own(_)) if !device.memory.is_of_host(to) => driver
+                    .cuMemcpyPeerAsync(
+                        to,
+                        device.context.raw(),
+                        from,
+                        line.device().context.raw(),
+                        bytes,
+                        stream,
+                    ),
+                // The driver tells by the addresses what they belong to.
+                _ => driver.cuMemcpyAsync(to, from, bytes, stream),
+            }
+        }
+    }
+}
+
+/// A fill of device memory with a pattern.
+pub(crate) struct Fill {
+    to: DevicePtr,
+    bytes: u64,
+    /// As short as it can be.
+    pattern: Vec<u8>,
+}
+
+impl Fill {
+    /// Captures the pattern, whose length divides that of the range.
+    pub(crate) fn new(destination: Span, pattern: &[u8]) -> Fill {
+        let period = period(pattern);
+        let pattern = pattern[..period].to_vec();
+        Fill { to: destination.address(), bytes: destination.bytes(), pattern }
+    }
+
+    /// Whether the driver takes it without blocking the caller.
+    pub(crate) fn is_asynchronous(&self, device: &DeviceCore) -> bool {
+        let is_set = matches!(self.pattern.len(), 1 | 2 | 4);
+        is_set || self.pattern.len() as u64 <= CAPTURED_BYTES && !device.memory.is_of_host(self.to)
+    }
+
+    /// Hands it to the stream; blocks if it is not asynchronous.
+    ///
+    /// # Errors
+    /// Those of the driver, a lost device.
+    pub(crate) fn submit(self, line: &Line) -> Result<()> {
+        let device = line.device();
+        let _current = device.enter()?;
+        let queued = self.queue(line, device.driver());
+        let queued = device.check(format_args!("filling {} bytes", self.bytes), queued);
+        match queued.is_ok() && self.is_asynchronous(device) {
+            true => Ok(()),
+            // Until then the driver may read the pattern, or write what was queued of it.
+            false => line.synchronize_stream().and(queued),
+        }
+    }
+
+    fn queue(&self, line: &Line, driver: &Driver) -> Call {
+        let (to, bytes, stream) = (self.to, self.bytes as usize, line.stream());
+        // SAFETY: whoever queued the fill vouches for the range; the stream is live.
+        unsafe {
+            match self.pattern[..] {
+                [a] => driver.cuMemsetD8Async(to, a, bytes, stream),
+                [a, b] if to.is_multiple_of(2) => {
+                    driver.cuMemsetD16Async(to, u16::from_le_bytes([a, b]), bytes / 2, stream)
+                }
+                [a, b, c, d] if to.is_multiple_of(4) => {
+                    driver.cuMemsetD32Async(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
+                }
+                _ => self.double(line, driver),
+            }
+        }
+    }
+
+    /// Copies the pattern, and then what is there behind itself until all is full.
+    fn double(&self, line: &Line, driver: &Driver) -> Call {
+        let (pattern, stream) = (&self.pattern, line.stream());
+        let start = pattern.as_ptr() as u64;
+        // SAFETY: the driver captures the pattern, or it is waited for; the range is vouched for by
+        // whoever queued the fill, and both parts of each copy are apart in it.
+        unsafe {
+            match line.device().memory.is_of_host(self.to) {
+                true => driver.cuMemcpyAsync(self.to, start, pattern.len(), stream)?,
+                false => {
+                    driver.cuMemcpyHtoDAsync(self.to, start as *const _, pattern.len(), stream)?
+                }
+            }
+            let mut filled = pattern.len() as u64;
+            while filled < self.bytes {
+                let more = filled.min(self.bytes - filled);
+                driver.cuMemcpyAsync(self.to + filled, self.to, more as usize, stream)?;
+                filled += more;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Length of the shortest part of which 1, 2 or 4 bytes are the whole pattern, again and again; else the
+/// pattern's.
+fn period(pattern: &[u8]) -> usize {
+    let repeats = |length: &usize| {
+        pattern.len().is_multiple_of(*length)
+            && pattern.chunks(*length).all(|part| part == &pattern[..*length])
+    };
+    [1, 2, 4].into_iter().find(repeats).unwrap_or(pattern.len())
+}
+
+/// Hints where memory will be used. What cannot move, stays.
+///
+/// # Errors
+/// Those by which the device is lost.
+pub(crate) fn prefetch(line: &Line, range: Span, target: PrefetchTarget) -> Result<()> {
+    let device = line.device();
+    let current = device.enter()?;
+    if !device.memory.is_managed(device.driver(), range.address()) {
+        return Ok(());
+    }
+    let to = match target {
+        PrefetchTarget::Device => Location { kind: Location::DEVICE, id: device.physical.raw },
+        PrefetchTarget::Host => Location { kind: Location::HOST, id: 0 },
+    };
+    let old_to = if to.kind == Location::HOST { CPU } else { to.id };
+    let driver = device.driver();
+    let (start, bytes, stream) = (range.address(), range.bytes() as usize, line.stream());
+    // SAFETY: the range is live managed memory, the stream is live.
+    let hinted = unsafe {
+        match driver.cuMemPrefetchAsync(start, bytes, to, 0, stream) {
+            Err(failure) if failure.result.is_none() => {
+                driver.cuMemPrefetchAsync_v1(start, bytes, old_to, stream)
+            }
+            hinted => hinted,
+        }
+    };
+    drop(current);
+    match hinted {
+        Err(failure) if failure.result.is_some_and(CuResult::is_sticky) => {
+            Err(device.failed("prefetching memory", failure))
+        }
+        hinted => {
+            if let Err(failure) = hinted {
+                log::debug!("memory is not prefetched: {failure:?}");
+            }
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::period;
+
+    #[test]
+    fn patterns_are_as_short_as_the_driver_takes_them() {
+        assert_eq!(period(&[7; 64]), 1);
+        assert_eq!(period(&[1, 2, 1, 2]), 2);
+        assert_eq!(period(&[1, 2, 3, 4, 1, 2, 3, 4]), 4);
+        assert_eq!(period(&[1, 2, 3]), 3);
+        assert_eq!(period(&[1, 2, 3, 4, 5, 6, 7, 8]), 8);
+    }
+}
