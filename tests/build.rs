@@ -1,6 +1,7 @@
 //! Builds the images of the suite: shared objects for the CPU with the Rust compiler that builds
-//! everything else, the sample device's text images by adding their checksum, and SPIR-V where there
-//! are the tools for it.
+//! everything else, the sample device's text images by adding their checksum, and SPIR-V and PTX where
+//! there are the tools for it. PTX has a twin beside it: the same source as an object for x86-64, which a
+//! double of the driver runs in its place.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,12 +14,14 @@ const FOR_THE_CPU: [&str; 7] =
 const IN_GLSL: [&str; 6] = ["basic", "echo", "clash", "life", "failing", "stillborn"];
 /// Nothing that GLSL can say.
 const IN_ASSEMBLY: [&str; 1] = ["undefined"];
+const FOR_CUDA: [&str; 7] = ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"];
 /// Code for the CPU cannot say that a kernel failed.
 const ONLY_FOR_THE_SAMPLE: [&str; 1] = ["faulty"];
 
 fn main() {
     println!("cargo::rerun-if-changed=fixtures");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../include");
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("fixtures");
     let out = PathBuf::from(variable("OUT_DIR"));
     for image in FOR_THE_CPU {
@@ -34,6 +37,18 @@ fn main() {
         for image in IN_GLSL.into_iter().chain(IN_ASSEMBLY) {
             fs::write(out.join(image).with_extension("spv"), "").expect("OUT_DIR is writable");
         }
+    }
+    if let Err(why) = ptx_and_twins(&sources.join("cuda"), &out) {
+        println!("cargo::warning=CUDA is not tested: {why}");
+        for image in FOR_CUDA {
+            fs::write(out.join(image).with_extension("ptx"), "").expect("OUT_DIR is writable");
+        }
+    }
+    println!("cargo::rerun-if-env-changed=PTXAS");
+    println!("cargo::rerun-if-changed=../target/nvcc");
+    let assembler = ptxas();
+    for image in FOR_CUDA {
+        cubin(assembler.as_deref(), image, &out);
     }
 }
 
@@ -56,10 +71,15 @@ fn shared_object(source: &Path, object: &Path) {
 fn with_checksum(source: &Path, image: &Path) {
     let text = fs::read_to_string(source)
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", source.display()));
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv1a(text.as_bytes());
     fs::write(image, format!("{text}checksum {hash:016x}\n")).expect("OUT_DIR is writable");
+}
+
+/// FNV-1a with 64 bits.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Makes the modules; the error says which tool is not installed.
@@ -78,6 +98,77 @@ fn spirv_modules(sources: &Path, out: &Path) -> Result<(), String> {
         run(assembler.arg(sources.join(image).with_extension("spvasm")));
     }
     Ok(())
+}
+
+/// Compiles for the oldest GPUs that the device header knows, which all later ones run too; the error
+/// says which tool is not installed.
+fn ptx_and_twins(sources: &Path, out: &Path) -> Result<(), String> {
+    const GPU: [&str; 6] = [
+        "--target=nvptx64-nvidia-cuda",
+        "-march=sm_70",
+        "--cuda-feature=+ptx63",
+        "-nogpulib",
+        "-ffreestanding",
+        "-S",
+    ];
+    const TWIN: [&str; 4] =
+        ["--target=x86_64-linux-gnu", "-fPIC", "-fstack-clash-protection", "-c"];
+    for tool in ["clang-19", "llvm-objcopy-19"] {
+        let started = Command::new(tool).arg("--version").output();
+        started.map_err(|error| format!("{tool} cannot be started: {error}"))?;
+    }
+    let twins = out.join("twins");
+    fs::create_dir_all(&twins).expect("OUT_DIR is writable");
+    for image in FOR_CUDA {
+        let source = sources.join(image).with_extension("c");
+        let include = sources.join("../../../include");
+        let compile = |options: &[&str], output: &Path| {
+            let mut compiler = Command::new("clang-19");
+            compiler.args(options).arg("-O2").arg("-I").arg(&include).arg("-o").arg(output);
+            run(compiler.arg(&source));
+        };
+        let ptx = out.join(image).with_extension("ptx");
+        compile(&GPU, &ptx);
+        let hash = fnv1a(&fs::read(&ptx).expect("the compiler has written it"));
+        let twin = twins.join(format!("{hash:016x}.o"));
+        compile(&TWIN, &twin);
+        // The double looks for functions and variables that only their file can see, too; not for sections.
+        let symbols = ["--wildcard", "--globalize-symbol=?*"];
+        run(Command::new("llvm-objcopy-19").args(symbols).arg(twin));
+    }
+    Ok(())
+}
+
+/// NVIDIA's assembler, where `cargo xtask test --install` puts it and where else it may be.
+fn ptxas() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("PTXAS") {
+        return Some(path.into());
+    }
+    let packages = fs::read_dir("../target/nvcc/nvidia").into_iter().flatten().flatten();
+    let installed = packages.map(|package| package.path().join("bin/ptxas"));
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let of_path: Vec<_> = env::split_paths(&folders).map(|folder| folder.join("ptxas")).collect();
+    installed.chain(of_path).find(|path| path.is_file())
+}
+
+/// Machine code of an image for sm_90, with the twin of its PTX; empty if there is none to be had.
+fn cubin(assembler: Option<&Path>, image: &str, out: &Path) {
+    let [ptx, cubin] = ["ptx", "cubin"].map(|name| out.join(image).with_extension(name));
+    fs::write(&cubin, "").expect("OUT_DIR is writable");
+    let text = fs::read(&ptx).expect("it was written, if without content");
+    let Some(assembler) = assembler.filter(|_| !text.is_empty()) else { return };
+    let made =
+        Command::new(assembler).args(["-arch", "sm_90", "-o"]).arg(&cubin).arg(&ptx).output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        // What lacks a function has no machine code.
+        return fs::write(&cubin, "").expect("OUT_DIR is writable");
+    }
+    let code = fs::read(&cubin).expect("the assembler has written it");
+    // Zeros at the end do not count.
+    let end = code.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let [from, to] = [fnv1a(&text), fnv1a(&code[..end])]
+        .map(|hash| out.join("twins").join(format!("{hash:016x}.o")));
+    fs::copy(from, to).expect("the PTX has a twin");
 }
 
 /// A source of GLSL has one entry point: it is compiled once for each, and the modules are linked.

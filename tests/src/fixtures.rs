@@ -36,6 +36,14 @@ const FOR_THE_SAMPLE: [(&str, &[u8]); 8] = images!(".ops": "basic", "echo", "cla
 const SPIRV: [(&str, &[u8]); 7] =
     images!(".spv": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
 
+/// Without bytes where there was no compiler for it.
+const PTX: [(&str, &[u8]); 7] =
+    images!(".ptx": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+
+/// For sm_90; without bytes where there was no assembler.
+const CUBINS: [(&str, &[u8]); 7] =
+    images!(".cubin": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+
 macro_rules! wgsl {
     ($($source:literal),*) => {
         concat!($(include_str!(concat!("../fixtures/vulkan/wgsl/", $source, ".wgsl"))),*).as_bytes()
@@ -52,18 +60,26 @@ const WGSL: [(&str, &[u8]); 5] = [
 
 impl Fixtures {
     /// The images that come with the suite: shared objects for the CPU that it was built for, text
-    /// for the sample plugin in C, and for Vulkan SPIR-V, if the tools for it were there, and WGSL.
+    /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, and PTX; SPIR-V and PTX if the tools for
+    /// them were there.
     pub fn built_in() -> Fixtures {
         Fixtures { images: Arc::default() }
             .and("elf-so", &FOR_THE_CPU)
             .and("ops", &FOR_THE_SAMPLE)
             .and("spirv", &SPIRV)
             .and("wgsl", &WGSL)
+            .and("ptx", &PTX)
     }
 
     /// Those of the images that come with the suite which are in WGSL.
     pub fn wgsl() -> Fixtures {
         Fixtures { images: Arc::default() }.and("wgsl", &WGSL)
+    }
+
+    /// Machine code of those of the images that come with the suite in PTX, for sm_90. Without NVIDIA's
+    /// assembler there is none.
+    pub fn cubins() -> Fixtures {
+        Fixtures { images: Arc::default() }.and("cubin", &CUBINS)
     }
 
     fn and(self, format: &'static str, images: &[(&str, &[u8])]) -> Fixtures {

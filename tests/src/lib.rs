@@ -30,8 +30,10 @@
 //! every device of this machine. Start reading at `conformance/mod.rs`.
 
 mod conformance;
+pub mod cuda;
 pub mod device_code;
 mod fixtures;
+pub mod gpus;
 pub mod kernels;
 pub mod programs;
 mod services;

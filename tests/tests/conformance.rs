@@ -1,11 +1,11 @@
 //! The suite for every device of this machine, one trial for each device and behaviour: those of
 //! the plugins that lie in the target folder, and of the sample plugin in C where there is a C
-//! compiler. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL, and some groups a
+//! compiler. CUDA's, a double of the driver's where there is no GPU, are tried with PTX and with cubins. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL, and some groups a
 //! third time with copies through staging memory, as on a GPU with memory of its own.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore::Environment;
-use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, vulkan};
+use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, cuda, vulkan};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -15,7 +15,10 @@ const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { vulkan::add_swiftshader() };
+    unsafe {
+        vulkan::add_swiftshader();
+        cuda::take_driver();
+    }
     let arguments = Arguments::from_args();
     let plugins = built_plugins().into_iter().chain(sample_plugin());
     let runs =
@@ -56,10 +59,19 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
             run(setup, "", is_not_for_layers),
         ];
     }
+    if backend == "cuda" {
+        let cubins = setup.clone().fixtures(Fixtures::cubins());
+        return vec![run(setup, "", |_| true), run(cubins, " (cubin)", is_of_images)];
+    }
     // Two devices, so that there are no gaps where a platform's devices meet.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::of_process().with(several, "2");
     vec![run(setup.environment(environment), "", |_| true)]
+}
+
+/// What depends on an image's form.
+fn is_of_images(behaviour: &Behaviour) -> bool {
+    ["bad_input", "launches", "life", "programs"].contains(&behaviour.group)
 }
 
 /// Vulkan's validation layer may be of another year than the plugin's own validator, and of another
@@ -114,11 +126,26 @@ fn run(
     device: &DeviceName,
     behaviour: &'static Behaviour,
 ) -> Result<Completion, Failed> {
-    match setup.run(device, behaviour) {
+    let outcome = setup.run(device, behaviour);
+    if let Some(complaint) = complaint_of_double(device) {
+        return Err(complaint.into());
+    }
+    match outcome {
         Outcome::Passed => Ok(Completion::Completed),
         Outcome::Skipped(why) => Ok(Completion::ignored_with(why)),
         Outcome::Failed(what) => Err(what.into()),
     }
+}
+
+/// What the double of a driver says that was done wrong with it. Trials that run at the same time may be
+/// told what others did.
+fn complaint_of_double(device: &DeviceName) -> Option<String> {
+    if device.backend != "cuda" || !cuda::is_double() {
+        return None;
+    }
+    let double = cuda::Double::open(&cuda::double()?).ok()?;
+    let wrong = [double.violations(), double.lost()].concat();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
 fn broken(plugin: &Path, error: &longshore::Error) -> Trial {

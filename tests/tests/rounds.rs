@@ -1,29 +1,36 @@
-//! Many lives of images, on the CPU and on every device of Vulkan: nothing may be left of any.
-//! `LONGSHORE_ROUNDS` says how many.
+//! Many lives of images, on the CPU and on every device of CUDA and of Vulkan: nothing may be left of
+//! any, on the host or on the device. `LONGSHORE_ROUNDS` says how many.
 
 use libtest_mimic::{Arguments, Trial};
-use longshore::{Device, Grid};
+use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, vulkan};
+use longshore_tests::{DeviceName, Fixtures, cuda, gpus, vulkan};
 use std::process::ExitCode;
 
-/// Rounds on the CPU.
+/// Rounds on the CPU and on CUDA.
 const ROUNDS: usize = 10_000;
 /// Rounds on a device of Vulkan, where each compiles all the pipelines of the image.
 const VULKAN_ROUNDS: usize = 500;
+/// Rounds on the double of CUDA's driver, which loads each twin into a process of its own.
+const DOUBLE_ROUNDS: usize = 1_000;
+/// By so much a GPU's free memory may shrink for other reasons; a page per round is more.
+const OTHERS_MIB: u64 = 16;
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { vulkan::add_swiftshader() };
+    unsafe {
+        vulkan::add_swiftshader();
+        cuda::take_driver();
+    }
     let mut arguments = Arguments::from_args();
     // What the process holds is counted: one device at a time.
     arguments.test_threads = Some(1);
-    let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let devices = gpus::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let host = Trial::test("host:0: rounds of load, launch, unload leave nothing behind", || {
         on_the_host();
         Ok(())
     });
-    let trials = devices.into_iter().map(on_vulkan).chain([host]).collect();
+    let trials = devices.into_iter().map(on_gpu).chain([host]).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -34,13 +41,17 @@ fn on_the_host() {
     leave_nothing_behind(device, ROUNDS);
 }
 
-fn on_vulkan(name: DeviceName) -> Trial {
-    let index = name.index;
-    let said = format!("vulkan:{index}: rounds of load, launch, unload leave nothing behind");
+fn on_gpu(name: DeviceName) -> Trial {
+    let id = format!("{}:{}", name.backend, name.index);
+    let said = format!("{id}: rounds of load, launch, unload leave nothing behind");
     Trial::test(said, move || {
         // The validation layer, which other tests use, would be measured too.
-        let environment = vulkan::environment_without_layer();
-        leave_nothing_behind(vulkan::open(&name, environment)?, VULKAN_ROUNDS);
+        let (environment, rounds) = match &*name.backend {
+            "vulkan" => (vulkan::environment_without_layer(), VULKAN_ROUNDS),
+            _ if cuda::is_double() => (Environment::of_process(), DOUBLE_ROUNDS),
+            _ => (Environment::of_process(), ROUNDS),
+        };
+        leave_nothing_behind(gpus::host(&name, environment)?.device(&id)?, rounds);
         Ok(())
     })
 }
@@ -52,14 +63,20 @@ fn leave_nothing_behind(device: Device, usual: usize) {
     // Until caches and arenas have grown to what they keep.
     let first = usual.min(1_000);
     (0..first).for_each(|_| round(&device, &image));
-    let before = Held::now();
+    let before = Held::now(&device);
     (0..rounds).for_each(|_| round(&device, &image));
-    let after = Held::now();
-    println!("{rounds} rounds: before {before:?}, after {after:?}");
+    let after = Held::now(&device);
+    println!("measured: {rounds} rounds: before {before:?}, after {after:?}");
     assert_eq!(after.descriptors, before.descriptors);
     // The C library's allocator may map a little more or less; a leak of one per round is more.
     assert!(after.mappings <= before.mappings + 8, "before {before:?}, after {after:?}");
     assert!(after.resident_kib <= before.resident_kib + 1024, "before {before:?}, after {after:?}");
+    if let (Some(before), Some(after)) = (before.device_free_mib, after.device_free_mib) {
+        assert!(
+            after + OTHERS_MIB >= before,
+            "{before} MiB of the device were free, now {after} are"
+        );
+    }
     assert!(device.close().unwrap().leaks.is_empty());
 }
 
@@ -84,10 +101,12 @@ struct Held {
     resident_kib: usize,
     descriptors: usize,
     mappings: usize,
+    /// Free memory of a device that has memory of its own.
+    device_free_mib: Option<u64>,
 }
 
 impl Held {
-    fn now() -> Held {
+    fn now(device: &Device) -> Held {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).unwrap();
         let status = read("status");
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -95,6 +114,17 @@ impl Held {
             resident_kib: resident.trim().trim_end_matches(" kB").parse().unwrap(),
             descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
             mappings: read("maps").lines().count(),
+            device_free_mib: free_mib(device),
         }
+    }
+}
+
+fn free_mib(device: &Device) -> Option<u64> {
+    let kind = device.info(DeviceInfo::Type).ok()?;
+    match device.info(DeviceInfo::FreeMemory).ok()? {
+        InfoValue::U64(bytes) if kind == InfoValue::U32(DeviceType::Gpu as u32) => {
+            Some(bytes >> 20)
+        }
+        _ => None,
     }
 }

@@ -1,24 +1,27 @@
-//! Eight threads at once, on the CPU and on every device of Vulkan, for as long as
+//! Eight threads at once, on the CPU and on every device of CUDA and of Vulkan, for as long as
 //! `LONGSHORE_STRESS_SECONDS` says.
 
 use libtest_mimic::{Arguments, Trial};
-use longshore::{Device, ErrorCode, Grid, Program, Queue};
+use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, vulkan};
+use longshore_tests::{DeviceName, Fixtures, cuda, gpus, vulkan};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
-/// Seconds of a trial, unless the variable says otherwise: on the CPU, and with Vulkan.
+/// Seconds of a trial, unless the variable says otherwise: on the CPU, and on others.
 const SECONDS: u64 = 10;
-const VULKAN_SECONDS: u64 = 4;
+const GPU_SECONDS: u64 = 4;
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { vulkan::add_swiftshader() };
+    unsafe {
+        vulkan::add_swiftshader();
+        cuda::take_driver();
+    }
     let arguments = Arguments::from_args();
-    let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let devices = gpus::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let mut trials = vec![Trial::test(format!("host:0: {OWN_QUEUES}"), || {
         let world = World::new();
         copy_into(&world, &host_plugin());
@@ -27,26 +30,41 @@ fn main() -> ExitCode {
         Ok(())
     })];
     for device in &devices {
-        trials.push(on_vulkan(device, OWN_QUEUES, |device| own_queues(device, VULKAN_SECONDS)));
-        trials.push(on_vulkan(device, SHARED_QUEUES, shared_queues));
+        trials.push(on_gpu(device, OWN_QUEUES, |device| own_queues(device, GPU_SECONDS)));
+        trials.push(on_gpu(device, SHARED_QUEUES, shared_queues));
     }
-    if let [one, other, ..] = &devices[..] {
-        let indices = [one.index, other.index];
-        let name = "eight threads copy between two devices and launch on both";
-        trials.push(Trial::test(format!("vulkan: {name}"), move || {
-            between_devices(indices);
-            Ok(())
-        }));
+    for of_backend in devices.chunk_by(|one, next| one.backend == next.backend) {
+        if let [one, other, ..] = of_backend {
+            let (one, other) = (one.clone(), other.clone());
+            let name = "eight threads copy between two devices and launch on both";
+            trials.push(Trial::test(format!("{}: {name}", one.backend), move || {
+                between_devices([&one, &other]);
+                Ok(())
+            }));
+        }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn on_vulkan(name: &DeviceName, said: &str, check: fn(Device)) -> Trial {
+fn on_gpu(name: &DeviceName, said: &str, check: fn(Device)) -> Trial {
     let name = name.clone();
-    Trial::test(format!("vulkan:{}: {said}", name.index), move || {
-        check(vulkan::open(&name, vulkan::environment())?);
+    Trial::test(format!("{}: {said}", id(&name)), move || {
+        check(host(&name)?.device(&id(&name))?);
         Ok(())
     })
+}
+
+fn id(name: &DeviceName) -> String {
+    format!("{}:{}", name.backend, name.index)
+}
+
+/// With the plugin of the device's backend alone.
+fn host(name: &DeviceName) -> longshore::Result<Host> {
+    let environment = match &*name.backend {
+        "vulkan" => vulkan::environment(),
+        _ => Environment::of_process(),
+    };
+    gpus::host(name, environment)
 }
 
 fn duration(usual: u64) -> Duration {
@@ -66,7 +84,7 @@ fn repeat(seconds: u64, round: impl Fn(u64, u64) + Sync) {
         let threads: Vec<_> = (0..THREADS).map(|seed| scope.spawn(move || one(seed))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    println!("{rounds} rounds by {THREADS} threads in {:?}", duration(seconds));
+    println!("measured: {rounds} rounds by {THREADS} threads in {:?}", duration(seconds));
     assert!(rounds as u64 >= THREADS);
 }
 
@@ -141,7 +159,7 @@ fn shared_queues(device: Device) {
     let program = device.load(&image[..]).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let queues: Vec<Queue> = (0..3).map(|_| device.queue().unwrap()).collect();
-    repeat(VULKAN_SECONDS, |seed, number| {
+    repeat(GPU_SECONDS, |seed, number| {
         let at = |step: u64| &queues[((seed + number + step) % 3) as usize];
         let x = device.buffer_of(at(0), &[seed as f32; ELEMENTS]).unwrap();
         let y = device.buffer_of(at(0), &[1.0f32; ELEMENTS]).unwrap();
@@ -160,18 +178,16 @@ fn shared_queues(device: Device) {
 }
 
 /// A value goes to and fro between two devices and is doubled by a kernel on each.
-fn between_devices(indices: [u32; 2]) {
+fn between_devices(names: [&DeviceName; 2]) {
     const ELEMENTS: usize = 1000;
-    let plugin = vulkan::plugin().expect("it has listed its devices");
-    let host = longshore::Host::builder().environment(vulkan::environment());
-    let host = host.only_given_plugins().plugin(plugin).build().unwrap();
-    let devices = indices.map(|index| host.device(&format!("vulkan:{index}")).unwrap());
+    let host = host(names[0]).unwrap();
+    let devices = names.map(|name| host.device(&id(name)).unwrap());
     let programs = devices.each_ref().map(|device| {
         let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
         device.load(&image[..]).unwrap()
     });
     let kernels = programs.each_ref().map(|program| program.kernel("saxpy").unwrap());
-    repeat(VULKAN_SECONDS, |seed, _| {
+    repeat(GPU_SECONDS, |seed, _| {
         let queues = devices.each_ref().map(|device| device.queue().unwrap());
         let start = [seed as f32 + 1.0; ELEMENTS];
         let buffers: Vec<_> =

@@ -10,10 +10,10 @@ const ENOUGH: Duration = Duration::from_secs(6);
 /// Between two turns: until threads of the last one have stopped looking for more.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Something to be timed: one turn does it `count` times.
+/// Something to be timed.
 pub(crate) struct Contender<'a> {
-    pub(crate) run: Box<dyn FnMut() + 'a>,
-    pub(crate) count: u32,
+    /// Takes a turn, and answers what one time took.
+    pub(crate) turn: Box<dyn FnMut() -> Duration + 'a>,
 }
 
 /// What one time took, in all turns; sorted.
@@ -49,7 +49,7 @@ pub(crate) fn in_turns<const N: usize>(
         for (contender, times) in contenders.iter_mut().zip(&mut times) {
             if let Some(contender) = contender {
                 thread::sleep(PAUSE);
-                times.push(contender.turn());
+                times.push((contender.turn)());
             }
         }
     }
@@ -57,14 +57,14 @@ pub(crate) fn in_turns<const N: usize>(
 }
 
 impl<'a> Contender<'a> {
-    pub(crate) fn new(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
-        Contender { run: Box::new(run), count }
-    }
-
-    fn turn(&mut self) -> Duration {
-        (self.run)();
-        let start = Instant::now();
-        (0..self.count).for_each(|_| (self.run)());
-        start.elapsed() / self.count
+    /// A turn does it `count` times, behind a first time that does not count.
+    pub(crate) fn new(count: u32, mut run: impl FnMut() + 'a) -> Contender<'a> {
+        let turn = move || {
+            run();
+            let start = Instant::now();
+            (0..count).for_each(|_| run());
+            start.elapsed() / count
+        };
+        Contender { turn: Box::new(turn) }
     }
 }

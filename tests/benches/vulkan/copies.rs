@@ -113,7 +113,7 @@ pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Re
     let times =
         in_turns([Some(Contender::new(100, driver)), Some(Contender::new(10_000, allocate))]);
     let [Some(driver), Some(ours)] = times else { unreachable!("they had turns") };
-    let limit = Limit::new("150 ns", ALLOCATE_AND_FREE);
+    let limit = Limit::new("150 ns", ALLOCATE_AND_FREE, ALLOCATE_AND_FREE);
     report.row("1 MiB allocated and freed, cached", None, &ours, limit);
     report.note("vkAllocateMemory and vkFreeMemory of 1 MiB", &driver);
     Ok(())

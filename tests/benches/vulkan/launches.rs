@@ -4,7 +4,7 @@ use crate::ours::Ours;
 use crate::plain::{Plain, Signal};
 use crate::recorded::{Barriers, Kernels};
 use crate::report::{Limit, Report};
-use crate::turns::{Contender, in_turns};
+use crate::turns::{Contender, Times, in_turns};
 use anyhow::{Result, ensure};
 use ash::vk;
 use longshore::Grid;
@@ -59,7 +59,7 @@ pub(crate) fn one(
     let limit = Limit::of("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
-        let limit = Limit::half_way("floor + half of what wgpu adds", floor, webgpu);
+        let limit = half_way("floor + half of what wgpu adds", floor, webgpu);
         report.row("the same, beside wgpu", Some(floor), &launch, limit);
         report.note("empty kernel, wgpu", webgpu);
     }
@@ -68,6 +68,12 @@ pub(crate) fn one(
     report.note("empty kernel, floor with a barrier for the host", &for_host);
     report.note("empty kernel, floor with that barrier, recorded anew", &anew);
     Ok(())
+}
+
+/// Half of what another one adds to the floor.
+fn half_way(text: &str, floor: &Times, other: &Times) -> Limit {
+    let most = |floor: Duration, other: Duration| floor + other.saturating_sub(floor) / 2;
+    Limit::new(text, most(floor.best(), other.best()), most(floor.median(), other.median()))
 }
 
 /// Many launches, then one wait.

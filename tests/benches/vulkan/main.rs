@@ -7,6 +7,8 @@
 //! medians tell more. `LP_NUM_THREADS=0` leaves the threads out.
 
 mod copies;
+#[path = "../common/environment.rs"]
+mod environment;
 mod kernels;
 mod launches;
 #[path = "../common/machine.rs"]
@@ -15,7 +17,10 @@ mod opening;
 mod ours;
 mod plain;
 mod recorded;
+#[path = "../common/report.rs"]
 mod report;
+#[path = "../common/steps.rs"]
+mod steps;
 #[path = "../common/turns.rs"]
 mod turns;
 #[cfg(feature = "wgpu")]
@@ -52,7 +57,7 @@ fn main() -> Result<()> {
     let filter = arguments.filter.unwrap_or_default();
     let wants = |name: &str| name.contains(&filter);
     let module = kernels::module()?;
-    let environment = ours::environment();
+    let environment = environment::without_cpu();
     let ours = Ours::new(environment.clone(), &module)?;
     let plain = Plain::open(Which::Uuid(ours.uuid()?))?;
     println!("{}, driver: {}\n{}", plain.name, plain.driver, machine::load());

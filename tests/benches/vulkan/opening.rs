@@ -1,13 +1,12 @@
 //! From nothing to an open device, each time in a process of its own, so that nothing is warm.
 
-use crate::ours;
 use crate::plain::{Plain, Which};
 use crate::report::{Limit, Report};
 use crate::turns::Times;
-use anyhow::{Context, Result, ensure};
+use crate::{environment, ours, steps};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use longshore_tests::vulkan;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 40;
@@ -56,7 +55,7 @@ pub(crate) fn run(opening: Opening, index: usize) -> Result<()> {
             drop(plain);
         }
         Opening::Ours => {
-            let host = ours::host(ours::environment())?;
+            let host = ours::host(environment::without_cpu())?;
             steps.push(Instant::now());
             let device = host.default_device()?;
             steps.push(Instant::now());
@@ -70,20 +69,12 @@ pub(crate) fn run(opening: Opening, index: usize) -> Result<()> {
             drop(library);
         }
     }
-    let took = steps.windows(2).map(|pair| (pair[1] - pair[0]).as_nanos().to_string());
-    println!("{}", took.collect::<Vec<_>>().join(" "));
+    steps::print(&steps);
     Ok(())
 }
 
 /// What the steps took in another process.
 fn child(opening: Opening, index: usize) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--opening", name.get_name(), "--index", &index.to_string()]);
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    let steps = String::from_utf8(output.stdout)?;
-    let steps = steps.split_whitespace().map(|step| Ok(Duration::from_nanos(step.parse()?)));
-    steps.collect()
+    steps::of_child(&["--opening", name.get_name(), "--index", &index.to_string()])
 }

@@ -40,15 +40,6 @@ impl Ours {
     }
 }
 
-/// The process's variables, of whose devices those of the CPU are left out: its plugin is not loaded.
-pub(crate) fn environment() -> Environment {
-    let environment = Environment::of_process();
-    let Some(devices) = environment.devices() else { return environment };
-    let devices = devices.split(';').filter(|part| !part.trim().starts_with("host"));
-    let devices = devices.collect::<Vec<_>>().join(";");
-    environment.with("LONGSHORE_DEVICES", devices)
-}
-
 /// With the plugin of Vulkan alone.
 pub(crate) fn host(environment: Environment) -> Result<Host> {
     let plugin = vulkan::plugin().context("cargo build --release -p longshore-plugin-vulkan")?;

@@ -18,23 +18,13 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(text: &str, most: Duration) -> Limit {
-        Limit { text: text.to_owned(), best: most, median: most }
+    pub(crate) fn new(text: &str, best: Duration, median: Duration) -> Limit {
+        Limit { text: text.to_owned(), best, median }
     }
 
     /// What becomes of the floor's times.
     pub(crate) fn of(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
-        Limit { text: text.to_owned(), best: most(floor.best()), median: most(floor.median()) }
-    }
-
-    /// Half of what another one adds to the floor.
-    pub(crate) fn half_way(text: &str, floor: &Times, other: &Times) -> Limit {
-        let most = |floor: Duration, other: Duration| floor + other.saturating_sub(floor) / 2;
-        Limit {
-            text: text.to_owned(),
-            best: most(floor.best(), other.best()),
-            median: most(floor.median(), other.median()),
-        }
+        Limit::new(text, most(floor.best()), most(floor.median()))
     }
 
     /// So much of what the floor does in the same time.

@@ -1,0 +1,169 @@
+//! Memory at both ends of copies, and who copies how.
+
+use crate::Both;
+use crate::driver::{DevicePtr, Handle};
+use anyhow::{Result, ensure};
+use longshore::{Allocation, Buffer, MemoryKind};
+use std::hint::black_box;
+
+/// Memory of the host, twice, which both use, and memory of the device for each of them.
+pub(crate) struct Ends<'a> {
+    pub(crate) bytes: usize,
+    /// As `malloc` gives it.
+    pub(crate) pageable: Memory,
+    /// Page-locked.
+    pub(crate) pinned: Memory,
+    both: &'a Both,
+    ours: Buffer<u8>,
+    floor: DevicePtr,
+    stream: Handle,
+}
+
+/// Memory of the host, used through its address alone, by one thread.
+pub(crate) struct Memory {
+    start: *mut u8,
+    _owner: Owner,
+}
+
+/// Frees it.
+enum Owner {
+    Process { _bytes: Vec<u8> },
+    Device { _allocation: Allocation },
+}
+
+impl Ends<'_> {
+    pub(crate) fn new(both: &Both, bytes: usize) -> Result<Ends<'_>> {
+        let device = &both.ours.device;
+        let mut pageable = vec![0; bytes];
+        let pinned = device.allocate(MemoryKind::Host, bytes as u64, 64)?;
+        Ok(Ends {
+            bytes,
+            pageable: Memory {
+                start: pageable.as_mut_ptr(),
+                _owner: Owner::Process { _bytes: pageable },
+            },
+            pinned: Memory {
+                start: pinned.pointer().address() as *mut u8,
+                _owner: Owner::Device { _allocation: pinned },
+            },
+            both,
+            ours: device.buffer(bytes)?,
+            floor: both.plain.allocate(bytes)?,
+            stream: both.plain.stream()?,
+        })
+    }
+
+    /// Tries everything once.
+    ///
+    /// # Errors
+    /// Bytes that do not come back as they were.
+    pub(crate) fn check(&self) -> Result<()> {
+        for memory in [&self.pageable, &self.pinned] {
+            self.there_and_back(memory, || self.upload(memory), || self.download(memory))?;
+            let (up, down) = (|| self.upload_plainly(memory), || self.download_plainly(memory));
+            self.there_and_back(memory, up, down)?;
+            let (up, down) = (|| self.upload_by_driver(memory), || self.download_by_driver(memory));
+            self.there_and_back(memory, up, down)?;
+        }
+        Ok(())
+    }
+
+    fn there_and_back(&self, memory: &Memory, up: impl Fn(), down: impl Fn()) -> Result<()> {
+        let expected = |at: usize| (at / 7) as u8;
+        self.slice(memory).iter_mut().enumerate().for_each(|(at, byte)| *byte = expected(at));
+        up();
+        self.slice(memory).fill(0);
+        down();
+        let mut bytes = self.slice(memory).iter().enumerate();
+        ensure!(bytes.all(|(at, byte)| *byte == expected(at)), "what came back is wrong");
+        Ok(())
+    }
+
+    /// By Longshore; waits.
+    pub(crate) fn upload(&self, from: &Memory) {
+        self.ours.write(&self.both.ours.queue, black_box(self.slice(from))).unwrap();
+    }
+
+    /// By Longshore; waits.
+    pub(crate) fn download(&self, to: &Memory) {
+        self.ours.read(&self.both.ours.queue, black_box(self.slice(to))).unwrap();
+    }
+
+    /// By Longshore.
+    pub(crate) fn queue_upload(&self, from: &Memory) {
+        let (queue, to, bytes) = (&self.both.ours.queue, self.ours.pointer(), self.bytes as u64);
+        // SAFETY: both have so many bytes and live until the queue was waited for.
+        unsafe { queue.copy_from_host(to, from.start.cast(), bytes) }.unwrap();
+    }
+
+    /// By Longshore.
+    pub(crate) fn queue_download(&self, to: &Memory) {
+        let (queue, from, bytes) = (&self.both.ours.queue, self.ours.pointer(), self.bytes as u64);
+        // SAFETY: both have so many bytes and live until the queue was waited for.
+        unsafe { queue.copy_to_host(to.start.cast(), from, bytes) }.unwrap();
+    }
+
+    /// For what Longshore has queued.
+    pub(crate) fn wait(&self) {
+        self.both.ours.queue.synchronize().unwrap();
+    }
+
+    /// By the driver, on the stream; waits.
+    pub(crate) fn upload_plainly(&self, from: &Memory) {
+        self.queue_upload_plainly(from);
+        self.wait_plainly();
+    }
+
+    /// By the driver, on the stream; waits.
+    pub(crate) fn download_plainly(&self, to: &Memory) {
+        self.queue_download_plainly(to);
+        self.wait_plainly();
+    }
+
+    /// By the driver, on the stream.
+    pub(crate) fn queue_upload_plainly(&self, from: &Memory) {
+        let (driver, from) = (&self.both.plain.driver, from.start.cast());
+        // SAFETY: both have so many bytes and live until the stream was waited for.
+        unsafe { driver.cuMemcpyHtoDAsync_v2(self.floor, from, self.bytes, self.stream) }.unwrap();
+    }
+
+    /// By the driver, on the stream.
+    pub(crate) fn queue_download_plainly(&self, to: &Memory) {
+        let (driver, to) = (&self.both.plain.driver, to.start.cast());
+        // SAFETY: both have so many bytes and live until the stream was waited for.
+        unsafe { driver.cuMemcpyDtoHAsync_v2(to, self.floor, self.bytes, self.stream) }.unwrap();
+    }
+
+    /// For what is on the stream.
+    pub(crate) fn wait_plainly(&self) {
+        // SAFETY: the stream is live.
+        unsafe { self.both.plain.driver.cuStreamSynchronize(self.stream) }.unwrap();
+    }
+
+    /// By the driver's call that waits.
+    pub(crate) fn upload_by_driver(&self, from: &Memory) {
+        let (driver, from) = (&self.both.plain.driver, from.start.cast());
+        // SAFETY: both have so many bytes.
+        unsafe { driver.cuMemcpyHtoD_v2(self.floor, from, self.bytes) }.unwrap();
+    }
+
+    /// By the driver's call that waits.
+    pub(crate) fn download_by_driver(&self, to: &Memory) {
+        let (driver, to) = (&self.both.plain.driver, to.start.cast());
+        // SAFETY: both have so many bytes.
+        unsafe { driver.cuMemcpyDtoH_v2(to, self.floor, self.bytes) }.unwrap();
+    }
+
+    #[allow(clippy::mut_from_ref, reason = "it is reached by its address alone")]
+    fn slice(&self, memory: &Memory) -> &mut [u8] {
+        // SAFETY: it has so many bytes, and one thread uses one slice at a time.
+        unsafe { std::slice::from_raw_parts_mut(memory.start, self.bytes) }
+    }
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        // SAFETY: nothing is queued that uses it.
+        let _ = unsafe { self.both.plain.driver.cuMemFree_v2(self.floor) };
+    }
+}

@@ -1,0 +1,221 @@
+//! Which context is current, and the functions of contexts.
+
+use crate::code::{Answer, Code};
+use crate::context::Context;
+use crate::driver::{broken, machine};
+use crate::object;
+use crate::value::Out;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+thread_local! {
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The current context, in which nothing failed.
+///
+/// # Errors
+/// `INVALID_CONTEXT`, a violation, if there is none; what failed.
+pub(crate) fn current() -> Answer<Arc<Context>> {
+    let context = current_or_failed()?;
+    context.check()?;
+    Ok(context)
+}
+
+/// The current context, for functions that give something back also if something failed.
+///
+/// # Errors
+/// `INVALID_CONTEXT`, a violation, if there is none.
+pub(crate) fn current_or_failed() -> Answer<Arc<Context>> {
+    match top() {
+        0 => Err(broken(Code::INVALID_CONTEXT, "no context is current")),
+        handle => object::context(handle).map_err(|_| Code::CONTEXT_IS_DESTROYED),
+    }
+}
+
+pub(crate) fn retain(context: Out<usize>, device: i32) -> Answer {
+    let device_index = device;
+    let device = machine()?.device(device)?;
+    if context.is_null() {
+        return context.put(0);
+    }
+    let mut primary = device.primary.lock();
+    let live = match &primary.context {
+        Some(live) => Arc::clone(live),
+        None => Context::create(device_index as usize)?,
+    };
+    primary.context = Some(Arc::clone(&live));
+    primary.retained += 1;
+    context.put(live.handle)
+}
+
+/// The last one ends the context.
+pub(crate) fn release(device: i32) -> Answer {
+    let mut primary = machine()?.device(device)?.primary.lock();
+    if primary.retained == 0 {
+        return Err(broken(
+            Code::INVALID_CONTEXT,
+            format!("the primary context of device {device} is released, which nobody retained"),
+        ));
+    }
+    primary.retained -= 1;
+    if primary.retained == 0
+        && let Some(context) = primary.context.take()
+    {
+        drop(primary);
+        context.destroy();
+    }
+    Ok(())
+}
+
+/// Ends what is in the context. Who retained it has to release it all the same, and gets another one.
+pub(crate) fn reset(device: i32) -> Answer {
+    let mut primary = machine()?.device(device)?.primary.lock();
+    let Some(context) = primary.context.take() else { return Ok(()) };
+    context.destroy();
+    if primary.retained > 0 {
+        primary.context = Some(Context::create(device as usize)?);
+    }
+    Ok(())
+}
+
+pub(crate) fn state(device: i32, flags: Out<u32>, active: Out<i32>) -> Answer {
+    let primary = machine()?.device(device)?.primary.lock();
+    flags.put(0)?;
+    active.put(i32::from(primary.context.is_some()))
+}
+
+pub(crate) fn get(context: Out<usize>) -> Answer {
+    context.put(top())
+}
+
+/// Puts a context in the place of the top one; null takes that away.
+pub(crate) fn set(context: usize) -> Answer {
+    if context != 0 {
+        object::context(context)?;
+    }
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        if context != 0 {
+            stack.push(context);
+        }
+    });
+    Ok(())
+}
+
+pub(crate) fn push(context: usize) -> Answer {
+    object::context(context)?;
+    STACK.with_borrow_mut(|stack| stack.push(context));
+    Ok(())
+}
+
+pub(crate) fn pop(context: Out<usize>) -> Answer {
+    match STACK.with_borrow_mut(Vec::pop) {
+        Some(handle) => {
+            context.put_if_wanted(handle);
+            Ok(())
+        }
+        None => Err(broken(Code::INVALID_CONTEXT, "a context is popped, and none is current")),
+    }
+}
+
+pub(crate) fn device_of(device: Out<i32>) -> Answer {
+    device.put(current_or_failed()?.device as i32)
+}
+
+/// Waits for all of the context.
+pub(crate) fn synchronize() -> Answer {
+    let context = current()?;
+    context.wait();
+    context.check()
+}
+
+/// A stack, a printf buffer and a heap can have any size that is not absurd.
+pub(crate) fn set_limit(limit: u32, value: usize) -> Answer {
+    let context = current()?;
+    match limit {
+        0 if value > 512 << 10 => Err(Code::INVALID_VALUE),
+        0..=2 | 5 | 6 => {
+            context.limits.lock().insert(limit, value);
+            Ok(())
+        }
+        _ => Err(Code::UNSUPPORTED_LIMIT),
+    }
+}
+
+pub(crate) fn limit(value: Out<usize>, limit: u32) -> Answer {
+    let default = match limit {
+        0 => 1024,
+        1 => 1 << 20,
+        2 => 8 << 20,
+        5 => 64,
+        6 => 0,
+        _ => return Err(Code::UNSUPPORTED_LIMIT),
+    };
+    let context = current()?;
+    let set = context.limits.lock().get(&limit).copied();
+    value.put(set.unwrap_or(default))
+}
+
+/// No other context ever has the same; null stands for the current one.
+pub(crate) fn id(context: usize, id: Out<u64>) -> Answer {
+    let context = if context == 0 { current_or_failed()? } else { object::context(context)? };
+    id.put(context.handle as u64 / 0x100)
+}
+
+/// Makes a context beside the primary one, and current.
+pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> Answer {
+    machine()?.device(device)?;
+    if flags & !0xff != 0 {
+        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of contexts")));
+    }
+    let made = Context::create(device as usize)?;
+    context.put(made.handle)?;
+    STACK.with_borrow_mut(|stack| stack.push(made.handle));
+    Ok(())
+}
+
+pub(crate) fn destroy(context: usize) -> Answer {
+    let found = object::context(context)?;
+    let is_primary = machine()?.devices.iter().any(|device| {
+        let primary = device.primary.lock();
+        primary.context.as_ref().is_some_and(|primary| primary.handle == context)
+    });
+    if is_primary {
+        return Err(broken(Code::INVALID_CONTEXT, "a primary context is destroyed, not released"));
+    }
+    STACK.with_borrow_mut(|stack| {
+        if stack.last() == Some(&context) {
+            stack.pop();
+        }
+    });
+    found.destroy();
+    Ok(())
+}
+
+pub(crate) fn start_profiler() -> Answer {
+    current()?.is_profiling.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+pub(crate) fn stop_profiler() -> Answer {
+    current()?.is_profiling.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The context of the top of this thread's stack; 0 if there is none.
+fn top() -> usize {
+    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// What is not yet given back at the end, in words.
+pub(crate) fn retained() -> Vec<String> {
+    let Ok(machine) = machine() else { return Vec::new() };
+    let devices = machine.devices.iter().enumerate();
+    let retained = devices.filter_map(|(index, device)| {
+        let count = device.primary.lock().retained;
+        (count > 0).then(|| format!("primary context of device {index}, retained {count} times"))
+    });
+    retained.collect()
+}

@@ -1,0 +1,124 @@
+//! Options of the JIT, and what it writes about its work.
+
+use crate::code::{Answer, Code};
+use crate::driver::broken;
+use crate::value::Options;
+use std::ffi::c_void;
+
+const MAX_REGISTERS: u32 = 0;
+const THREADS_PER_BLOCK: u32 = 1;
+const WALL_TIME: u32 = 2;
+const INFO_LOG: u32 = 3;
+const INFO_LOG_BYTES: u32 = 4;
+const ERROR_LOG: u32 = 5;
+const ERROR_LOG_BYTES: u32 = 6;
+const OPTIMIZATION_LEVEL: u32 = 7;
+const LOG_VERBOSE: u32 = 12;
+const KNOWN: u32 = 36;
+/// A number above this is a pointer that was passed in the place of a number.
+const MOST_NUMBER: usize = 1 << 30;
+
+/// What a program asks of the JIT.
+#[derive(Default)]
+pub(crate) struct Jit {
+    info: Log,
+    error: Log,
+    pub(crate) is_verbose: bool,
+}
+
+/// A buffer of the program for text, and where its size is told.
+#[derive(Default)]
+struct Log {
+    buffer: Option<*mut c_void>,
+    bytes: usize,
+    /// Takes the number of bytes that were written.
+    written: Option<*mut *mut c_void>,
+}
+
+impl Jit {
+    /// Reads options. Their values are numbers in the place of pointers, but for buffers.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE`, a violation, for options that cannot be.
+    pub(crate) fn new(options: Options) -> Answer<Jit> {
+        let mut jit = Jit::default();
+        let numbers = options.numbers.list(options.count as usize)?;
+        if options.values.is_null() && !numbers.is_empty() {
+            return Err(broken(Code::INVALID_VALUE, "options of the JIT without values"));
+        }
+        for (index, number) in numbers.into_iter().enumerate() {
+            // SAFETY: the program passed as many values as options.
+            let (place, value) = unsafe {
+                let place = options.values.add(index);
+                (place, place.read_unaligned())
+            };
+            jit.set(number, place, value)?;
+        }
+        jit.info.check()?;
+        jit.error.check()?;
+        Ok(jit)
+    }
+
+    /// Writes what went well.
+    pub(crate) fn inform(&self, text: &str) {
+        self.info.write(text);
+    }
+
+    /// Writes what went wrong.
+    pub(crate) fn complain(&self, text: &str) {
+        self.error.write(text);
+    }
+
+    fn set(&mut self, option: u32, place: *mut *mut c_void, value: *mut c_void) -> Answer {
+        let number = value.addr();
+        let refuse = || {
+            let what = format!("option {option} of the JIT is {number:#x}");
+            Err(broken(Code::INVALID_VALUE, what))
+        };
+        match option {
+            INFO_LOG => self.info.buffer = Some(value),
+            ERROR_LOG => self.error.buffer = Some(value),
+            _ if option >= KNOWN => return refuse(),
+            MAX_REGISTERS if !(1..=255).contains(&number) => return refuse(),
+            THREADS_PER_BLOCK if !(1..=1024).contains(&number) => return refuse(),
+            OPTIMIZATION_LEVEL if number > 4 => return refuse(),
+            INFO_LOG_BYTES | ERROR_LOG_BYTES | LOG_VERBOSE if number > MOST_NUMBER => {
+                return refuse();
+            }
+            INFO_LOG_BYTES => (self.info.bytes, self.info.written) = (number, Some(place)),
+            ERROR_LOG_BYTES => (self.error.bytes, self.error.written) = (number, Some(place)),
+            LOG_VERBOSE => self.is_verbose = number != 0,
+            WALL_TIME => {}
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Both the buffer and its size are given, or neither.
+    fn check(&self) -> Answer {
+        if self.buffer.is_some() == self.written.is_some() {
+            return Ok(());
+        }
+        Err(broken(
+            Code::INVALID_VALUE,
+            "a log of the JIT without its size, or a size without a log",
+        ))
+    }
+
+    fn write(&self, text: &str) {
+        let (Some(buffer), Some(written)) = (self.buffer, self.written) else { return };
+        if buffer.is_null() || self.bytes == 0 {
+            return;
+        }
+        let bytes = &text.as_bytes()[..text.len().min(self.bytes - 1)];
+        // SAFETY: the program passed a buffer of so many bytes, and the place of its size for what was written.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len());
+            buffer.cast::<u8>().add(bytes.len()).write(0);
+            let count = std::ptr::without_provenance_mut(bytes.len() + 1);
+            written.write_unaligned(count);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Constructors and destructors, as LLVM lowers them: kernels that call what lies between two addresses.
+//!
+//! These kernels are the compiler's, so they have no twin, and the double does what they do: as LLVM 19 writes them, whose
+//! kernel for destructors calls nothing at all if its last function is the one at the start.
+
+use crate::blocks::device_range;
+use crate::driver::machine;
+use crate::module::Module;
+use crate::transfer;
+use longshore_double_gpu::protocol::{Fault, FaultKind};
+
+/// Longer lists are no lists.
+const MOST_FUNCTIONS: usize = 1 << 16;
+const POINTER_BYTES: u64 = 8;
+
+/// What one of the kernels calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Lists {
+    start: &'static str,
+    end: &'static str,
+    is_backwards: bool,
+}
+
+impl Lists {
+    /// What a kernel of a module calls, if it is such a kernel.
+    pub(crate) fn of_kernel(module: &Module, kernel: &str) -> Option<Lists> {
+        let (start, end, is_backwards) = match kernel {
+            "nvptx$device$init" => ("__init_array_start", "__init_array_end", false),
+            "nvptx$device$fini" => ("__fini_array_start", "__fini_array_end", true),
+            _ => return None,
+        };
+        module.address_of(start).map(|_| Lists { start, end, is_backwards })
+    }
+
+    /// The functions in the order in which the kernel calls them.
+    ///
+    /// # Errors
+    /// Where the kernel would leave the memory that there is.
+    pub(crate) fn functions(self, module: &Module) -> Result<Vec<u64>, Fault> {
+        let bound = |name| word(module.address_of(name).ok_or_else(|| stray(0))?);
+        let (start, end) = (bound(self.start)?, bound(self.end)?);
+        let mut functions = Vec::new();
+        let mut at = if self.is_backwards { end.wrapping_sub(POINTER_BYTES) } else { start };
+        let calls_none = if self.is_backwards { end == 0 || at <= start } else { start == end };
+        if calls_none {
+            return Ok(functions);
+        }
+        loop {
+            functions.push(word(at)?);
+            at = match self.is_backwards {
+                true => at.wrapping_sub(POINTER_BYTES),
+                false => at.wrapping_add(POINTER_BYTES),
+            };
+            let is_done = if self.is_backwards { at < start } else { at == end };
+            if is_done {
+                return Ok(functions);
+            }
+            if functions.len() > MOST_FUNCTIONS {
+                return Err(stray(at));
+            }
+        }
+    }
+}
+
+/// What a kernel reads at an address.
+fn word(address: u64) -> Result<u64, Fault> {
+    let machine = machine().map_err(|_| stray(address))?;
+    let block = machine.blocks.find(address).ok_or_else(|| stray(address))?;
+    if POINTER_BYTES > block.bytes - (address - block.address) {
+        return Err(stray(address));
+    }
+    let range = device_range(address, POINTER_BYTES).map_err(|_| stray(address))?;
+    let bytes = transfer::read(&range)?;
+    Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| stray(address))?))
+}
+
+fn stray(address: u64) -> Fault {
+    let message = format!("a kernel reads {address:#x}, where nothing is allocated");
+    Fault { kind: FaultKind::Address, message }
+}

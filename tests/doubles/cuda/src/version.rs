@@ -1,0 +1,88 @@
+//! What can be asked before anything else.
+
+use crate::code::{self, Answer, Code};
+use crate::driver::{broken, driver, initialize};
+use crate::functions::FUNCTIONS;
+use crate::value::{Out, Text};
+use std::ffi::{c_char, c_void};
+
+/// What `cuGetProcAddress` says of its answer.
+const FOUND: u32 = 0;
+const SYMBOL_NOT_FOUND: u32 = 1;
+const VERSION_NOT_SUFFICIENT: u32 = 2;
+
+/// Fails as the settings say: `devices=0` is a driver without devices, `init=999` one that does not start.
+pub(crate) fn init(flags: u32) -> Answer {
+    if flags != 0 {
+        return Err(broken(Code::INVALID_VALUE, format!("cuInit with flags {flags:#x}")));
+    }
+    let settings = &driver().settings;
+    match settings.number("init", 0) {
+        0 if settings.number("devices", 1) == 0 => Err(Code::NO_DEVICE),
+        0 => initialize(),
+        code => Err(Code(code as u32)),
+    }
+}
+
+pub(crate) fn driver_version(version: Out<i32>) -> Answer {
+    version.put(version_number())
+}
+
+/// The newest function of a name that a version of CUDA has.
+pub(crate) fn address_of(
+    name: Text,
+    function: Out<*const c_void>,
+    version: i32,
+    flags: u64,
+    status: Out<u32>,
+) -> Answer {
+    let name = name.get()?;
+    if flags > 2 || function.is_null() {
+        return Err(broken(Code::INVALID_VALUE, "cuGetProcAddress for nobody, or with such flags"));
+    }
+    let missing: Vec<&str> = driver().settings.list("missing").collect();
+    let newest_of_driver = version_number();
+    let named: Vec<_> = FUNCTIONS
+        .iter()
+        .filter(|known| known.base == name && !missing.contains(&known.exported))
+        .filter(|known| known.since <= newest_of_driver)
+        .collect();
+    let fitting = named.iter().filter(|known| known.since <= version);
+    match fitting.max_by_key(|known| known.since) {
+        Some(found) => {
+            status.put_if_wanted(FOUND);
+            function.put(found.address.0)
+        }
+        None => {
+            let is_there = !named.is_empty();
+            status.put_if_wanted(if is_there { VERSION_NOT_SUFFICIENT } else { SYMBOL_NOT_FOUND });
+            function.put(std::ptr::null())?;
+            if status.is_null() { Err(Code::NOT_FOUND) } else { Ok(()) }
+        }
+    }
+}
+
+pub(crate) fn error_name(result: u32, name: Out<*const c_char>) -> Answer {
+    let (found, _) = described(result, name)?;
+    name.put(found.as_ptr())
+}
+
+pub(crate) fn error_text(result: u32, text: Out<*const c_char>) -> Answer {
+    let (_, found) = described(result, text)?;
+    text.put(found.as_ptr())
+}
+
+fn described(
+    result: u32,
+    place: Out<*const c_char>,
+) -> Answer<(&'static std::ffi::CStr, &'static std::ffi::CStr)> {
+    code::describe(result).ok_or_else(|| {
+        place.put_if_wanted(std::ptr::null());
+        Code::INVALID_VALUE
+    })
+}
+
+fn version_number() -> i32 {
+    let (major, minor) = driver().settings.version("driver", (12, 8));
+    (major * 1000 + minor * 10) as i32
+}

@@ -1,0 +1,116 @@
+//! Handles that are checked: numbers that no other object ever gets.
+
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+
+/// The first handle. No memory is there.
+const FIRST: usize = 0x0dea_0000_0000;
+const DISTANCE: usize = 0x100;
+
+/// The objects that a program has handles of.
+#[derive(Debug)]
+pub struct Handles<O> {
+    table: RwLock<Table<O>>,
+}
+
+#[derive(Debug)]
+struct Table<O> {
+    live: BTreeMap<usize, O>,
+    /// What each handle was given for, by its place among `names`: one byte, as it is never forgotten.
+    given: Vec<u8>,
+    names: Vec<&'static str>,
+}
+
+/// An object that handles are given for.
+pub trait Object: Clone {
+    /// What it is: "stream".
+    fn kind(&self) -> &'static str;
+}
+
+impl<O> Default for Handles<O> {
+    fn default() -> Handles<O> {
+        let (live, given, names) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Handles { table: RwLock::new(Table { live, given, names }) }
+    }
+}
+
+impl<O: Object> Handles<O> {
+    /// Makes an object and its handle, which the object may hold.
+    pub fn add(&self, make: impl FnOnce(usize) -> O) -> (usize, O) {
+        let mut table = self.table.write();
+        let handle = FIRST + table.given.len() * DISTANCE;
+        let object = make(handle);
+        table.note(object.kind());
+        table.live.insert(handle, object.clone());
+        (handle, object)
+    }
+
+    /// The object of a handle.
+    pub fn get(&self, handle: usize) -> Option<O> {
+        self.table.read().live.get(&handle).cloned()
+    }
+
+    /// Ends a handle. Its number is never used again.
+    pub fn remove(&self, handle: usize) -> Option<O> {
+        self.table.write().live.remove(&handle)
+    }
+
+    /// What a number is that is not the handle of what it should be.
+    pub fn describe(&self, handle: usize) -> String {
+        let table = self.table.read();
+        match (table.live.get(&handle), table.kind_of(handle)) {
+            (Some(object), _) => format!("{handle:#x} ({})", object.kind()),
+            (None, Some(kind)) => format!("{handle:#x} ({kind}, destroyed)"),
+            (None, None) => format!("{handle:#x} (never a handle)"),
+        }
+    }
+
+    /// All live objects, oldest first.
+    pub fn live(&self) -> Vec<(usize, O)> {
+        let table = self.table.read();
+        table.live.iter().map(|(handle, object)| (*handle, object.clone())).collect()
+    }
+}
+
+impl<O> Table<O> {
+    fn note(&mut self, kind: &'static str) {
+        let known = self.names.iter().position(|name| *name == kind);
+        let place = known.unwrap_or_else(|| {
+            self.names.push(kind);
+            self.names.len() - 1
+        });
+        self.given.push(place as u8);
+    }
+
+    /// What a handle was given for.
+    fn kind_of(&self, handle: usize) -> Option<&'static str> {
+        let offset = handle.checked_sub(FIRST).filter(|offset| offset.is_multiple_of(DISTANCE))?;
+        let place = self.given.get(offset / DISTANCE)?;
+        self.names.get(usize::from(*place)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Object for &'static str {
+        fn kind(&self) -> &'static str {
+            self
+        }
+    }
+
+    #[test]
+    fn a_handle_is_never_used_twice() {
+        let handles = Handles::<&'static str>::default();
+        let (first, _) = handles.add(|_| "stream");
+        assert_eq!(handles.get(first), Some("stream"));
+        assert_eq!(handles.remove(first), Some("stream"));
+        assert_eq!(handles.remove(first), None);
+        let (second, _) = handles.add(|_| "event");
+        assert_ne!(first, second);
+        assert!(handles.describe(first).contains("stream, destroyed"));
+        assert!(handles.describe(second).contains("event"));
+        assert!(handles.describe(3).contains("never"));
+    }
+}

@@ -1,0 +1,24 @@
+//! The name that an image's twin goes by.
+
+/// The name, without `.o`, of the file that holds an image's twin: FNV-1a of 64 bits over the image, in 16 hexadecimal
+/// digits. Zeros at the image's end do not count, as text may or may not end with one.
+pub fn image_hash(image: &[u8]) -> String {
+    let end = image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let hash = image[..end].iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_the_same_hash_with_and_without_its_end() {
+        assert_eq!(image_hash(b"a"), "af63dc4c8601ec8c");
+        assert_eq!(image_hash(b"a\0"), image_hash(b"a"));
+        assert_ne!(image_hash(b"b"), image_hash(b"a"));
+        assert_eq!(image_hash(b"\0\0"), image_hash(b""));
+    }
+}

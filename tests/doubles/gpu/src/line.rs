@@ -1,0 +1,167 @@
+//! Work in order, on a thread of its own.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A piece of work.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Does what it is given, one piece after the other. Dropping it does not wait: what was given is still done, unless
+/// it was abandoned.
+pub struct Line {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A place in a line: the work up to it. Outlives the line.
+#[derive(Clone)]
+pub struct Ticket {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    given: u64,
+    done: u64,
+    /// The thread ends when nothing is waiting.
+    is_closed: bool,
+}
+
+impl Line {
+    /// An idle line, whose thread has this name.
+    pub fn new(name: &str) -> Line {
+        let shared = Arc::<Shared>::default();
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || of_thread.work())
+            .expect("a test has threads to spare");
+        Line { shared, thread: Mutex::new(Some(thread)) }
+    }
+
+    /// Gives it work. Does not block.
+    pub fn push(&self, job: Job) -> Ticket {
+        let mut state = self.shared.state.lock();
+        state.waiting.push_back(job);
+        state.given += 1;
+        let number = state.given;
+        drop(state);
+        self.shared.changed.notify_all();
+        Ticket { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// All that was given until now.
+    pub fn tail(&self) -> Ticket {
+        let number = self.shared.state.lock().given;
+        Ticket { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// Drops what was not begun; what waits for it goes on.
+    pub fn abandon(&self) {
+        let mut state = self.shared.state.lock();
+        let dropped = std::mem::take(&mut state.waiting);
+        state.given = u64::MAX;
+        state.done = u64::MAX;
+        state.is_closed = true;
+        drop(state);
+        self.shared.changed.notify_all();
+        drop(dropped);
+    }
+
+    /// Waits until its thread has ended, as it does once the line was abandoned. On that thread, does nothing.
+    pub fn join(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread.filter(|it| it.thread().id() != std::thread::current().id()) {
+            // A piece of work that panicked ended the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Ticket {
+    /// Whether the work is done.
+    pub fn is_done(&self) -> bool {
+        self.shared.state.lock().done >= self.number
+    }
+
+    /// Waits until it is done.
+    pub fn wait(&self) {
+        let mut state = self.shared.state.lock();
+        while state.done < self.number {
+            self.shared.changed.wait(&mut state);
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                drop(state);
+                job();
+                state = self.state.lock();
+                state.done = state.done.saturating_add(1);
+                self.changed.notify_all();
+            } else if state.is_closed {
+                return;
+            } else {
+                self.changed.wait(&mut state);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn work_is_done_in_order_also_behind_a_dropped_line() {
+        let (sender, receiver) = mpsc::channel();
+        let line = Line::new("test");
+        let tickets: Vec<_> = (0..10)
+            .map(|number| {
+                let sender = sender.clone();
+                line.push(Box::new(move || sender.send(number).expect("the test receives")))
+            })
+            .collect();
+        drop(line);
+        tickets[9].wait();
+        assert!(tickets.iter().all(Ticket::is_done));
+        drop(sender);
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_waits_for_abandoned_work_goes_on() {
+        let (open, gate) = mpsc::channel::<()>();
+        let line = Line::new("test");
+        let first = line.push(Box::new(move || {
+            let _ = gate.recv();
+        }));
+        let second = line.push(Box::new(|| unreachable!("it was abandoned")));
+        assert!(!first.is_done());
+        line.abandon();
+        second.wait();
+        drop(open);
+    }
+}

@@ -1,0 +1,22 @@
+//! Counters of profiles in twins. No symbol says where they are, so it is read from the profile's records.
+
+use longshore_double_gpu::protocol::Symbol;
+use longshore_plugin_api::profile::RawVersion;
+use longshore_plugin_api::{Module, ProfileSection, ProfileSectionKind};
+use longshore_plugin_host::HostModule;
+
+/// Where the counters of a function are. `function` is the first field of its record, a hash of its name, which is the
+/// same for all targets.
+pub(super) fn of_function(module: &HostModule, function: u64) -> Option<Symbol> {
+    let sections = module.profile().ok()?;
+    let of_kind = |kind| sections.iter().find(|section: &&ProfileSection| section.kind == kind);
+    let version = of_kind(ProfileSectionKind::RawVersion)?.contents.first_chunk()?;
+    let layout = RawVersion(u64::from_le_bytes(*version)).layout().ok()?;
+    let data = of_kind(ProfileSectionKind::Data)?;
+    let mut records = data.contents.chunks_exact(layout.bytes).enumerate();
+    let is_of_function = |record: &[u8]| record.first_chunk() == Some(&function.to_le_bytes());
+    let (index, record) = records.find(|(_, record)| is_of_function(record))?;
+    let at = data.address + (index * layout.bytes) as u64;
+    let bytes = u64::from(layout.counters_of(record)) * layout.counter_bytes as u64;
+    Some(Symbol { address: layout.counters_at(record, at)?, bytes, is_function: false })
+}

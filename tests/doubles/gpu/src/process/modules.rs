@@ -1,0 +1,153 @@
+//! Twins in memory, and how their kernels are run.
+
+use super::counters;
+use longshore_double_gpu::protocol::{Fault, FaultKind, Launch, Reply, Symbol};
+use longshore_plugin_api::{
+    Arguments, Device, Error, ErrorCode, ImageBytes, LaunchShape, Module, Queue, SymbolKind,
+};
+use longshore_plugin_host::{HostDevice, HostKernel, HostModule, HostQueue};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The loaded modules, by the numbers that the driver gave them.
+#[derive(Default)]
+pub(super) struct Modules {
+    loaded: Mutex<HashMap<u64, Arc<Twin>>>,
+}
+
+/// A twin in memory.
+struct Twin {
+    /// Goes before the bytes that it was made of.
+    module: HostModule,
+    _object: Box<[u8]>,
+    kernels: Mutex<HashMap<String, Arc<HostKernel>>>,
+    /// Names of all functions.
+    functions: HashMap<u64, String>,
+}
+
+impl Modules {
+    pub(super) fn load(&self, device: &HostDevice, number: u64, object: Vec<u8>) -> Reply {
+        let twin = Twin::load(device, object.into()).map_err(refusal)?;
+        self.loaded.lock().insert(number, Arc::new(twin));
+        Ok(Vec::new())
+    }
+
+    pub(super) fn unload(&self, number: u64) -> Reply {
+        self.loaded.lock().remove(&number);
+        Ok(Vec::new())
+    }
+
+    /// What a name stands for. In names of NVIDIA's assembly, `_$_` stands for what cannot be in them.
+    pub(super) fn find(&self, module: u64, name: &str) -> Reply {
+        let twin = self.get(module)?;
+        let found = twin.symbol(name).or_else(|| twin.symbol(&name.replace("_$_", ".")));
+        Ok(found.map(|symbol| symbol.encode()).unwrap_or_default())
+    }
+
+    /// The profile's counters of a function.
+    pub(super) fn counters(&self, module: u64, function: u64) -> Reply {
+        let twin = self.get(module)?;
+        let found = counters::of_function(&twin.module, function);
+        Ok(found.map(|symbol| symbol.encode()).unwrap_or_default())
+    }
+
+    /// Runs a kernel. Blocks.
+    pub(super) fn launch(&self, queue: &HostQueue, launch: &Launch) -> Reply {
+        let twin = self.get(launch.module)?;
+        let kernel = twin.kernel(&launch.kernel).map_err(refusal)?;
+        let shape = LaunchShape {
+            groups: launch.groups,
+            items: launch.items,
+            dynamic_shared_bytes: launch.shared_bytes,
+            cooperative: launch.cooperative,
+            wait: true,
+        };
+        let arguments = &launch.arguments;
+        let pointers: Vec<*const c_void> =
+            arguments.iter().map(|value| value.as_ptr().cast()).collect();
+        let sizes: Vec<usize> = arguments.iter().map(Vec::len).collect();
+        // SAFETY: both arrays have an entry for each value, and the launch is waited for. What the kernel does with the
+        // values is what the GPU process is there for.
+        let arguments =
+            unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
+        queue.launch(&kernel, &shape, arguments).map_err(fault)?;
+        Ok(Vec::new())
+    }
+
+    /// Calls functions without arguments. Blocks.
+    pub(super) fn call(&self, queue: &HostQueue, module: u64, functions: &[u64]) -> Reply {
+        let twin = self.get(module)?;
+        for address in functions {
+            let name = twin.functions.get(address).ok_or_else(|| Fault {
+                kind: FaultKind::Address,
+                message: format!("{address:#x} is called, which is no function of the module"),
+            })?;
+            let launch = Launch {
+                module,
+                kernel: name.clone(),
+                groups: [1; 3],
+                items: [1; 3],
+                ..Launch::default()
+            };
+            self.launch(queue, &launch)?;
+        }
+        Ok(Vec::new())
+    }
+
+    fn get(&self, module: u64) -> Result<Arc<Twin>, Fault> {
+        let found = self.loaded.lock().get(&module).map(Arc::clone);
+        found.ok_or_else(|| Fault::refused(format!("there is no module {module}")))
+    }
+}
+
+impl Twin {
+    fn load(device: &HostDevice, object: Box<[u8]>) -> Result<Twin, Error> {
+        // SAFETY: the bytes are on the heap and dropped behind the module.
+        let module = device.load(unsafe { ImageBytes::new(&object) })?;
+        let mut functions = HashMap::new();
+        for (name, kind) in module.symbols()? {
+            if kind == SymbolKind::Kernel {
+                functions.insert(module.kernel(&name)?.1.address, name);
+            }
+        }
+        Ok(Twin { module, _object: object, kernels: Mutex::default(), functions })
+    }
+
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        if let Ok(global) = self.module.global(name) {
+            let (address, bytes) = (global.address, global.bytes);
+            return Some(Symbol { address, bytes, is_function: false });
+        }
+        let (_, attributes) = self.module.kernel(name).ok()?;
+        let (address, bytes) = (attributes.address, attributes.code_bytes);
+        Some(Symbol { address, bytes, is_function: true })
+    }
+
+    fn kernel(&self, name: &str) -> Result<Arc<HostKernel>, Error> {
+        if let Some(kernel) = self.kernels.lock().get(name) {
+            return Ok(Arc::clone(kernel));
+        }
+        let (kernel, _) = self.module.kernel(name)?;
+        self.kernels.lock().insert(name.to_owned(), Arc::clone(&kernel));
+        Ok(kernel)
+    }
+}
+
+fn refusal(error: Error) -> Fault {
+    Fault::refused(error.to_string())
+}
+
+/// What became of a kernel. An assertion is told from other failures by the place that its message ends with.
+fn fault(error: Error) -> Fault {
+    let is_place = |text: &str| text.ends_with(')') && text.contains(" (") && text.contains(':');
+    let kind = match error.vendor().map(|vendor| vendor.name.as_str()) {
+        Some("SIGSEGV" | "SIGBUS") => FaultKind::Address,
+        Some("SIGILL" | "SIGTRAP") => FaultKind::Instruction,
+        None if error.code() != ErrorCode::BackendFailure => FaultKind::Refused,
+        None if is_place(error.message()) => FaultKind::Assertion,
+        _ => FaultKind::Other,
+    };
+    Fault { kind, message: error.to_string() }
+}

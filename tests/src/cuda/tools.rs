@@ -1,0 +1,157 @@
+//! Making images for CUDA, and what the double runs in their place.
+
+use super::twins;
+use crate::world::root;
+use longshore_double_gpu::image_hash;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler of images and twins; it must know the device header's targets.
+const CLANG: &str = "clang-19";
+
+/// A tool of NVIDIA's: that of the variable of its name in capitals, of the path, or what `cargo xtask test
+/// --install` installed.
+pub fn nvidia_tool(name: &str) -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os(name.to_uppercase()) {
+        return Some(path.into());
+    }
+    let starts = Command::new(name).arg("--version").output();
+    if starts.is_ok_and(|output| output.status.success()) {
+        return Some(name.into());
+    }
+    let packages = std::fs::read_dir(root().join("target/nvcc/nvidia")).ok()?;
+    let mut paths = packages.flatten().map(|package| package.path().join("bin").join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// PTX of a source in C for an architecture ("sm_90"), with its twin where the double finds it; nothing
+/// without the compiler, which is printed.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn compiled(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> {
+    let image = compiled_without_twin(source, arch, options)?;
+    twin(&image, source, options);
+    Some(image)
+}
+
+/// The same without a twin, as options for it differ, or as there can be none.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn compiled_without_twin(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> {
+    if Command::new(CLANG).arg("--version").output().is_err() {
+        eprintln!("not tried: {CLANG} is not installed");
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the image");
+    let ptx = folder.path().join("image.ptx");
+    let mut compiler = Command::new(CLANG);
+    compiler.args(["--target=nvptx64-nvidia-cuda", "-nogpulib", "-ffreestanding", "-S"]);
+    compiler.arg(format!("-march={arch}")).arg("--cuda-feature=+ptx78").arg("-o").arg(&ptx);
+    run(with_source(&mut compiler, source, options));
+    Some(read(&ptx))
+}
+
+/// Lets the double run a source, compiled for this machine, in the place of an image.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
+    let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
+    let object = folder.path().join("twin.o");
+    let mut compiler = Command::new(CLANG);
+    compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
+    run(with_source(&mut compiler, source, options));
+    // The double looks for functions and variables that only their file can see, too; not for sections.
+    let symbols = ["--wildcard", "--globalize-symbol=?*"];
+    run(Command::new("llvm-objcopy-19").args(symbols).arg(&object));
+    let place = twins().join(format!("{}.o", image_hash(image)));
+    std::fs::rename(object, place).expect("both are in one folder");
+}
+
+/// The machine code of PTX for an architecture; with `-c` among the options an object that can be linked.
+/// It has the twin of that PTX. Nothing without NVIDIA's assembler, which is printed.
+///
+/// # Panics
+/// If the assembler refuses it.
+pub fn assembled(ptx: &[u8], arch: &str, options: &[&str]) -> Option<Vec<u8>> {
+    let Some(assembler) = nvidia_tool("ptxas") else {
+        eprintln!("not tried: ptxas is not installed");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a folder for the image");
+    let [text, code] = ["image.ptx", "image.cubin"].map(|name| folder.path().join(name));
+    std::fs::write(&text, ptx).expect("the folder is writable");
+    let mut command = Command::new(assembler);
+    run(command.arg("-arch").arg(arch).args(options).arg("-o").arg(&code).arg(&text));
+    let image = read(&code);
+    share_twin(ptx, &image);
+    Some(image)
+}
+
+/// A fatbin of images: cubins and PTX with their architectures. Nothing without NVIDIA's tool, which is
+/// printed.
+///
+/// # Panics
+/// If the tool refuses them.
+pub fn fatbin(images: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
+    let Some(tool) = nvidia_tool("fatbinary") else {
+        eprintln!("not tried: fatbinary is not installed");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a folder for the image");
+    let mut command = Command::new(tool);
+    command.arg("-64").args(options);
+    for (number, (arch, image)) in images.iter().enumerate() {
+        let file = folder.path().join(number.to_string());
+        std::fs::write(&file, image).expect("the folder is writable");
+        let (kind, arch) = match image.starts_with(b"\x7fELF") {
+            true => ("elf", (*arch).to_owned()),
+            false => ("ptx", arch.replace("sm_", "compute_")),
+        };
+        command.arg(format!(
+            "--image3=kind={kind},sm={},file={}",
+            &arch[arch.find('_').map_or(0, |at| at + 1)..],
+            file.display()
+        ));
+    }
+    let made = folder.path().join("made");
+    run(command.arg(format!("--create={}", made.display())));
+    let made = read(&made);
+    // The tool leaves comments of PTX out.
+    let entries = longshore_cuda_image::fatbin(&made).expect("the tool makes fatbins");
+    for (entry, (_, image)) in entries.iter().zip(images) {
+        share_twin(image, &entry.image().expect("the tool makes whole entries"));
+    }
+    Some(made)
+}
+
+/// Gives an image the twin of another.
+fn share_twin(of: &[u8], image: &[u8]) {
+    let [from, to] = [of, image].map(|bytes| twins().join(format!("{}.o", image_hash(bytes))));
+    if from.is_file() {
+        let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
+        let copy = folder.path().join("twin.o");
+        std::fs::copy(from, &copy).expect("the twin is readable");
+        std::fs::rename(copy, to).expect("both are in one folder");
+    }
+}
+
+fn with_source<'a>(compiler: &'a mut Command, source: &Path, options: &[&str]) -> &'a mut Command {
+    let has_level = options.iter().any(|option| option.starts_with("-O"));
+    compiler.args(if has_level { &[][..] } else { &["-O2"] });
+    compiler.arg("-I").arg(root().join("include")).args(options).arg(source)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("the tool has written it")
+}
+
+fn run(command: &mut Command) {
+    let program = Path::new(command.get_program()).file_name().map(OsStr::to_owned);
+    let output = command.output().unwrap_or_else(|error| panic!("{program:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program:?}: {}\n{said}", output.status);
+}

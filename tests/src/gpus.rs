@@ -1,0 +1,58 @@
+//! The devices of CUDA and of Vulkan, for tests that treat them alike.
+
+use crate::conformance::DeviceName;
+use crate::{cuda, vulkan};
+use longshore::{Environment, Host, Result};
+
+/// Those that are there, of the backends of which `LONGSHORE_DEVICES` leaves any. What is missing is
+/// printed.
+///
+/// # Errors
+/// Those of [`Host::new`].
+pub fn devices() -> Result<Vec<DeviceName>> {
+    let chosen = Environment::of_process().devices();
+    let mut devices = Vec::new();
+    if leaves(chosen.as_deref(), "cuda") {
+        devices.extend(cuda::devices()?);
+    }
+    if leaves(chosen.as_deref(), "vulkan") {
+        devices.extend(vulkan::devices()?);
+    }
+    Ok(devices)
+}
+
+/// A host with the plugin of a device's backend alone, and these variables. Blocks.
+///
+/// # Errors
+/// Those of [`Host::new`].
+///
+/// # Panics
+/// If the plugin is gone.
+pub fn host(device: &DeviceName, environment: Environment) -> Result<Host> {
+    let plugin = match &*device.backend {
+        "cuda" => cuda::plugin(),
+        _ => vulkan::plugin(),
+    };
+    let plugin = plugin.expect("it has listed its devices");
+    Host::builder().environment(environment).only_given_plugins().plugin(plugin).build()
+}
+
+/// Whether a selection has, or may have, devices of a backend.
+fn leaves(selection: Option<&str>, backend: &str) -> bool {
+    let terms = || selection.into_iter().flat_map(|text| text.split(';')).map(str::trim);
+    let mut wanted = terms().filter(|term| !term.starts_with('!')).peekable();
+    wanted.peek().is_none() || wanted.any(|term| term.split(':').next() == Some(backend))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leaves;
+
+    #[test]
+    fn backends_that_the_user_has_not_chosen_are_left_out() {
+        assert!(leaves(None, "cuda"));
+        assert!(leaves(Some("!vulkan:*"), "cuda"));
+        assert!(leaves(Some("host:0; cuda:1"), "cuda"));
+        assert!(!leaves(Some("cuda:0;!cuda:1"), "vulkan"));
+    }
+}

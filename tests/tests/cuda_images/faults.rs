@@ -1,0 +1,54 @@
+//! A kernel that faults: its process goes on, and is told which it was. In a process of its own, whose
+//! context is of no use any more then.
+
+use super::{Check, Setting};
+use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
+use longshore_tests::{Fixtures, cuda};
+use std::process::Command;
+
+pub(super) const CHECKS: &[Check] =
+    &[("a kernel that faults is an error with its name, and the device is lost", a_fault_is_told)];
+
+/// The device whose kernel faults in this process.
+const DEVICE: &str = "LONGSHORE_TEST_CUDA_FAULT";
+
+/// Whether this process is for a fault; then it has had it.
+pub(super) fn is_done() -> bool {
+    let Some(device) = std::env::var_os(DEVICE) else { return false };
+    let host = Host::builder().only_given_plugins().plugin(cuda::plugin().expect("it is built"));
+    let host = host.build().unwrap();
+    let device = host.device(device.to_str().expect("it is ASCII")).unwrap();
+    fault(&device);
+    // What else the device says is the same.
+    assert!(device.close().is_err());
+    true
+}
+
+fn a_fault_is_told(setting: &Setting<'_>) {
+    let device = format!("{}:{}", setting.device.backend(), setting.device.index());
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.env(DEVICE, device).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", output.status);
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn fault(device: &Device) {
+    let queue = device.queue().unwrap();
+    let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
+    let program = device.load(&image[..]).unwrap();
+    let read = program.kernel("read_counter").unwrap();
+    // SAFETY: the kernel writes where no memory is: the device is lost, and nothing else.
+    unsafe { queue.launch(&read, Grid::default(), (DevicePointer(0x10),)).unwrap() };
+    let error = queue.synchronize().unwrap_err();
+    println!("measured: {error}");
+    assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+    assert!(error.vendor().is_some(), "{error}");
+    for part in ["CUDA_ERROR_", "'read_counter'", "lost"] {
+        assert!(error.to_string().contains(part), "no {part}: {error}");
+    }
+    let again = device.queue().map(drop).unwrap_err();
+    assert_eq!(again.message(), error.message());
+    drop(read);
+    assert!(program.unload().is_err());
+}
