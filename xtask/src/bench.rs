@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of the linker, of kernels and of Vulkan print their own tables, with their peers in them. That of the
+//! Those of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them. That of the
 //! hot paths is criterion's: a floor is the same work done without Longshore, measured in the same
 //! run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
@@ -36,6 +36,8 @@ const GROUPS: [(&str, &str, Target); 10] = [
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
+    /// The CUDA backend and the driver without it.
+    Cuda,
     /// Calls, launches, copies, discovery.
     HotPaths,
     /// Kernels on the CPU, PoCL and OpenMP.
@@ -47,12 +49,13 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, or of what is measured of Vulkan.
+/// linker's workloads, of the kernels, or of what is measured of CUDA or Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
+        Suite::Cuda => with_plugin("cuda", &["cuda"], filter),
         Suite::HotPaths => hot_paths(),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
         Suite::Linker => benchmark(&["linker"], filter),

@@ -148,7 +148,9 @@ pub fn run(install: bool) -> Result<()> {
         println!("not installed: SwiftShader. Not tested: Vulkan on it, and with two devices");
     }
     if !ptxas().is_file() && !process::starts("ptxas", VERSION) {
-        println!("not installed: ptxas. Not tested: that it takes the PTX of the device header");
+        println!(
+            "not installed: ptxas. Not tested: that it takes the PTX of the device header; cubins"
+        );
     }
     for package in missing.iter().filter(|package| package.is_missing()) {
         println!("not installed: {}. Not tested: {}", package.name, package.skipped);

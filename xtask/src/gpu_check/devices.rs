@@ -19,8 +19,9 @@ pub(super) struct Device {
 }
 
 impl Device {
+    /// What stands in for one, behind a double of its driver, is none, and has that in its name.
     pub(super) fn is_gpu(&self) -> bool {
-        self.kind.ends_with("gpu")
+        self.kind.ends_with("gpu") && !self.name.contains("double")
     }
 
     /// For `LONGSHORE_DEVICES`. Tests may add drivers, by which indices change.
@@ -100,6 +101,13 @@ mod tests {
     fn a_device_is_chosen_by_its_uuid() {
         let devices = read(r#"[{"id": "vulkan:1", "type": "cpu", "uuid": "12-34"}]"#).unwrap();
         assert_eq!(devices[0].selection(), "vulkan:12-34");
+    }
+
+    #[test]
+    fn a_double_is_no_gpu() {
+        let name = "Longshore double of an NVIDIA GPU";
+        let text = format!(r#"[{{"id": "cuda:0", "type": "gpu", "name": "{name}"}}]"#);
+        assert!(!read(&text).unwrap()[0].is_gpu());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `cargo xtask gpu-check`: everything that is worth knowing on a machine with a GPU, by one command.
 //!
 //! `devices.rs` reads which devices there are, `outcome.rs` what suites print, `section.rs` writes it
-//! down. What did not run is written down too.
+//! down; `sanitizer.rs` has NVIDIA's checker watch. What did not run is written down too.
 
 mod devices;
 mod outcome;
+mod sanitizer;
 mod section;
 
 use crate::{bench, process, root};
@@ -27,6 +28,8 @@ const RESULTS_HEAD: &str = "# Results on GPUs\n\nWhat `cargo xtask gpu-check` fo
 /// A backend that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
+    /// GPUs of NVIDIA.
+    Cuda,
     /// Any Vulkan compute device.
     Vulkan,
 }
@@ -34,6 +37,7 @@ pub enum Backend {
 impl Backend {
     fn name(self) -> &'static str {
         match self {
+            Backend::Cuda => "cuda",
             Backend::Vulkan => "vulkan",
         }
     }
@@ -44,8 +48,8 @@ impl Backend {
 }
 
 /// Builds in release, then for each GPU of the backend, or with `all` for each device: the
-/// conformance suite, the backend's tests, its benchmark. Prints a section in markdown for each, and
-/// appends those of GPUs to `docs/gpu-results.md`.
+/// conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's checker.
+/// Prints a section in markdown for each, and appends those of GPUs to `docs/gpu-results.md`.
 ///
 /// # Errors
 /// No device to check; whatever fails, after everything was tried.
@@ -101,7 +105,7 @@ fn check(backend: Backend, device: &Device) -> Section {
     let own = tests(device, &backend.package(), &["--lib", "--tests"]);
     let mut steps = vec![
         step("Conformance", conformance(device), outcome::of_conformance),
-        step("Conformance, as tested", conformance_test(backend, device), outcome::of_tests),
+        step("Conformance, as tested", trials(backend, device, "conformance"), outcome::of_tests),
         step("The backend's own tests", own, outcome::of_tests),
     ];
     let names = suites();
@@ -110,10 +114,15 @@ fn check(backend: Backend, device: &Device) -> Section {
         true => not_run("Tests", format!("there are none in tests/tests/{}*", backend.name())),
         false => step("Tests", tests(device, SUITES, &suites), outcome::of_tests),
     });
+    steps.push(step("Rounds", trials(backend, device, "rounds"), outcome::of_tests));
+    steps.push(step("Stress", trials(backend, device, "stress"), outcome::of_tests));
     steps.push(match bench::Suite::from_str(backend.name(), true) {
         Ok(_) => step("Benchmark", benchmark(backend, device), outcome::of_benchmark),
         Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
     });
+    if backend == Backend::Cuda {
+        steps.extend(sanitizer::steps(|| conformance(device)));
+    }
     Section { date: date(), device: device.clone(), machine: machine(), steps }
 }
 
@@ -136,10 +145,10 @@ fn conformance(device: &Device) -> Command {
     command
 }
 
-/// The same suite as the test `conformance` runs it, with what the backend has for its tests: further
-/// images, stricter settings.
-fn conformance_test(backend: Backend, device: &Device) -> Command {
-    let mut command = tests(device, SUITES, &["--test", "conformance"]);
+/// A test that has trials for the devices of all backends; those for this one. It uses what the backend
+/// has for its tests: further images, stricter settings.
+fn trials(backend: Backend, device: &Device, test: &str) -> Command {
+    let mut command = tests(device, SUITES, &["--test", test]);
     command.arg(format!("{}:", backend.name()));
     command
 }
@@ -183,11 +192,16 @@ fn date() -> String {
 
 /// What the results depend on besides the device.
 fn machine() -> Vec<(&'static str, String)> {
-    vec![
+    let mut machine = vec![
         ("Longshore", process::said("git", &["describe", "--always", "--dirty"])),
         ("compiler", process::said("rustc", &["--version"])),
         ("system", process::said("uname", &["-srm"])),
-    ]
+    ];
+    // Of the part in the kernel, which other interfaces do not tell.
+    if let Ok(version) = std::fs::read_to_string("/sys/module/nvidia/version") {
+        machine.push(("NVIDIA's driver", version.trim().to_owned()));
+    }
+    machine
 }
 
 /// Adds a section to the file of results, which is begun if it is not there.
@@ -234,6 +248,7 @@ mod tests {
         let all = ["containers", "vulkan", "vulkan_faults"].map(str::to_owned);
         let expected = ["--test", "vulkan", "--test", "vulkan_faults"];
         assert_eq!(suites_of(Backend::Vulkan, &all), expected);
+        assert!(suites_of(Backend::Cuda, &all).is_empty());
         assert!(suites().contains(&"containers".to_owned()));
     }
 

@@ -5,8 +5,8 @@
 pub(super) enum Outcome {
     /// It has counted what it found.
     Counted(Counts),
-    /// Figures, as they were printed.
-    Figures(String),
+    /// Figures, as they were printed, and why there are not more.
+    Figures(String, Option<String>),
     /// It ended before it had a result.
     Failed(String),
     /// Why there is no result.
@@ -22,7 +22,12 @@ pub(super) struct Counts {
     pub(super) failures: Vec<String>,
     /// What was skipped and why, also by tests that passed without having tried what they are for.
     pub(super) skips: Vec<String>,
+    /// What tests have measured, as they say it.
+    pub(super) measures: Vec<String>,
 }
+
+/// How a line begins in which a test says what it has measured.
+const MEASURED: &str = "measured: ";
 
 /// The report of `longshore check`.
 pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
@@ -66,7 +71,9 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
         } else if let (Some(failures), Some(name)) = (&mut failures, line.strip_prefix("    ")) {
             failures.push(name.to_owned());
         } else {
-            counts.skips.extend(skip(line, test));
+            let (test, said) = spoken(line, test);
+            counts.skips.extend(skip(line, test, said));
+            counts.measures.extend(said.strip_prefix(MEASURED).map(|said| of_test(test, said)));
         }
     }
     if is_counted && succeeded && counts.passed + counts.skipped == 0 {
@@ -78,23 +85,54 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
     counted(counts, is_counted, succeeded, text)
 }
 
-/// What a line says of a test that was left out, or that tried nothing. `test` is the one that has
-/// printed it, if it is known.
-fn skip(line: &str, test: &str) -> Option<String> {
+/// Who says what in a line; `test` says what stands by itself.
+fn spoken<'a>(line: &'a str, test: &'a str) -> (&'a str, &'a str) {
     let of_test = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
     let (test, said) = of_test.unwrap_or((test, line));
-    let is_skip = of_test.is_some() && said.starts_with("ignored")
+    (test.trim(), said.trim())
+}
+
+fn of_test(test: &str, said: &str) -> String {
+    if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") }
+}
+
+/// What a line says of a test that was left out, or that tried nothing.
+fn skip(line: &str, test: &str, said: &str) -> Option<String> {
+    let is_skip = line.starts_with("test ") && said.starts_with("ignored")
         || ["skipped", "nothing was tried", "nothing is tried"].iter().any(|s| said.contains(s));
-    let (test, said) = (test.trim(), said.trim());
-    is_skip.then(|| if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") })
+    is_skip.then(|| of_test(test, said))
+}
+
+/// The report of NVIDIA's checker, with that of the suite which it has watched between.
+pub(super) fn of_sanitizer(text: &str, succeeded: bool) -> Outcome {
+    const OF_CHECKER: &str = "=========";
+    let (checker, suite): (Vec<_>, Vec<_>) =
+        text.lines().partition(|line| line.starts_with(OF_CHECKER));
+    let said: Vec<_> = checker.iter().map(|line| line[OF_CHECKER.len()..].trim()).collect();
+    let mut counts = said.iter().filter_map(|line| line.strip_prefix("ERROR SUMMARY: "));
+    match counts.find(|count| !count.starts_with("0 errors")) {
+        Some(count) => {
+            let first = said.iter().find(|line| !line.is_empty() && **line != "COMPUTE-SANITIZER");
+            Outcome::Failed(format!("{count}, the first: {}", first.expect("that was one")))
+        }
+        None if said.iter().any(|line| line.starts_with("ERROR SUMMARY")) => {
+            of_conformance(&suite.join("\n"), succeeded)
+        }
+        None => {
+            let last = last_line(text);
+            Outcome::Failed(format!("the checker ended without a result, behind: {last}"))
+        }
+    }
 }
 
 /// The figures of a benchmark.
 pub(super) fn of_benchmark(text: &str, succeeded: bool) -> Outcome {
-    match (succeeded, text.trim().is_empty()) {
-        (true, false) => Outcome::Figures(text.trim_end().to_owned()),
+    let figures = text.trim_end().to_owned();
+    match (succeeded, figures.trim().is_empty()) {
+        (true, false) => Outcome::Figures(figures, None),
         (true, true) => Outcome::NotRun("it printed nothing".to_owned()),
-        (false, _) => Outcome::Failed(last_line(text)),
+        (false, false) => Outcome::Figures(figures, Some(last_line(text))),
+        (false, true) => Outcome::Failed(last_line(text)),
     }
 }
 
@@ -154,6 +192,7 @@ mod tests {
             skipped: 1,
             failures: vec!["queues: work is done in order [P-30]: 7 before 6".to_owned()],
             skips: vec!["info: memory is told (skipped: the device does not say it)".to_owned()],
+            measures: Vec::new(),
         };
         assert_eq!(of_conformance(CONFORMANCE, false), Outcome::Counted(expected));
     }
@@ -183,6 +222,7 @@ glslang is not installed: nothing is tried
 successes:
 
 ---- a::works stdout ----
+measured: 7 rounds
 glslangValidator is not installed; nothing was tried
 elsewhere
 
@@ -196,7 +236,8 @@ failures:
 
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s
 running 1 test
-test d ... ok
+test d ... measured: 8 rounds
+ok
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
 ";
 
@@ -212,6 +253,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
                 "glslang is not installed: nothing is tried".to_owned(),
                 "a::works: glslangValidator is not installed; nothing was tried".to_owned(),
             ],
+            measures: vec!["a::works: 7 rounds".to_owned(), "d: 8 rounds".to_owned()],
         };
         assert_eq!(of_tests(TESTS, false), Outcome::Counted(expected));
     }
@@ -226,12 +268,34 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     }
 
     #[test]
+    fn what_the_checker_finds_is_a_failure_whatever_the_suite_says() {
+        let found = |errors: &str| {
+            let text = CONFORMANCE.replace("1 failed", "0 failed");
+            format!("========= COMPUTE-SANITIZER\n{text}========= ERROR SUMMARY: {errors}\n")
+        };
+        let Outcome::Counted(counts) = of_sanitizer(&found("0 errors"), true) else { panic!() };
+        assert_eq!((counts.passed, counts.skipped), (41, 1));
+        let invalid = "========= Invalid __global__ write of size 4 bytes\n";
+        let text = found("2 errors").replacen('\n', &format!("\n{invalid}"), 1);
+        assert_eq!(
+            of_sanitizer(&text, false),
+            Outcome::Failed(
+                "2 errors, the first: Invalid __global__ write of size 4 bytes".to_owned()
+            )
+        );
+        for text in [CONFORMANCE, "========= COMPUTE-SANITIZER\n========= Error: no process\n"] {
+            assert!(matches!(of_sanitizer(text, true), Outcome::Failed(_)), "{text}");
+        }
+    }
+
+    #[test]
     fn a_benchmark_has_figures_or_failed() {
-        assert_eq!(of_benchmark("a 1 ns\n", true), Outcome::Figures("a 1 ns".to_owned()));
+        assert_eq!(of_benchmark("a 1 ns\n", true), Outcome::Figures("a 1 ns".to_owned(), None));
         assert_eq!(
             of_benchmark("a\nno device\n\n", false),
-            Outcome::Failed("no device".to_owned())
+            Outcome::Figures("a\nno device".to_owned(), Some("no device".to_owned()))
         );
+        assert!(matches!(of_benchmark("", false), Outcome::Failed(_)));
         assert!(matches!(of_benchmark(" ", true), Outcome::NotRun(_)));
     }
 }

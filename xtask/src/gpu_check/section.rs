@@ -20,8 +20,8 @@ impl Section {
     pub(super) fn has_failed(&self) -> bool {
         self.steps.iter().any(|step| match &step.outcome {
             Outcome::Counted(counts) => counts.failed > 0,
-            Outcome::Failed(_) => true,
-            Outcome::Figures(_) | Outcome::NotRun(_) => false,
+            Outcome::Failed(_) | Outcome::Figures(_, Some(_)) => true,
+            Outcome::Figures(_, None) | Outcome::NotRun(_) => false,
         })
     }
 }
@@ -50,7 +50,8 @@ impl fmt::Display for Outcome {
             Outcome::Counted(Counts { passed, failed, skipped, .. }) => {
                 write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
             }
-            Outcome::Figures(_) => f.write_str("below"),
+            Outcome::Figures(_, None) => f.write_str("below"),
+            Outcome::Figures(_, Some(why)) => write!(f, "**failed**: {why}; the rest is below"),
             Outcome::Failed(why) => write!(f, "**failed**: {why}"),
             Outcome::NotRun(why) => write!(f, "**not run**: {why}"),
         }
@@ -62,9 +63,10 @@ fn details(f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
     match &step.outcome {
         Outcome::Counted(counts) => {
             list(f, step.name, "failed", &counts.failures)?;
-            list(f, step.name, "skipped", &counts.skips)
+            list(f, step.name, "skipped", &counts.skips)?;
+            list(f, step.name, "measured", &counts.measures)
         }
-        Outcome::Figures(text) => writeln!(f, "\n{}:\n\n```text\n{text}\n```", step.name),
+        Outcome::Figures(text, _) => writeln!(f, "\n{}:\n\n```text\n{text}\n```", step.name),
         Outcome::Failed(_) | Outcome::NotRun(_) => Ok(()),
     }
 }
@@ -112,6 +114,7 @@ mod tests {
             skipped: 1,
             failures: vec!["queues: in order".to_owned()],
             skips: vec!["info: name (skipped: no name)".to_owned()],
+            measures: vec!["rounds: 7".to_owned()],
         };
         let section = section(Outcome::Counted(counts));
         let expected = "## A GPU (vulkan:0), 2026-01-02 03:04 UTC
@@ -133,6 +136,10 @@ Conformance, failed:
 Conformance, skipped:
 
 - info: name (skipped: no name)
+
+Conformance, measured:
+
+- rounds: 7
 ";
         assert_eq!(section.to_string(), expected);
         assert!(section.has_failed());
@@ -140,9 +147,14 @@ Conformance, skipped:
 
     #[test]
     fn figures_are_shown_as_they_were_printed() {
-        let section = section(Outcome::Figures("a | b\n1 | 2".to_owned()));
-        assert!(section.to_string().ends_with("\nConformance:\n\n```text\na | b\n1 | 2\n```\n"));
-        assert!(!section.has_failed());
+        let figures = |failed: Option<&str>| {
+            section(Outcome::Figures("a | b\n1 | 2".to_owned(), failed.map(str::to_owned)))
+        };
+        for failed in [None, Some("no b")] {
+            let text = figures(failed).to_string();
+            assert!(text.ends_with("\nConformance:\n\n```text\na | b\n1 | 2\n```\n"), "{text}");
+            assert_eq!(figures(failed).has_failed(), failed.is_some());
+        }
     }
 
     #[test]
