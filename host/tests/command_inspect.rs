@@ -160,6 +160,60 @@ fn each_target_tells_its_architecture_and_its_constructors() {
     assert_eq!(metadata["argument_sizes"], json!([8, 4, 8, 8]));
     assert!(metadata["registers"].as_u64().unwrap() > 0, "{metadata}");
     assert_eq!(metadata["sub_group_items"], 64);
+    assert_eq!(
+        (&metadata["spilled_registers"], &metadata["dynamic_private"]),
+        (&json!(0), &json!(false))
+    );
+    let facts = json!({
+        "code_object_version": "5", "linked": "yes",
+        "constructors_run_by": "amdgcn.device.init", "destructors_run_by": "amdgcn.device.fini",
+    });
+    assert_eq!((&code_object["facts"], &code_object["undefined"]), (&facts, &json!([])));
+}
+
+#[test]
+fn a_code_object_tells_what_it_is_for_even_if_its_metadata_cannot_be_read() {
+    if !clang_is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (_, flags) = TARGETS[2];
+    let flags: Vec<_> =
+        flags.iter().map(|flag| flag.replace("gfx90a:xnack+", "gfx11-generic")).collect();
+    let mut flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    flags.extend(["-c", "-mcode-object-version=6"]);
+    let path = compile(folder.path(), "c", "image", &flags);
+    let whole = inspect(&path)["images"][0].clone();
+    assert_eq!(whole["architecture"], "gfx11-generic");
+    let facts = &whole["facts"];
+    assert_eq!(
+        (&facts["code_object_version"], &facts["generic_version"]),
+        (&json!("6"), &json!("1"))
+    );
+    assert_eq!(facts["linked"], "no");
+    assert_eq!(names(&whole["kernels"]), ["saxpy", "tiles"]);
+
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(15).position(|part| part == b"amdhsa.kernels\x94").unwrap();
+    bytes[at + 14] = 0xc1;
+    std::fs::write(&path, bytes).unwrap();
+    let damaged = inspect(&path)["images"][0].clone();
+    assert_eq!(
+        (&damaged["architecture"], &damaged["facts"]["linked"]),
+        (&whole["architecture"], &json!("no"))
+    );
+    assert_eq!(
+        (&damaged["globals"], &damaged["constructors"]),
+        (&whole["globals"], &whole["constructors"])
+    );
+    let problems = damaged["problems"].to_string();
+    assert!(problems.contains("amdhsa.kernels is no list"), "{problems}");
+    let shown = longshore(&["inspect", path.to_str().unwrap()]);
+    shown.assert_succeeds();
+    for text in ["code-object for gfx11-generic", "generic_version: 1", "problem: the code object"]
+    {
+        assert!(shown.stdout.contains(text), "no '{text}' in: {}", shown.stdout);
+    }
 }
 
 #[test]

@@ -91,9 +91,16 @@ impl OffloadKind {
         (OffloadKind::Sycl, 8),
     ];
 
+    /// HIP's before LLVM numbered the kinds by bits.
+    const FORMER_HIP: u16 = 3;
+
     fn from_number(number: u16) -> OffloadKind {
         let known = Self::NUMBERED.iter().find(|(_, known)| *known == number);
-        known.map_or(OffloadKind::Other(number), |(kind, _)| *kind)
+        match known {
+            Some((kind, _)) => *kind,
+            None if number == Self::FORMER_HIP => OffloadKind::Hip,
+            None => OffloadKind::Other(number),
+        }
     }
 
     /// LLVM's number; `Host` has none.

@@ -96,6 +96,18 @@ fn later_versions_hold_several_images_in_one_binary() {
 }
 
 #[test]
+fn hip_has_the_number_of_later_and_of_earlier_versions() {
+    for (number, kind) in
+        [(4, OffloadKind::Hip), (3, OffloadKind::Hip), (16, OffloadKind::Other(16))]
+    {
+        let mut binary = later_version(2, &[("gfx90a:xnack+", b"one")]);
+        binary[34] = number;
+        let found = entries(binary);
+        assert_eq!((found[0].offload_kind, &found[0].arch[..]), (kind, "gfx90a:xnack+"));
+    }
+}
+
+#[test]
 fn the_compressed_binary_of_version_3_is_decompressed() {
     use std::io::Write;
     let whole = later_version(3, &[("gfx90a", b"one"), ("gfx1100", b"two!")]);
@@ -299,15 +311,16 @@ fn the_packager_of_llvm_and_the_library_read_each_other() {
         let theirs = folder.path().join("theirs");
         let image = |path: &Path, rest: &str| format!("--image=file={},{rest}", path.display());
         run(Command::new(&packager).arg("-o").arg(&theirs).args([
-            image(&a, "triple=amdgcn-amd-amdhsa,arch=gfx90a,kind=hip"),
+            image(&a, "triple=amdgcn-amd-amdhsa,arch=gfx90a:sramecc+:xnack-,kind=hip"),
             image(&b, "triple=nvptx64-nvidia-cuda,arch=sm_90,kind=cuda,extra=yes"),
         ]));
         let found = entries(std::fs::read(&theirs).unwrap());
         let expected = [
-            ("amdgcn-amd-amdhsa", "gfx90a", &a_bytes[..]),
+            ("amdgcn-amd-amdhsa", "gfx90a:sramecc+:xnack-", &a_bytes[..]),
             ("nvptx64-nvidia-cuda", "sm_90", &b_bytes),
         ];
         assert_eq!(summary(&found), expected, "{packager}");
+        assert_eq!(found[0].offload_kind, OffloadKind::Hip, "{packager}");
         assert!(found[1].properties.contains(&("extra".to_owned(), "yes".to_owned())));
 
         let ours: Vec<_> = found

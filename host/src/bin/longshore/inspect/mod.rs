@@ -151,12 +151,14 @@ mod tests {
         assert_eq!(names, ["f", "g"]);
         assert_eq!(report.kernels[1].metadata.argument_sizes, Some(vec![4, 8]));
         assert_eq!(report.constructors.list()[0].priority, Some(200));
-        // The same bytes, also as other machines'.
-        let mut others = [62u16, 190, 224].map(|machine| {
-            let mut bytes = whole.clone();
-            bytes[18..20].copy_from_slice(&machine.to_le_bytes());
-            bytes
-        });
+        // The same bytes, also as other machines', with their OS/ABI.
+        let mut others =
+            [(62u16, [0, 0]), (190, [0x41, 8]), (224, [64, 3])].map(|(machine, abi)| {
+                let mut bytes = whole.clone();
+                bytes[7..9].copy_from_slice(&abi);
+                bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+                bytes
+            });
         for bytes in &mut others {
             for end in 0..bytes.len() {
                 image_report(Image::from(&bytes[..end]));

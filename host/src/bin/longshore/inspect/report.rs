@@ -152,10 +152,17 @@ pub(super) struct MetadataReport {
     pub(super) parameters: Option<Vec<ParameterReport>>,
     pub(super) registers: Option<u64>,
     pub(super) scalar_registers: Option<u64>,
+    /// AMD's, by which matrices are multiplied.
+    pub(super) accumulation_registers: Option<u64>,
+    /// Those that had no room.
+    pub(super) spilled_registers: Option<u64>,
+    pub(super) spilled_scalar_registers: Option<u64>,
     pub(super) static_shared_bytes: Option<u64>,
     /// Whether a launch may ask for dynamic shared memory.
     pub(super) dynamic_shared: Option<bool>,
     pub(super) private_bytes: Option<u64>,
+    /// Whether a work-item may need more than `private_bytes`.
+    pub(super) dynamic_private: Option<bool>,
     pub(super) max_group_items: Option<u64>,
     /// 0 where it is open.
     pub(super) required_group: Option<Vec<u64>>,

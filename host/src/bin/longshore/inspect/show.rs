@@ -155,11 +155,18 @@ fn device(kernel: &KernelReport) -> String {
     let known = &kernel.metadata;
     let shared = known.static_shared_bytes.filter(|bytes| *bytes > 0);
     let private = known.private_bytes.filter(|bytes| *bytes > 0);
+    let some = |count: Option<u64>, what: &str| {
+        count.filter(|count| *count > 0).map(|count| format!("{count} {what}"))
+    };
     let facts = [
         known.registers.map(|count| format!("{count} registers")),
         known.scalar_registers.map(|count| format!("{count} scalar registers")),
+        some(known.accumulation_registers, "accumulation registers"),
+        some(known.spilled_registers, "registers spilled"),
+        some(known.spilled_scalar_registers, "scalar registers spilled"),
         shared.map(|bytes| format!("{} shared", units::bytes(bytes))),
         private.map(|bytes| format!("{} private", units::bytes(bytes))),
+        known.dynamic_private.filter(|may| *may).map(|_| "dynamic private".to_owned()),
         known.max_group_items.map(|items| format!("at most {items} items per group")),
         known.dynamic_shared.filter(|may| *may).map(|_| "dynamic shared".to_owned()),
         groups(known),

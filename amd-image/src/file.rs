@@ -1,0 +1,185 @@
+//! The ELF file: notes and symbols. What is read is bounded by the file's size, even if its parts lie upon each
+//! other.
+
+use crate::Malformed;
+use crate::header::wrong;
+use object::LittleEndian as Little;
+use object::elf::{
+    FileHeader64, PT_NOTE, ProgramHeader64, SHT_DYNSYM, SHT_NOTE, SHT_NULL, SHT_SYMTAB, STB_LOCAL,
+    STB_WEAK, STV_DEFAULT, STV_PROTECTED, SectionType,
+};
+use object::read::StringTable;
+use object::read::elf::{
+    FileHeader, NoteIterator, ProgramHeader, SectionHeader, SectionTable, Sym as _, SymbolTable,
+};
+use std::cell::Cell;
+use std::ops::Range;
+
+type Elf = FileHeader64<Little>;
+
+/// What is read of a file in all, in times of its size: names can share their ends.
+const MOST_READINGS: u64 = 16;
+const NOTE_OWNER: &[u8] = b"AMDGPU";
+const NOTE_METADATA: u32 = 32;
+
+/// A code object, whose parts lie in it.
+pub(crate) struct File<'a> {
+    bytes: &'a [u8],
+    segments: &'a [ProgramHeader64<Little>],
+    sections: SectionTable<'a, Elf>,
+    /// Bytes that may still be read.
+    left: Cell<u64>,
+}
+
+/// A symbol that has a name.
+pub(crate) struct Symbol<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) kind: object::elf::SymbolType,
+    pub(crate) place: Place,
+    pub(crate) value: u64,
+    pub(crate) bytes: u64,
+    pub(crate) is_local: bool,
+    pub(crate) is_weak: bool,
+    /// That others find it.
+    pub(crate) is_visible: bool,
+    /// That no other definition takes its place.
+    pub(crate) is_protected: bool,
+}
+
+/// Where a symbol is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Elsewhere.
+    Undefined,
+    /// Where linking puts it.
+    Common,
+    /// In a section, by its index.
+    Section(u32),
+    /// In no memory that an image has: absolute numbers, shared memory.
+    Other,
+}
+
+impl<'a> File<'a> {
+    /// Parses the bytes of a code object, which are aligned to 8 bytes.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
+        let header = Elf::parse(bytes).map_err(of_object)?;
+        let segments = header.program_headers(Little, bytes).map_err(of_object)?;
+        let sections = header.section_headers(Little, bytes).map_err(of_object)?;
+        let beyond = || wrong("parts of it lie beyond its end".to_owned());
+        for segment in segments {
+            segment.data(Little, bytes).map_err(|()| beyond())?;
+        }
+        for section in sections.iter().filter(|known| known.sh_type(Little) != SHT_NULL) {
+            section.data(Little, bytes).map_err(|_| beyond())?;
+        }
+        let sections = SectionTable::new(sections, StringTable::default());
+        let left = Cell::new((bytes.len() as u64).saturating_mul(MOST_READINGS));
+        Ok(File { bytes, segments, sections, left })
+    }
+
+    /// The contents of the notes with metadata: those of segments, by which it is loaded, else of sections.
+    pub(crate) fn metadata(&self) -> Result<Vec<&'a [u8]>, Malformed> {
+        let mut found = Vec::new();
+        for segment in self.segments.iter().filter(|known| known.p_type(Little) == PT_NOTE) {
+            self.take(segment.p_filesz(Little))?;
+            add(&mut found, segment.notes(Little, self.bytes))?;
+        }
+        if found.is_empty() {
+            for section in self.sections.iter().filter(|known| known.sh_type(Little) == SHT_NOTE) {
+                self.take(section.sh_size(Little))?;
+                add(&mut found, section.notes(Little, self.bytes))?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The symbols that others find in a linked file.
+    pub(crate) fn dynamic_symbols(&self) -> Result<Vec<Symbol<'a>>, Malformed> {
+        self.symbols_of(SHT_DYNSYM)
+    }
+
+    /// All symbols, unless the file was stripped.
+    pub(crate) fn symbols(&self) -> Result<Vec<Symbol<'a>>, Malformed> {
+        self.symbols_of(SHT_SYMTAB)
+    }
+
+    fn symbols_of(&self, table: SectionType) -> Result<Vec<Symbol<'a>>, Malformed> {
+        let table = self.sections.symbols(Little, self.bytes, table).map_err(of_object)?;
+        let mut symbols = Vec::new();
+        for (index, symbol) in table.enumerate() {
+            let name = symbol.name(Little, table.strings()).map_err(of_object)?;
+            self.take(name.len() as u64)?;
+            let Some(name) = str::from_utf8(name).ok().filter(|name| !name.is_empty()) else {
+                continue;
+            };
+            let visibility = symbol.st_visibility();
+            let is_local = symbol.st_bind() == STB_LOCAL;
+            symbols.push(Symbol {
+                name,
+                kind: symbol.st_type(),
+                place: place(&table, index, symbol)?,
+                value: symbol.st_value(Little),
+                bytes: symbol.st_size(Little),
+                is_local,
+                is_weak: symbol.st_bind() == STB_WEAK,
+                is_visible: !is_local && [STV_DEFAULT, STV_PROTECTED].contains(&visibility),
+                is_protected: visibility == STV_PROTECTED,
+            });
+        }
+        Ok(symbols)
+    }
+
+    /// Where the bytes of a symbol in a section are in the file; none of one that is all zeros, or lies beyond
+    /// its section.
+    pub(crate) fn stored(&self, section: u32, symbol: &Symbol<'_>) -> Range<usize> {
+        let stored = || {
+            let section = self.sections.section(object::SectionIndex(section as usize)).ok()?;
+            let (start, bytes) = section.file_range(Little)?;
+            let offset = symbol.value.checked_sub(section.sh_addr(Little))?;
+            let end = offset.checked_add(symbol.bytes).filter(|end| *end <= bytes)?;
+            let [start, end] = [offset, end].map(|at| usize::try_from(start.checked_add(at)?).ok());
+            Some(start?..end?)
+        };
+        stored().unwrap_or_default()
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), Malformed> {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.ok_or_else(|| wrong("its parts lie upon each other".to_owned()))?);
+        Ok(())
+    }
+}
+
+fn place(
+    table: &SymbolTable<'_, Elf>,
+    index: object::SymbolIndex,
+    symbol: &object::elf::Sym64<Little>,
+) -> Result<Place, Malformed> {
+    if symbol.is_undefined(Little) {
+        return Ok(Place::Undefined);
+    }
+    if symbol.is_common(Little) {
+        return Ok(Place::Common);
+    }
+    let section = table.symbol_section(Little, symbol, index).map_err(of_object)?;
+    let section = section.and_then(|index| u32::try_from(index.0).ok());
+    Ok(section.map_or(Place::Other, Place::Section))
+}
+
+/// Adds the contents of notes with metadata.
+fn add<'a>(
+    found: &mut Vec<&'a [u8]>,
+    notes: object::read::Result<Option<NoteIterator<'a, Elf>>>,
+) -> Result<(), Malformed> {
+    for note in notes.map_err(of_object)?.into_iter().flatten() {
+        let note = note.map_err(of_object)?;
+        if note.name() == NOTE_OWNER && note.n_type(Little).0 == NOTE_METADATA {
+            found.push(note.desc());
+        }
+    }
+    Ok(())
+}
+
+fn of_object(error: object::Error) -> Malformed {
+    wrong(error.to_string())
+}
