@@ -1,16 +1,17 @@
 //! The context of a device, and who has it current.
 
-use crate::driver::types::Context;
-use crate::driver::{Call, CuResult, Driver, Failure};
-use crate::physical::Physical;
+use crate::driver::Driver;
+use crate::driver::types::{Context, Device};
+use longshore_streams::{Call, Code, Failure};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A device's primary context, retained once. It is the one that CUDA's runtime and other libraries
 /// of the process use too.
-pub(crate) struct PrimaryContext {
+pub struct PrimaryContext {
     raw: Context,
-    physical: Arc<Physical>,
+    device: Device,
+    driver: Arc<Driver>,
     released: bool,
 }
 
@@ -19,25 +20,52 @@ impl PrimaryContext {
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn retain(physical: &Arc<Physical>) -> Result<PrimaryContext, Failure> {
+    pub(crate) fn retain(driver: &Arc<Driver>, device: Device) -> Result<PrimaryContext, Failure> {
         let mut raw = Context::NULL;
         // SAFETY: the output is ours; the driver knows the device.
-        unsafe { physical.driver.cuDevicePrimaryCtxRetain(&mut raw, physical.raw) }?;
-        Ok(PrimaryContext { raw, physical: Arc::clone(physical), released: false })
+        unsafe { driver.cuDevicePrimaryCtxRetain(&mut raw, device) }?;
+        Ok(PrimaryContext { raw, device, driver: Arc::clone(driver), released: false })
     }
 
     pub(crate) fn raw(&self) -> Context {
         self.raw
     }
 
-    /// Makes it current on the calling thread until the answer is dropped. A thread that has none keeps
-    /// it afterwards, so that the next time costs a look alone; one that has another gets that back.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    fn give_up(&mut self) -> Call {
+        if std::mem::replace(&mut self.released, true) {
+            return Ok(());
+        }
+        // SAFETY: it was retained once and is released once.
+        let released = unsafe { self.driver.cuDevicePrimaryCtxRelease(self.device) };
+        self.leave_if_destroyed();
+        released
+    }
+
+    /// Leaves no context on the calling thread that is not there any more.
+    fn leave_if_destroyed(&self) {
+        let driver = &self.driver;
+        let (mut flags, mut active, mut current) = (0, 0, Context::NULL);
+        // SAFETY: the outputs are ours.
+        let known = unsafe {
+            driver
+                .cuDevicePrimaryCtxGetState(self.device, &mut flags, &mut active)
+                .and_then(|()| driver.cuCtxGetCurrent(&mut current))
+        };
+        if known.is_ok() && active == 0 && current == self.raw {
+            // SAFETY: no context is one that can be current.
+            let _ = unsafe { driver.cuCtxSetCurrent(Context::NULL) };
+        }
+    }
+}
+
+impl longshore_streams::Context for PrimaryContext {
+    type Entered<'a> = Entered<'a>;
+
+    /// A thread that has none keeps it afterwards, so that the next time costs a look alone; one that has
+    /// another gets that back.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<Entered<'_>, Failure> {
-        let (driver, mut current) = (&*self.physical.driver, Context::NULL);
+    fn enter(&self) -> Result<Entered<'_>, Failure> {
+        let (driver, mut current) = (&*self.driver, Context::NULL);
         // SAFETY: the output is ours.
         unsafe { driver.cuCtxGetCurrent(&mut current) }?;
         if current == self.raw {
@@ -48,68 +76,34 @@ impl PrimaryContext {
             unsafe { driver.cuCtxSetCurrent(self.raw) }?;
             return Ok(Entered::found());
         }
-        self.push()
+        self.force()
     }
 
-    /// Makes it current, whatever was, until the answer is dropped.
-    ///
-    /// # Errors
-    /// Those of the driver.
-    pub(crate) fn push(&self) -> Result<Entered<'_>, Failure> {
-        let driver = &*self.physical.driver;
+    fn force(&self) -> Result<Entered<'_>, Failure> {
+        let driver = &*self.driver;
         // SAFETY: the context is retained.
         unsafe { driver.cuCtxPushCurrent(self.raw) }?;
         Ok(Entered { pushed_by: Some(driver), of_thread: PhantomData })
     }
 
-    /// Gives it up. Blocks if nobody else has it: it is destroyed then.
-    ///
-    /// # Errors
-    /// Those of the driver; it is given up all the same.
-    pub(crate) fn release(mut self) -> Call {
+    /// Blocks if nobody else has it: it is destroyed then.
+    fn release(mut self) -> Call {
         self.give_up()
-    }
-
-    fn give_up(&mut self) -> Call {
-        if std::mem::replace(&mut self.released, true) {
-            return Ok(());
-        }
-        let driver = &self.physical.driver;
-        // SAFETY: it was retained once and is released once.
-        let released = unsafe { driver.cuDevicePrimaryCtxRelease(self.physical.raw) };
-        self.leave_if_destroyed();
-        released
-    }
-
-    /// Leaves no context on the calling thread that is not there any more.
-    fn leave_if_destroyed(&self) {
-        let driver = &self.physical.driver;
-        let (mut flags, mut active, mut current) = (0, 0, Context::NULL);
-        // SAFETY: the outputs are ours.
-        let known = unsafe {
-            driver
-                .cuDevicePrimaryCtxGetState(self.physical.raw, &mut flags, &mut active)
-                .and_then(|()| driver.cuCtxGetCurrent(&mut current))
-        };
-        if known.is_ok() && active == 0 && current == self.raw {
-            // SAFETY: no context is one that can be current.
-            let _ = unsafe { driver.cuCtxSetCurrent(Context::NULL) };
-        }
     }
 }
 
 impl Drop for PrimaryContext {
     fn drop(&mut self) {
         if let Err(failure) = self.give_up()
-            && !failure.is(CuResult::DEINITIALIZED)
+            && !failure.is(Code::DEINITIALIZED)
         {
-            log::warn!("'{}': the primary context: {failure:?}", self.physical.name);
+            log::warn!("the primary context of device {}: {failure:?}", self.device);
         }
     }
 }
 
 /// A context is current on this thread until this is dropped.
-pub(crate) struct Entered<'a> {
+pub struct Entered<'a> {
     pushed_by: Option<&'a Driver>,
     /// Not to be dropped on another thread.
     of_thread: PhantomData<*const ()>,

@@ -1,10 +1,11 @@
 //! The driver's compiler and linker.
 
-use crate::device::DeviceCore;
+use crate::device::Core;
 use crate::driver::types::{Link, Module, jit, jit_input};
-use crate::driver::{Call, CuResult, Driver, Failure};
+use crate::driver::{Driver, result};
 use crate::settings::JitSettings;
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_streams::{Call, Code, Failure};
 use std::ffi::{CStr, c_uint, c_void};
 
 /// Bytes of each of the driver's logs.
@@ -15,9 +16,9 @@ const LOG_BYTES: usize = 16 << 10;
 /// # Errors
 /// `InvalidBinary`, `CompileFailure` with the compiler's log, `LinkFailure` for undefined symbols, those
 /// of the driver.
-pub(crate) fn load(device: &DeviceCore, image: &[u8]) -> Result<Module> {
+pub(crate) fn load(device: &Core, image: &[u8]) -> Result<Module> {
     let mut module = Module::NULL;
-    let mut options = Options::new(&device.jit);
+    let mut options = Options::new(&device.own().jit);
     device.refuse_if_lost()?;
     let loaded = device.try_call(|driver| {
         let (count, names, values) = options.raw();
@@ -35,8 +36,8 @@ pub(crate) fn load(device: &DeviceCore, image: &[u8]) -> Result<Module> {
 ///
 /// # Errors
 /// `LinkFailure` with the linker's log, those of the driver.
-pub(crate) fn link(device: &DeviceCore, objects: &[&[u8]]) -> Result<Vec<u8>> {
-    let mut options = Options::new(&device.jit);
+pub(crate) fn link(device: &Core, objects: &[&[u8]]) -> Result<Vec<u8>> {
+    let mut options = Options::new(&device.own().jit);
     device.refuse_if_lost()?;
     let mut linked = Vec::new();
     let result = device.try_call(|driver| {
@@ -86,7 +87,7 @@ fn add_and_complete(driver: &Driver, link: Link, objects: &[&[u8]], linked: &mut
 
 /// What a linker answers to objects that do not fit together.
 fn is_link_failure(failure: Failure) -> bool {
-    [CuResult::INVALID_IMAGE, CuResult::INVALID_PTX, CuResult::NO_BINARY_FOR_GPU, CuResult::UNKNOWN]
+    [result::INVALID_IMAGE, result::INVALID_PTX, result::NO_BINARY_FOR_GPU, result::UNKNOWN]
         .into_iter()
         .any(|result| failure.is(result))
 }
@@ -140,7 +141,7 @@ impl Options {
     }
 
     /// The error of a call with its log.
-    fn judge(&self, device: &DeviceCore, doing: &str, result: Call) -> Result<()> {
+    fn judge(&self, device: &Core, doing: &str, result: Call) -> Result<()> {
         let said = text(&self.info_log);
         if !said.is_empty() {
             log::debug!("{doing}: {said}");
@@ -148,7 +149,7 @@ impl Options {
         result.map_err(|failure| {
             let error = device.failed(doing, failure);
             // All but the image is ours.
-            let is_image = failure.is(CuResult::INVALID_VALUE);
+            let is_image = failure.is(Code::INVALID_VALUE);
             let code = match self.is_about_symbols() {
                 true => Some(ErrorCode::LinkFailure),
                 false => is_image.then_some(ErrorCode::InvalidBinary),

@@ -3,65 +3,100 @@
 //! Makes NVIDIA GPUs Longshore devices through CUDA's driver interface. The driver, `libcuda.so.1`, is
 //! found at run time; without it, or without a device, the backend says so and stays out of the way.
 //!
-//! The types, in the order in which a program meets them:
+//! What it shares with other drivers that have streams, queues and events and memory above all, is in
+//! `longshore-streams`. Its own are:
 //!
-//! - [`CudaPlatform`]: the driver (`driver/`) and its devices (`physical.rs`).
-//! - [`CudaDevice`]: a primary context (`context.rs`), and memory (`memory.rs`).
-//! - [`CudaModule`]: PTX, a cubin, a fatbin, or relocatable objects that the driver links (`jit.rs`), and its
-//!   [`CudaKernel`]s. What an image says of itself is read by `longshore-cuda-image`.
-//! - [`CudaQueue`]: a stream. `line.rs` keeps the order between what the stream does and what a thread
-//!   of the host must do, as `step.rs` says; `transfer.rs` copies and fills.
-//! - [`CudaEvent`]: a place in a queue.
+//! - the driver (`driver/`): the table of its functions, and how they are those of a driver with streams;
+//! - its devices ([`CudaPhysical`]), and their primary contexts (`context.rs`);
+//! - images ([`CudaImage`]): PTX, a cubin, a fatbin, or relocatable objects that the driver links
+//!   (`jit.rs`). What an image says of itself is read by `longshore-cuda-image`.
 //!
-//! **Choices.** Work goes straight to the driver, with no lock and no allocation, as long as nothing in
-//! the queue needs the host. The driver's own host functions may not call CUDA, and one that waits
-//! holds up those of all streams; so functions of the program, and copies that would block the caller,
-//! run on a thread of the queue, and what is queued behind them is kept until they are done. A stream
-//! never waits for the host, so queues cannot block each other.
-//!
-//! Start reading at [`CudaQueue`], then `line.rs`.
+//! Start reading at [`CudaBackend`], then `module.rs`.
 
 mod context;
 mod device;
 mod driver;
-mod error;
-mod event;
 mod image;
-mod in_flight;
 mod jit;
-mod kernel;
-mod line;
-mod memory;
 mod module;
 mod physical;
 mod platform;
-mod queue;
 mod settings;
-mod step;
-mod transfer;
 
-pub use device::CudaDevice;
-pub use event::CudaEvent;
-pub use kernel::CudaKernel;
-pub use module::CudaModule;
-pub use platform::CudaPlatform;
-pub use queue::CudaQueue;
+pub use module::CudaImage;
+pub use physical::CudaPhysical;
 
+use context::PrimaryContext;
+use device::{Core, CudaOwn};
+use driver::Driver;
 use longshore_plugin_api::{
-    Backend, Connected, Description, Plugin, Result, Services, export_plugin,
+    Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
+    Services, export_plugin,
+};
+use longshore_streams::{
+    Driver as _, Module, Physical, StreamBackend, StreamDevice, StreamEvent, StreamKernel,
+    StreamModule, StreamPlatform, StreamQueue, of_driver,
 };
 use settings::Settings;
+use std::sync::Arc;
 
 /// The CUDA backend.
 pub struct CudaBackend;
 
+/// The GPUs that the CUDA driver shows.
+///
+/// LLVM: `CUDAPluginTy`.
+pub type CudaPlatform = StreamPlatform<CudaBackend>;
+
 impl Backend for CudaBackend {
     type Platform = CudaPlatform;
-    type Device = CudaDevice;
-    type Module = CudaModule;
-    type Kernel = CudaKernel;
-    type Queue = CudaQueue;
-    type Event = CudaEvent;
+    type Device = StreamDevice<CudaBackend>;
+    type Module = StreamModule<CudaBackend>;
+    type Kernel = StreamKernel<Driver>;
+    type Queue = StreamQueue<CudaBackend>;
+    type Event = StreamEvent<Driver>;
+}
+
+impl StreamBackend for CudaBackend {
+    type Driver = Driver;
+    type Settings = Settings;
+    type Physical = CudaPhysical;
+    type Image = CudaImage;
+
+    fn platform_info(driver: &Driver, query: PlatformInfo) -> Result<String> {
+        Ok(match query {
+            PlatformInfo::Name => "CUDA".to_owned(),
+            PlatformInfo::VendorName => "NVIDIA".to_owned(),
+            PlatformInfo::Version => driver.version_text(),
+        })
+    }
+
+    fn retain(driver: &Arc<Driver>, physical: &Arc<CudaPhysical>) -> Result<PrimaryContext> {
+        PrimaryContext::retain(driver, physical.raw).map_err(|failure| {
+            let doing = format!("retaining the context of '{}'", physical.facts().name);
+            of_driver(&**driver, &doing, failure)
+        })
+    }
+
+    fn prepare(
+        driver: &Driver,
+        physical: &Arc<CudaPhysical>,
+        settings: &Settings,
+    ) -> Result<CudaOwn> {
+        CudaOwn::prepare(driver, physical, settings)
+    }
+
+    fn suitability(image: &[u8], device: &Core) -> std::result::Result<u32, String> {
+        image::suitability(image, device.own().arch)
+    }
+
+    fn rank(entry: &ImageEntry<'_>, device: &Core) -> u32 {
+        image::rank(entry, device.own().arch)
+    }
+
+    fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, CudaImage)> {
+        CudaImage::load(device, image)
+    }
 }
 
 impl Plugin for CudaBackend {
@@ -76,7 +111,7 @@ impl Plugin for CudaBackend {
     };
 
     fn connect(services: Services) -> Result<Connected<CudaPlatform>> {
-        CudaPlatform::connect(Settings::read(|name| services.setting(name))?)
+        platform::connect(Settings::read(|name| services.setting(name))?)
     }
 }
 

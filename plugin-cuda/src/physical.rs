@@ -1,12 +1,10 @@
 //! What is known of a device before it is opened.
 
+use crate::driver::Driver;
 use crate::driver::types::{Device, Uuid, device_attribute as attribute};
-use crate::driver::{CuResult, Driver, Failure};
-use crate::error;
 use longshore_cuda_image::Arch;
-use longshore_plugin_api::{
-    DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
-};
+use longshore_plugin_api::Result;
+use longshore_streams::{Code, Driver as _, Facts, Failure, Features, Limits, of_driver};
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,68 +15,59 @@ const VENDOR_ID: u32 = 0x10de;
 const HALF_SINCE: (u32, u32) = (5, 3);
 
 /// A device of the driver.
-pub(crate) struct Physical {
-    pub(crate) driver: Arc<Driver>,
+pub struct CudaPhysical {
     pub(crate) raw: Device,
-    pub(crate) name: String,
     pub(crate) arch: Arch,
-    pub(crate) memory_bytes: u64,
-    pub(crate) limits: Limits,
-    pub(crate) features: Features,
-    uuid: [u8; 16],
-    pci: Option<String>,
+    facts: Arc<Facts>,
 }
 
-/// How much of something there can be.
-pub(crate) struct Limits {
-    /// Groups of a launch in each dimension.
-    pub(crate) groups: [u32; 3],
-    /// Items of a group in each dimension, and altogether.
-    pub(crate) items: [u32; 3],
-    pub(crate) group_items: u32,
-    /// Shared memory of a group: what every kernel can have, and what one can ask for.
-    pub(crate) shared_bytes: u64,
-    pub(crate) most_shared_bytes: u64,
-    pub(crate) multiprocessors: u32,
+impl longshore_streams::Physical for CudaPhysical {
+    fn facts(&self) -> &Arc<Facts> {
+        &self.facts
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.raw
+    }
 }
 
-/// What the device can do.
-pub(crate) struct Features {
-    pub(crate) cooperative: bool,
-    pub(crate) managed: bool,
-    pub(crate) pools: bool,
-    pub(crate) clusters: bool,
-}
-
-impl Physical {
+impl CudaPhysical {
     /// Asks the driver for what does not change.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<Physical> {
-        let failed = |failure| {
-            error::driver(driver, &format!("asking about CUDA device {ordinal}"), failure)
-        };
+    pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<CudaPhysical> {
+        let failed =
+            |failure| of_driver(&**driver, &format!("asking about CUDA device {ordinal}"), failure);
         let ask = Ask { driver, raw: raw(driver, ordinal).map_err(failed)? };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
         // What an older driver does not know, the device has not.
         let optional = |which| match ask.attribute(which) {
-            Err(failure) if failure.is(CuResult::INVALID_VALUE) => Ok(0),
+            Err(failure) if failure.is(Code::INVALID_VALUE) => Ok(0),
             value => value.map(|value| value.max(0) as u32).map_err(failed),
         };
         let major = number(attribute::COMPUTE_CAPABILITY_MAJOR)?;
         let minor = number(attribute::COMPUTE_CAPABILITY_MINOR)?;
+        let arch = Arch::new(major, minor);
         let three = |which: [c_uint; 3]| -> Result<[u32; 3]> {
             Ok([number(which[0])?, number(which[1])?, number(which[2])?])
         };
         let shared_bytes = u64::from(number(attribute::MAX_SHARED_MEMORY_PER_BLOCK)?);
         let opt_in = u64::from(optional(attribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?);
-        Ok(Physical {
-            driver: Arc::clone(driver),
-            raw: ask.raw,
-            name: ask.name().map_err(failed)?,
-            arch: Arch::new(major, minor),
+        let name = ask.name().map_err(failed)?;
+        let facts = Facts {
+            backend: "cuda",
+            vendor: "NVIDIA",
+            vendor_id: VENDOR_ID,
+            driver: format!("CUDA {}", driver.version_text()),
+            architecture: arch.to_string(),
+            integrated: ask.optional(attribute::INTEGRATED).is_some_and(|yes| yes != 0),
+            uuid: ask.uuid().map_err(failed)?,
+            pci: ask.pci().ok(),
             memory_bytes: ask.memory_bytes().map_err(failed)?,
+            clocks: [attribute::CLOCK_RATE, attribute::MEMORY_CLOCK_RATE]
+                .map(|which| ask.megahertz(which)),
+            half: (arch.major(), arch.minor()) >= HALF_SINCE,
             limits: Limits {
                 groups: three([
                     attribute::MAX_GRID_DIM_X,
@@ -101,77 +90,39 @@ impl Physical {
                 pools: optional(attribute::MEMORY_POOLS_SUPPORTED)? != 0,
                 clusters: optional(attribute::CLUSTER_LAUNCH)? != 0,
             },
-            uuid: ask.uuid().map_err(failed)?,
-            pci: ask.pci().ok(),
-        })
+            properties: ask.properties(arch, &name),
+            name,
+        };
+        Ok(CudaPhysical { raw: ask.raw, arch, facts: Arc::new(facts) })
+    }
+}
+
+/// Questions about a device.
+struct Ask<'a> {
+    driver: &'a Driver,
+    raw: Device,
+}
+
+impl Ask<'_> {
+    fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
+        let mut value = 0;
+        // SAFETY: the output is ours; the driver knows the device.
+        unsafe { self.driver.cuDeviceGetAttribute(&mut value, which, self.raw) }?;
+        Ok(value)
     }
 
-    /// Answers a query; all but [`DeviceInfo::FreeMemory`], which only an open device knows.
-    ///
-    /// # Errors
-    /// `Unimplemented` if there is no answer; those of the driver.
-    pub(crate) fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
-        let text = |text: &str| Ok(InfoValue::Text(text.to_owned()));
-        let number = |number: u32| Ok(InfoValue::U32(number));
-        let limits = &self.limits;
-        match query {
-            DeviceInfo::Type => number(self.kind() as u32),
-            DeviceInfo::Name | DeviceInfo::ProductName => text(&self.name),
-            DeviceInfo::Uid => text(&format!("cuda-{}", hex(&self.uuid))),
-            DeviceInfo::Uuid => Ok(InfoValue::Uuid(self.uuid)),
-            DeviceInfo::PciAddress => text(self.pci.as_deref().ok_or_else(|| none(query))?),
-            DeviceInfo::Vendor => text("NVIDIA"),
-            DeviceInfo::VendorId => number(VENDOR_ID),
-            DeviceInfo::DriverVersion => text(&format!("CUDA {}", self.driver.version_text())),
-            DeviceInfo::Architecture => text(&self.arch.to_string()),
-            DeviceInfo::AddressBits => number(64),
-            DeviceInfo::MaxWorkGroupSize => number(limits.group_items),
-            DeviceInfo::MaxWorkGroupSizePerDimension => Ok(InfoValue::Dimensions(limits.items)),
-            DeviceInfo::MaxWorkSize => number(self.work_items(0)),
-            DeviceInfo::MaxWorkSizePerDimension => {
-                Ok(InfoValue::Dimensions([0, 1, 2].map(|axis| self.work_items(axis))))
-            }
-            DeviceInfo::NumComputeUnits => number(limits.multiprocessors),
-            DeviceInfo::MaxClockFrequency => number(self.megahertz(attribute::CLOCK_RATE, query)?),
-            DeviceInfo::MemoryClockRate => {
-                number(self.megahertz(attribute::MEMORY_CLOCK_RATE, query)?)
-            }
-            DeviceInfo::MaxMemAllocSize | DeviceInfo::GlobalMemSize => {
-                Ok(InfoValue::U64(self.memory_bytes))
-            }
-            DeviceInfo::WorkGroupLocalMemSize => Ok(InfoValue::U64(limits.most_shared_bytes)),
-            DeviceInfo::CooperativeLaunchSupport => Ok(InfoValue::Bool(self.features.cooperative)),
-            DeviceInfo::Properties => text(&self.properties()),
-            _ => arithmetic(query, self.has_half()).ok_or_else(|| none(query)),
-        }
+    /// A number that the device may lack.
+    fn optional(&self, which: c_uint) -> Option<c_int> {
+        self.attribute(which).ok()
     }
 
-    fn kind(&self) -> DeviceType {
-        match self.attribute(attribute::INTEGRATED) {
-            Some(integrated) if integrated != 0 => DeviceType::IntegratedGpu,
-            _ => DeviceType::Gpu,
-        }
+    fn megahertz(&self, which: c_uint) -> Option<u32> {
+        let kilohertz = self.optional(which).filter(|rate| *rate > 0)?;
+        Some(kilohertz as u32 / 1000)
     }
 
-    fn has_half(&self) -> bool {
-        (self.arch.major(), self.arch.minor()) >= HALF_SINCE
-    }
-
-    fn work_items(&self, axis: usize) -> u32 {
-        self.limits.groups[axis].saturating_mul(self.limits.items[axis])
-    }
-
-    fn megahertz(&self, which: c_uint, query: DeviceInfo) -> Result<u32> {
-        let rate = self.attribute(which).filter(|rate| *rate > 0);
-        rate.map(|kilohertz| kilohertz as u32 / 1000).ok_or_else(|| none(query))
-    }
-
-    fn attribute(&self, which: c_uint) -> Option<c_int> {
-        Ask { driver: &self.driver, raw: self.raw }.attribute(which).ok()
-    }
-
-    fn properties(&self) -> String {
-        let (major, minor) = (self.arch.major(), self.arch.minor());
+    fn properties(&self, arch: Arch, name: &str) -> String {
+        let (major, minor) = (arch.major(), arch.minor());
         let mut text = format!("compute_capability={major}.{minor}\n");
         let known = [
             ("ecc", attribute::ECC_ENABLED),
@@ -195,32 +146,16 @@ impl Physical {
             ("cluster_launch", attribute::CLUSTER_LAUNCH),
         ];
         for (name, which) in known {
-            if let Some(value) = self.attribute(which) {
+            if let Some(value) = self.optional(which) {
                 let _ = writeln!(text, "{name}={value}");
             }
         }
-        match mig_profile(&self.name) {
+        match mig_profile(name) {
             Some(profile) => _ = writeln!(text, "mig=1\nmig_profile={profile}"),
             None => text.push_str("mig=0\n"),
         }
         text
     }
-}
-
-/// Questions about a device.
-struct Ask<'a> {
-    driver: &'a Driver,
-    raw: Device,
-}
-
-impl Ask<'_> {
-    fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
-        let mut value = 0;
-        // SAFETY: the output is ours; the driver knows the device.
-        unsafe { self.driver.cuDeviceGetAttribute(&mut value, which, self.raw) }?;
-        Ok(value)
-    }
-
     fn name(&self) -> std::result::Result<String, Failure> {
         text(|buffer, bytes| {
             // SAFETY: the buffer has so many bytes.
@@ -279,58 +214,6 @@ fn text(
 /// "1g.10gb" of "NVIDIA H100 PCIe MIG 1g.10gb".
 fn mig_profile(name: &str) -> Option<&str> {
     name.split_once(" MIG ").map(|(_, profile)| profile.trim())
-}
-
-/// Floating point and vectors. As all devices of one backend, for lack of a query.
-fn arithmetic(query: DeviceInfo, has_half: bool) -> Option<InfoValue> {
-    const IEEE: u32 = FpCapability::CorrectlyRoundedDivideSqrt as u32
-        | FpCapability::RoundToNearest as u32
-        | FpCapability::RoundToZero as u32
-        | FpCapability::RoundToInf as u32
-        | FpCapability::InfNan as u32
-        | FpCapability::Denorm as u32
-        | FpCapability::Fma as u32;
-    let half = IEEE & !(FpCapability::CorrectlyRoundedDivideSqrt as u32);
-    let number = match query {
-        DeviceInfo::SingleFpConfig | DeviceInfo::DoubleFpConfig => IEEE,
-        DeviceInfo::HalfFpConfig => {
-            if has_half {
-                half
-            } else {
-                0
-            }
-        }
-        DeviceInfo::NativeVectorWidthChar => 4,
-        DeviceInfo::NativeVectorWidthShort => 2,
-        DeviceInfo::NativeVectorWidthInt
-        | DeviceInfo::NativeVectorWidthLong
-        | DeviceInfo::NativeVectorWidthFloat
-        | DeviceInfo::NativeVectorWidthDouble => 1,
-        DeviceInfo::NativeVectorWidthHalf => {
-            if has_half {
-                2
-            } else {
-                0
-            }
-        }
-        DeviceInfo::SingleFpSupport | DeviceInfo::DoubleFpSupport => {
-            return Some(InfoValue::Bool(true));
-        }
-        DeviceInfo::HalfFpSupport => return Some(InfoValue::Bool(has_half)),
-        _ => return None,
-    };
-    Some(InfoValue::U32(number))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn none(query: DeviceInfo) -> Error {
-    Error::new(ErrorCode::Unimplemented, format!("CUDA has no answer to {query:?}"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What the user set.
 
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_plugin_api::Result;
+use longshore_streams::Read;
 
 /// The user's settings, `LONGSHORE_CUDA_<NAME>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// `DRIVER`: a library in the driver's place.
     pub(crate) driver: Option<String>,
     /// How the driver compiles PTX.
@@ -39,7 +40,7 @@ impl Settings {
     /// # Errors
     /// `InvalidValue` for a setting that cannot be understood.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
-        let read = Read { setting };
+        let read = Read { prefix: "LONGSHORE_CUDA_", setting };
         Ok(Settings {
             driver: (read.setting)("DRIVER"),
             jit: JitSettings {
@@ -56,29 +57,10 @@ impl Settings {
     }
 }
 
-struct Read<F> {
-    setting: F,
-}
-
-impl<F: Fn(&str) -> Option<String>> Read<F> {
-    fn number(&self, name: &str, range: std::ops::RangeInclusive<usize>) -> Result<Option<usize>> {
-        let Some(text) = (self.setting)(name) else { return Ok(None) };
-        let number = text.trim().parse().ok().filter(|number| range.contains(number));
-        number.map(Some).ok_or_else(|| {
-            let (least, most) = (range.start(), range.end());
-            let expected = match *most {
-                usize::MAX => format!("a number from {least} on"),
-                most => format!("a number from {least} to {most}"),
-            };
-            let message = format!("LONGSHORE_CUDA_{name} is '{text}', expected {expected}");
-            Error::new(ErrorCode::InvalidValue, message)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_plugin_api::ErrorCode;
 
     fn read(name: &str, value: &str) -> Result<Settings> {
         Settings::read(|asked| (asked == name).then(|| value.to_owned()))

@@ -1,25 +1,20 @@
 //! The driver's functions that are used, with their names, versions and signatures.
 
+use super::Driver;
 use super::library::Symbols;
-use super::result::CuResult;
 use super::types::{
     Access, Context, Device, DevicePtr, Event, Function, LaunchConfig, Link, Location, Module,
     Pool, PoolProperties, SharedBytesOf, Stream, Uuid,
 };
-use super::{Call, Driver, Failure};
+use longshore_streams::{Code, driver_functions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Makes [`Functions`] and, for each, a method of [`Driver`] of its name. A line is the name by which
-/// `cuGetProcAddress` knows the function, with `_v1` where a later version has the same name; the
-/// version of CUDA that brought it with this signature; the name that the library exports; and the
-/// parameters.
+/// Makes the table. A line is the name by which `cuGetProcAddress` knows the function, with `_v1` where a
+/// later version has the same name; the version of CUDA that brought it with this signature; the name
+/// that the library exports; and the parameters.
 macro_rules! functions {
     ($($name:ident $version:literal $exported:ident ($($parameter:ident: $kind:ty),*);)*) => {
-        /// The functions that the driver has; others are `None`.
-        #[allow(non_snake_case, reason = "the names are the driver's")]
-        pub(super) struct Functions {
-            $($name: Option<unsafe extern "C" fn($($kind),*) -> CuResult>,)*
-        }
+        driver_functions! { Driver: $($name ($($parameter: $kind),*);)* }
 
         impl Functions {
             pub(super) fn find(symbols: &Symbols<'_>) -> Functions {
@@ -40,34 +35,12 @@ macro_rules! functions {
                 ]),)*]
             }
         }
-
-        #[allow(non_snake_case, reason = "the names are the driver's")]
-        impl Driver {
-            $(
-                /// # Safety
-                /// As the driver's documentation of the function says: handles are live, pointers
-                /// point to what the function reads or writes.
-                #[inline]
-                #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
-                pub(crate) unsafe fn $name(&self $(, $parameter: $kind)*) -> Call {
-                    let Some(function) = self.functions.$name else {
-                        return Err(Failure::missing(stringify!($name)));
-                    };
-                    // SAFETY: promised by the caller.
-                    let result = unsafe { function($($parameter),*) };
-                    match result {
-                        CuResult::SUCCESS => Ok(()),
-                        result => Err(Failure::new(stringify!($name), result)),
-                    }
-                }
-            )*
-        }
     };
 }
 
 functions! {
     cuInit 2000 cuInit (flags: c_uint);
-    cuGetErrorString 6000 cuGetErrorString (result: CuResult, text: *mut *const c_char);
+    cuGetErrorString 6000 cuGetErrorString (result: Code, text: *mut *const c_char);
 
     cuDeviceGetCount 2000 cuDeviceGetCount (count: *mut c_int);
     cuDeviceGet 2000 cuDeviceGet (device: *mut Device, ordinal: c_int);

@@ -1,7 +1,7 @@
 //! Finding the driver's library, and functions in it.
 
-use super::result::CuResult;
 use libloading::Library;
+use longshore_streams::Code;
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -12,7 +12,7 @@ type GetProcAddress = unsafe extern "C" fn(
     version: c_int,
     flags: u64,
     status: *mut c_int,
-) -> CuResult;
+) -> Code;
 /// `CU_GET_PROC_ADDRESS_LEGACY_STREAM`: no function has a stream of the calling thread for its default.
 const LEGACY_STREAM: u64 = 1;
 
@@ -75,7 +75,7 @@ impl<'a> Symbols<'a> {
         let (mut found, mut status) = (std::ptr::null_mut(), 0);
         // SAFETY: the name ends with NUL, the outputs are ours.
         let result = unsafe { get(name.as_ptr(), &mut found, version, LEGACY_STREAM, &mut status) };
-        (result == CuResult::SUCCESS && !found.is_null()).then_some(found)
+        (result == Code::SUCCESS && !found.is_null()).then_some(found)
     }
 }
 
@@ -85,11 +85,11 @@ pub(super) fn version(library: &Library) -> c_int {
     // SAFETY: the driver's function of this name has this type, and needs no initialisation; the output
     // is ours.
     let asked = unsafe {
-        let ask = library.get::<unsafe extern "C" fn(*mut c_int) -> CuResult>("cuDriverGetVersion");
+        let ask = library.get::<unsafe extern "C" fn(*mut c_int) -> Code>("cuDriverGetVersion");
         ask.map(|ask| ask(&mut version))
     };
     match asked {
-        Ok(CuResult::SUCCESS) => version,
+        Ok(Code::SUCCESS) => version,
         _ => 0,
     }
 }

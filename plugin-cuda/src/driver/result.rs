@@ -1,75 +1,73 @@
 //! What the driver's functions answer.
 
-use std::fmt;
-
-/// `CUresult`: a number, which a newer driver may know and this file does not.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CuResult(pub(crate) u32);
+use longshore_plugin_api::ErrorCode;
+use longshore_streams::Code;
 
 macro_rules! results {
     ($($name:ident = $value:literal,)*) => {
-        #[allow(dead_code, reason = "a name is for whoever reads a message, too")]
-        impl CuResult {
-            $(pub(crate) const $name: CuResult = CuResult($value);)*
+        $(
+            #[allow(dead_code, reason = "a name is for whoever reads a message, too")]
+            pub(crate) const $name: Code = Code($value);
+        )*
 
-            /// Every result with a name.
-            pub(crate) const KNOWN: &[(CuResult, &str)] = &[
-                $((CuResult($value), concat!("CUDA_ERROR_", stringify!($name))),)*
-            ];
-        }
+        /// Every result with a name.
+        const KNOWN: &[(Code, &str)] =
+            &[$((Code($value), concat!("CUDA_ERROR_", stringify!($name))),)*];
 
         #[cfg(test)]
         pastey::paste! {
             /// Each result here and in the driver's header.
-            pub(super) const ALL: &[(CuResult, u32)] = &[
-                $((CuResult($value), cudarc::driver::sys::CUresult::[<CUDA_ERROR_ $name>] as u32),)*
+            pub(super) const ALL: &[(Code, u32)] = &[
+                $((Code($value), cudarc::driver::sys::CUresult::[<CUDA_ERROR_ $name>] as u32),)*
             ];
         }
     };
 }
 
-impl CuResult {
-    /// `CUDA_SUCCESS`.
-    pub(crate) const SUCCESS: CuResult = CuResult(0);
-
-    /// The driver's name for it, if this file knows it.
-    pub(crate) fn name(self) -> Option<&'static str> {
-        if self == CuResult::SUCCESS {
-            return Some("CUDA_SUCCESS");
-        }
-        Self::KNOWN.iter().find(|(known, _)| *known == self).map(|(_, name)| *name)
+/// The driver's name for a result, if this file knows it.
+pub(crate) fn name(result: Code) -> Option<&'static str> {
+    if result == Code::SUCCESS {
+        return Some("CUDA_SUCCESS");
     }
-
-    /// Whether nothing works in the context any more after it.
-    pub(crate) fn is_sticky(self) -> bool {
-        matches!(
-            self,
-            CuResult::ECC_UNCORRECTABLE
-                | CuResult::NVLINK_UNCORRECTABLE
-                | CuResult::CONTAINED
-                | CuResult::ILLEGAL_ADDRESS
-                | CuResult::LAUNCH_TIMEOUT
-                | CuResult::CONTEXT_IS_DESTROYED
-                | CuResult::ASSERT
-                | CuResult::HARDWARE_STACK_ERROR
-                | CuResult::ILLEGAL_INSTRUCTION
-                | CuResult::MISALIGNED_ADDRESS
-                | CuResult::INVALID_ADDRESS_SPACE
-                | CuResult::INVALID_PC
-                | CuResult::LAUNCH_FAILED
-                | CuResult::TENSOR_MEMORY_LEAK
-                | CuResult::EXTERNAL_DEVICE
-        )
-    }
+    KNOWN.iter().find(|(known, _)| *known == result).map(|(_, name)| *name)
 }
 
-impl fmt::Debug for CuResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "CUresult {}", self.0),
-        }
+/// Whether nothing works in the context any more after it.
+pub(crate) fn is_sticky(result: Code) -> bool {
+    matches!(
+        result,
+        ECC_UNCORRECTABLE
+            | NVLINK_UNCORRECTABLE
+            | CONTAINED
+            | ILLEGAL_ADDRESS
+            | LAUNCH_TIMEOUT
+            | CONTEXT_IS_DESTROYED
+            | ASSERT
+            | HARDWARE_STACK_ERROR
+            | ILLEGAL_INSTRUCTION
+            | MISALIGNED_ADDRESS
+            | INVALID_ADDRESS_SPACE
+            | INVALID_PC
+            | LAUNCH_FAILED
+            | TENSOR_MEMORY_LEAK
+            | EXTERNAL_DEVICE
+    )
+}
+
+/// What a result is for a program.
+pub(crate) fn error_code(result: Code) -> ErrorCode {
+    match result {
+        OUT_OF_MEMORY | LAUNCH_OUT_OF_RESOURCES | TOO_MANY_PEERS => ErrorCode::OutOfResources,
+        INVALID_IMAGE | NO_BINARY_FOR_GPU | INVALID_SOURCE => ErrorCode::InvalidBinary,
+        INVALID_PTX | UNSUPPORTED_PTX_VERSION => ErrorCode::CompileFailure,
+        NOT_FOUND => ErrorCode::NotFound,
+        COOPERATIVE_LAUNCH_TOO_LARGE | INVALID_CLUSTER_SIZE => ErrorCode::InvalidArgument,
+        NOT_SUPPORTED
+        | PEER_ACCESS_UNSUPPORTED
+        | UNSUPPORTED_LIMIT
+        | JIT_COMPILER_NOT_FOUND
+        | JIT_COMPILATION_DISABLED => ErrorCode::Unsupported,
+        _ => ErrorCode::BackendFailure,
     }
 }
 

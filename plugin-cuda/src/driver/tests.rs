@@ -1,9 +1,10 @@
 //! The table against the driver's header, as `cudarc` has it.
 
 use super::functions::Functions;
-use super::result::{self, CuResult};
+use super::result;
 use super::types::{self, LaunchAttribute, LaunchConfig, Location, PoolProperties};
 use cudarc::driver::sys;
+use longshore_streams::Code;
 
 /// A type that the compiler finds out.
 macro_rules! unknown {
@@ -63,7 +64,7 @@ fn plain(name: &str) -> String {
         ("CUmemPoolProps_st", "PoolProperties"),
         ("CUmemAccessDesc_st", "Access"),
         ("CUlaunchConfig_st", "LaunchConfig"),
-        ("cudaError_enum", "CuResult"),
+        ("cudaError_enum", "Code"),
     ];
     if let Some((_, ours)) = same.iter().find(|(theirs, _)| *theirs == last) {
         return (*ours).to_owned();
@@ -141,6 +142,7 @@ fn results_are_those_of_the_drivers_header() {
     for (ours, theirs) in result::ALL {
         assert_eq!(ours.0, *theirs, "{ours:?}");
     }
-    assert_eq!(format!("{:?}", CuResult(123_456)), "CUresult 123456");
-    assert!(CuResult::ILLEGAL_ADDRESS.is_sticky() && !CuResult::OUT_OF_MEMORY.is_sticky());
+    assert_eq!(result::name(Code(123_456)), None);
+    assert_eq!(result::name(result::ASSERT), Some("CUDA_ERROR_ASSERT"));
+    assert!(result::is_sticky(result::ILLEGAL_ADDRESS) && !result::is_sticky(Code::OUT_OF_MEMORY));
 }

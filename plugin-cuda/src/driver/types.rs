@@ -1,86 +1,24 @@
 //! The driver's types, as its header declares them.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::fmt;
-use std::marker::PhantomData;
+pub(crate) use longshore_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
 
-/// An object of the driver. The driver's objects may be used from any thread.
-#[repr(transparent)]
-pub(crate) struct Handle<T>(*mut c_void, PhantomData<fn() -> T>);
+use longshore_streams::Handle;
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// What a [`Handle`] can stand for.
 pub(crate) mod object {
     /// `CUcontext`.
     pub(crate) enum Context {}
-    /// `CUmodule`.
-    pub(crate) enum Module {}
-    /// `CUfunction`.
-    pub(crate) enum Function {}
-    /// `CUstream`.
-    pub(crate) enum Stream {}
-    /// `CUevent`.
-    pub(crate) enum Event {}
-    /// `CUmemoryPool`.
-    pub(crate) enum Pool {}
     /// `CUlinkState`.
     pub(crate) enum Link {}
 }
 
 /// `CUcontext`.
 pub(crate) type Context = Handle<object::Context>;
-/// `CUmodule`.
-pub(crate) type Module = Handle<object::Module>;
-/// `CUfunction`.
-pub(crate) type Function = Handle<object::Function>;
-/// `CUstream`.
-pub(crate) type Stream = Handle<object::Stream>;
-/// `CUevent`.
-pub(crate) type Event = Handle<object::Event>;
-/// `CUmemoryPool`.
-pub(crate) type Pool = Handle<object::Pool>;
 /// `CUlinkState`.
 pub(crate) type Link = Handle<object::Link>;
 /// `CUdevice`: an ordinal that the driver handed out.
 pub(crate) type Device = c_int;
-/// `CUdeviceptr`.
-pub(crate) type DevicePtr = u64;
-
-impl<T> Handle<T> {
-    /// No object.
-    pub(crate) const NULL: Handle<T> = Handle(std::ptr::null_mut(), PhantomData);
-
-    /// Whether it is no object.
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_null()
-    }
-}
-
-impl<T> Clone for Handle<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Handle<T> {}
-
-impl<T> PartialEq for Handle<T> {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl<T> Eq for Handle<T> {}
-
-impl<T> fmt::Debug for Handle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:p}", self.0)
-    }
-}
-
-// SAFETY: it is a name of an object of the driver, which takes it on any thread.
-unsafe impl<T> Send for Handle<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Handle<T> {}
 
 /// `CUuuid`.
 #[repr(C)]

@@ -6,9 +6,11 @@
 //! the table, sorted by priority, and the bounds. An image that was linked otherwise has a kernel that
 //! needs neither.
 
-use super::CudaModule;
-use crate::driver::types::{DevicePtr, Function};
-use longshore_plugin_api::{Error, ErrorCode, GlobalAddress, MemoryKind, Result};
+use super::CudaImage;
+use crate::driver::Driver;
+use crate::driver::types::DevicePtr;
+use longshore_plugin_api::{Error, ErrorCode, GlobalAddress, Result};
+use longshore_streams::ModuleCore;
 
 /// One of the two ends of an image's life.
 pub(super) struct Step {
@@ -42,98 +44,64 @@ pub(super) const DESTRUCTORS: Step = Step {
     status: "__longshore_destructor_status",
 };
 
-impl CudaModule {
+impl CudaImage {
     /// Runs a step's functions and waits for them.
     ///
     /// # Errors
     /// `BackendFailure` if the code says that it failed; `InvalidBinary` for functions without the kernel
     /// that calls them, or the other way round; those of the driver.
-    pub(super) fn run_step(&self, step: &Step) -> Result<()> {
-        let Some(kernel) = self.function(step.kernel)? else {
+    pub(super) fn run_step(&self, module: &ModuleCore<Driver>, step: &Step) -> Result<()> {
+        let Some(kernel) = module.function(step.kernel)? else {
             // Reading a large image takes longer than loading it.
-            return match self.names_something(step.entries) && !self.functions_of(step)?.is_empty()
+            return match self.names_something(step.entries)
+                && !self.functions_of(module, step)?.is_empty()
             {
                 true => Err(lacks(step, step.kernel)),
                 false => Ok(()),
             };
         };
-        let functions = self.functions_of(step)?;
+        let functions = self.functions_of(module, step)?;
         if functions.is_empty() {
-            self.call(step, kernel)?;
+            module.run(kernel, step.what)?;
         } else {
-            let table = Table::write(self, &functions)?;
-            let result = self.set_bounds(step, &table).and_then(|()| self.call(step, kernel));
+            let table = Table::write(module, &functions)?;
+            let ran = set_bounds(module, step, &table);
+            let result = ran.and_then(|()| module.run(kernel, step.what));
             if result.is_err() {
                 // The kernel may run all the same.
-                self.settle();
+                module.settle();
             }
-            let freed = table.free(self);
+            let freed = module.free(table.start);
             result.and(freed)?;
         }
-        self.check_status(step)
+        module.check_status(step.status, step.what)
     }
 
     /// Addresses of the functions by ascending priority, else in the image's order.
-    fn functions_of(&self, step: &Step) -> Result<Vec<[u8; 8]>> {
+    fn functions_of(&self, module: &ModuleCore<Driver>, step: &Step) -> Result<Vec<[u8; 8]>> {
         let mut functions = Vec::new();
         for variable in &self.contents().variables {
             let Some(rest) = variable.name.strip_prefix(step.entries) else { continue };
-            let Some(place) = self.place_of(variable)? else {
+            let Some(place) = self.place_of(module, variable)? else {
                 return Err(lacks(step, &variable.name));
             };
-            let value = self.read(place)?;
+            let value = module.read(place)?;
             let address = value.first_chunk().ok_or_else(|| lacks(step, &variable.name))?;
             functions.push((priority(rest), *address));
         }
         functions.sort_by_key(|(priority, _)| *priority);
         Ok(functions.into_iter().map(|(_, address)| address).collect())
     }
+}
 
-    fn set_bounds(&self, step: &Step, table: &Table) -> Result<()> {
-        for (name, address) in
-            step.bounds.into_iter().zip([table.start - step.start_offset, table.end])
-        {
-            let variable = self.variable(name)?.filter(|found| found.bytes == 8);
-            let GlobalAddress { address: at, .. } = variable.ok_or_else(|| lacks(step, name))?;
-            self.write(at, &address.to_le_bytes())?;
-        }
-        Ok(())
+fn set_bounds(module: &ModuleCore<Driver>, step: &Step, table: &Table) -> Result<()> {
+    for (name, address) in step.bounds.into_iter().zip([table.start - step.start_offset, table.end])
+    {
+        let variable = module.variable(name)?.filter(|found| found.bytes == 8);
+        let GlobalAddress { address: at, .. } = variable.ok_or_else(|| lacks(step, name))?;
+        module.write(at, &address.to_le_bytes())?;
     }
-
-    fn call(&self, step: &Step, kernel: Function) -> Result<()> {
-        let service = self.device.service;
-        self.device.call(format_args!("running {}", step.what), |driver| {
-            let none = std::ptr::null_mut();
-            // SAFETY: the kernel takes no arguments and is of the live module.
-            unsafe {
-                driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, service, none, none)?;
-                driver.cuStreamSynchronize(service)
-            }
-        })
-    }
-
-    /// Waits for what was launched, whatever becomes of it.
-    fn settle(&self) {
-        let _ = self.device.try_call(|driver| {
-            // SAFETY: the stream is live.
-            unsafe { driver.cuStreamSynchronize(self.device.service) }
-        });
-    }
-
-    fn check_status(&self, step: &Step) -> Result<()> {
-        let Some(found) = self.variable(step.status)?.filter(|found| found.bytes >= 4) else {
-            return Ok(());
-        };
-        let value = self.read(GlobalAddress { bytes: 4, ..found })?;
-        match value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)) {
-            Some(0) | None => Ok(()),
-            Some(status) => {
-                let (what, name) = (step.what, step.status);
-                let message = format!("the image's {what} failed: {name} is {status}, expected 0");
-                Err(Error::new(ErrorCode::BackendFailure, message))
-            }
-        }
-    }
+    Ok(())
 }
 
 /// A table of functions in device memory.
@@ -143,19 +111,13 @@ struct Table {
 }
 
 impl Table {
-    fn write(module: &CudaModule, functions: &[[u8; 8]]) -> Result<Table> {
+    fn write(module: &ModuleCore<Driver>, functions: &[[u8; 8]]) -> Result<Table> {
         let bytes = functions.as_flattened();
-        let device = &module.device;
-        let start = device.memory.allocate(device, MemoryKind::Device, bytes.len() as u64, 8)?;
-        let table = Table { start, end: start + bytes.len() as u64 };
+        let start = module.allocate(bytes.len() as u64)?;
         match module.write(start, bytes) {
-            Ok(()) => Ok(table),
-            Err(error) => table.free(module).and(Err(error)),
+            Ok(()) => Ok(Table { start, end: start + bytes.len() as u64 }),
+            Err(error) => module.free(start).and(Err(error)),
         }
-    }
-
-    fn free(self, module: &CudaModule) -> Result<()> {
-        module.device.memory.free(&module.device, MemoryKind::Device, self.start)
     }
 }
 

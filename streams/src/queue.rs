@@ -1,38 +1,38 @@
 //! Queues: what may be queued, and how it is done.
 
+use crate::backend::StreamBackend;
 use crate::device::DeviceCore;
-use crate::kernel::KernelCore;
+use crate::kernel::{KernelCore, Launch};
 use crate::line::Line;
 use crate::step::{KeptLaunch, Step};
 use crate::transfer::{self, Copy, End, Fill};
-use crate::{CudaBackend, CudaDevice, CudaEvent, CudaKernel};
+use crate::{StreamDevice, StreamEvent, StreamKernel};
 use longshore_plugin_api::{
     Arguments, CopyRequest, HostFunction, LaunchShape, Place, PrefetchTarget, Queue, Result, Span,
 };
 use std::sync::Arc;
 
-/// An in-order queue: a stream of the driver that does not wait for the process's default one. Its thread,
-/// `longshore-cu<number>`, starts with the first work that only the host can do. A host function may use
-/// CUDA and its own queue, but what waits for that is `InvalidQueue`.
+/// An in-order queue: a stream of the driver that does not wait for the process's default one. Its thread
+/// starts with the first work that only the host can do. A host function may use the driver and its own queue, but what waits for that is `InvalidQueue`.
 ///
 /// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not wait.
 ///
 /// LLVM: `ol_queue_handle_t`.
-pub struct CudaQueue {
-    line: Arc<Line>,
+pub struct StreamQueue<B: StreamBackend> {
+    line: Arc<Line<B::Driver>>,
 }
 
-impl CudaQueue {
-    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<CudaQueue> {
-        Ok(CudaQueue { line: Line::new(device)? })
+impl<B: StreamBackend> StreamQueue<B> {
+    pub(crate) fn new(device: &Arc<DeviceCore<B::Driver>>) -> Result<StreamQueue<B>> {
+        Ok(StreamQueue { line: Line::new(device)? })
     }
 
-    fn device(&self) -> &Arc<DeviceCore> {
+    fn device(&self) -> &Arc<DeviceCore<B::Driver>> {
         self.line.device()
     }
 
     /// What a place of a copy is.
-    fn end(&self, place: &Place<'_, CudaDevice>, span: Span) -> End {
+    fn end(&self, place: &Place<'_, StreamDevice<B>>, span: Span) -> End<B::Driver> {
         match place {
             Place::Host => End::Host(span.address()),
             Place::Device(device) if Arc::ptr_eq(device.core(), self.device()) => {
@@ -43,7 +43,7 @@ impl CudaQueue {
     }
 
     /// A copy that nobody waits for.
-    fn queue_copy(&self, copy: Copy) -> Result<()> {
+    fn queue_copy(&self, copy: Copy<B::Driver>) -> Result<()> {
         if let Some(keeping) = self.line.keeping() {
             keeping.push(Step::Copy(copy));
             return Ok(());
@@ -59,19 +59,19 @@ impl CudaQueue {
     }
 
     #[inline]
-    fn launch_with(
+    fn launch_as(
         &self,
-        kernel: &Arc<KernelCore>,
-        shape: &LaunchShape,
-        cluster: Option<[u32; 3]>,
+        kernel: &Arc<KernelCore<B::Driver>>,
+        launch: &Launch,
         arguments: Arguments<'_>,
     ) -> Result<()> {
+        let shape = &launch.shape;
         kernel.check(shape, arguments)?;
         if shape.wait {
             self.line.refuse_runner()?;
         }
         if let Some(keeping) = self.line.keeping() {
-            keeping.push(Step::Launch(KeptLaunch::new(kernel, shape, cluster, arguments)));
+            keeping.push(Step::Launch(KeptLaunch::new(kernel, launch, arguments)));
             return self.wait_if(shape.wait);
         }
         let current = self.device().enter()?;
@@ -79,8 +79,7 @@ impl CudaQueue {
         self.line.in_flight().note(kernel.number());
         // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
         // the kernel does with them; the stream is live.
-        let launched =
-            unsafe { kernel.launch(shape, cluster, arguments.pointers(), self.line.stream()) };
+        let launched = unsafe { kernel.launch(launch, arguments.pointers(), self.line.stream()) };
         launched.map_err(|failure| kernel.refused(shape, failure))?;
         drop(current);
         self.wait_if(shape.wait)
@@ -91,37 +90,38 @@ impl CudaQueue {
     }
 }
 
-impl Drop for CudaQueue {
+impl<B: StreamBackend> Drop for StreamQueue<B> {
     fn drop(&mut self) {
         self.line.close();
     }
 }
 
-impl Queue<CudaBackend> for CudaQueue {
+impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
     #[inline]
     fn launch(
         &self,
-        kernel: &CudaKernel,
+        kernel: &StreamKernel<B::Driver>,
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        self.launch_with(kernel.on(self.device())?, shape, None, arguments)
+        let launch = Launch { shape: *shape, cluster: None };
+        self.launch_as(kernel.on(self.device())?, &launch, arguments)
     }
 
     /// Larger clusters than 8 groups are asked of the driver, which may refuse them.
     fn launch_in_clusters(
         &self,
-        kernel: &CudaKernel,
+        kernel: &StreamKernel<B::Driver>,
         shape: &LaunchShape,
         cluster: [u32; 3],
         arguments: Arguments<'_>,
     ) -> Result<()> {
         let kernel = kernel.on(self.device())?;
         kernel.check_cluster(shape, cluster)?;
-        self.launch_with(kernel, shape, Some(cluster), arguments)
+        self.launch_as(kernel, &Launch { shape: *shape, cluster: Some(cluster) }, arguments)
     }
 
-    fn copy(&self, copy: &CopyRequest<'_, CudaDevice>) -> Result<()> {
+    fn copy(&self, copy: &CopyRequest<'_, StreamDevice<B>>) -> Result<()> {
         let (to, from, bytes) = (copy.destination, copy.source, copy.destination.bytes());
         if bytes == 0 {
             return self.wait_if(copy.wait);
@@ -162,7 +162,7 @@ impl Queue<CudaBackend> for CudaQueue {
         self.line.keep(Step::Function(function))
     }
 
-    fn wait_event(&self, event: &CudaEvent) -> Result<()> {
+    fn wait_event(&self, event: &StreamEvent<B::Driver>) -> Result<()> {
         let Some(record) = event.last() else { return self.device().refuse_if_lost() };
         if let Some(keeping) = self.line.keeping() {
             keeping.push(Step::Wait(record));
@@ -174,7 +174,7 @@ impl Queue<CudaBackend> for CudaQueue {
         }
     }
 
-    fn record_event(&self, event: &CudaEvent) -> Result<()> {
+    fn record_event(&self, event: &StreamEvent<B::Driver>) -> Result<()> {
         event.record_at(&self.line)
     }
 

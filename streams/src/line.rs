@@ -9,9 +9,10 @@
 //! The stream itself waits for nothing but other streams' work that the driver has, so no queue can keep
 //! another from going on.
 
-use crate::device::{DeviceCore, EventKind};
-use crate::driver::CuResult;
-use crate::driver::types::Stream;
+use crate::call::Code;
+use crate::device::DeviceCore;
+use crate::driver::{Driver, EventKind};
+use crate::handle::Stream;
 use crate::in_flight::InFlight;
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -22,22 +23,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
 /// The work of one queue.
-pub(crate) struct Line {
-    device: Arc<DeviceCore>,
+pub(crate) struct Line<D: Driver> {
+    device: Arc<DeviceCore<D>>,
     stream: Stream,
     in_flight: Arc<InFlight>,
     /// Work is kept. Set and cleared with the lock, looked at without.
     keeps: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<State<D>>,
     /// There is something for the line's thread.
     work: Condvar,
     /// A step was done.
     moved: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    steps: VecDeque<Step>,
+struct State<D: Driver> {
+    steps: VecDeque<Step<D>>,
     /// How many steps were kept, and how many of those are done.
     kept: u64,
     done: u64,
@@ -49,38 +49,52 @@ struct State {
     closed: bool,
 }
 
-/// The right to add to a line that keeps its work.
-pub(crate) struct Keeping<'a> {
-    line: &'a Arc<Line>,
-    state: MutexGuard<'a, State>,
+impl<D: Driver> State<D> {
+    fn new() -> State<D> {
+        State {
+            steps: VecDeque::new(),
+            kept: 0,
+            done: 0,
+            error: None,
+            runner: None,
+            has_thread: false,
+            closed: false,
+        }
+    }
 }
 
-impl Keeping<'_> {
-    pub(crate) fn push(mut self, step: Step) {
+/// The right to add to a line that keeps its work.
+pub(crate) struct Keeping<'a, D: Driver> {
+    line: &'a Arc<Line<D>>,
+    state: MutexGuard<'a, State<D>>,
+}
+
+impl<D: Driver> Keeping<'_, D> {
+    pub(crate) fn push(mut self, step: Step<D>) {
         self.state.steps.push_back(step);
         self.state.kept += 1;
         self.line.work.notify_one();
     }
 }
 
-impl Line {
+impl<D: Driver> Line<D> {
     /// An empty line.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Line>> {
+    pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Arc<Line<D>>> {
         Ok(Arc::new(Line {
             stream: device.take_stream()?,
             in_flight: device.register(),
             device: Arc::clone(device),
             keeps: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(State::new()),
             work: Condvar::new(),
             moved: Condvar::new(),
         }))
     }
 
-    pub(crate) fn device(&self) -> &Arc<DeviceCore> {
+    pub(crate) fn device(&self) -> &Arc<DeviceCore<D>> {
         &self.device
     }
 
@@ -95,7 +109,7 @@ impl Line {
     /// Where work must be added that comes behind what is kept; nothing if none is, so that it goes
     /// straight to the stream.
     #[inline]
-    pub(crate) fn keeping(self: &Arc<Line>) -> Option<Keeping<'_>> {
+    pub(crate) fn keeping(self: &Arc<Line<D>>) -> Option<Keeping<'_, D>> {
         if !self.keeps.load(Ordering::Acquire) {
             return None;
         }
@@ -107,7 +121,7 @@ impl Line {
     ///
     /// # Errors
     /// A lost device; `OutOfResources` if there can be no thread.
-    pub(crate) fn keep(self: &Arc<Line>, step: Step) -> Result<()> {
+    pub(crate) fn keep(self: &Arc<Line<D>>, step: Step<D>) -> Result<()> {
         self.device.refuse_if_lost()?;
         let mut state = self.state.lock();
         if !state.has_thread {
@@ -162,9 +176,9 @@ impl Line {
             }
         }
         // SAFETY: the stream is live.
-        match unsafe { self.device.driver().cuStreamQuery(self.stream) } {
+        match unsafe { self.device.driver().query_stream(self.stream) } {
             Ok(()) => Ok(true),
-            Err(failure) if failure.is(CuResult::NOT_READY) => Ok(false),
+            Err(failure) if failure.is(Code::NOT_READY) => Ok(false),
             Err(failure) => Err(self.device.failed("asking whether a queue is idle", failure)),
         }
     }
@@ -184,10 +198,11 @@ impl Line {
         let noted = self.in_flight.noted();
         let _current = self.device.enter()?;
         // SAFETY: the stream is live.
-        let result = unsafe { self.device.driver().cuStreamSynchronize(self.stream) };
+        let result = unsafe { self.device.driver().synchronize_stream(self.stream) };
         match result {
             Ok(()) => {
                 self.in_flight.are_done(noted);
+                D::was_waited_for(&self.device);
                 Ok(())
             }
             Err(failure) => {
@@ -208,19 +223,20 @@ impl Line {
         let sleeper = self.device.take_event(EventKind::Sleeper)?;
         // SAFETY: both are live and of one context.
         let result = unsafe {
-            let recorded = driver.cuEventRecord(sleeper, self.stream);
-            recorded.and_then(|()| driver.cuEventSynchronize(sleeper))
+            let recorded = driver.record_event(sleeper, self.stream);
+            recorded.and_then(|()| driver.synchronize_event(sleeper))
         };
         self.device.give_event(sleeper, EventKind::Sleeper);
         let queue = self.in_flight.queue;
         self.device.check(format_args!("waiting for queue {queue}"), result)?;
         self.in_flight.are_done(noted);
+        D::was_waited_for(&self.device);
         Ok(())
     }
 
-    fn start_thread(self: &Arc<Line>) -> Result<()> {
+    fn start_thread(self: &Arc<Line<D>>) -> Result<()> {
         let (line, at_work) = (Arc::clone(self), self.device.at_work());
-        let name = format!("longshore-cu{}", self.in_flight.queue);
+        let name = format!("{}{}", D::THREAD, self.in_flight.queue);
         let work = move || {
             line.work();
             // In this order: who waits for the thread may close the device then.
@@ -235,7 +251,7 @@ impl Line {
     }
 
     /// Does steps until the line is closed and none is left.
-    fn work(self: &Arc<Line>) {
+    fn work(self: &Arc<Line<D>>) {
         let mut state = self.state.lock();
         loop {
             let Some(step) = state.steps.pop_front() else {
@@ -261,13 +277,13 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl<D: Driver> Drop for Line<D> {
     fn drop(&mut self) {
         self.device.give_stream(self.stream);
     }
 }
 
-fn refuse_runner(state: &State) -> Result<()> {
+fn refuse_runner<D: Driver>(state: &State<D>) -> Result<()> {
     match state.runner {
         Some(runner) if runner == thread::current().id() => Err(own_queue()),
         _ => Ok(()),

@@ -1,9 +1,10 @@
 //! Events: places in queues.
 
-use crate::CudaBackend;
-use crate::device::{DeviceCore, EventKind};
-use crate::driver::CuResult;
-use crate::driver::types::Event as RawEvent;
+use crate::backend::StreamBackend;
+use crate::call::Code;
+use crate::device::DeviceCore;
+use crate::driver::{Driver, EventKind};
+use crate::handle::Event as RawEvent;
 use crate::line::Line;
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
@@ -16,15 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
 ///
 /// LLVM: `ol_event_handle_t`.
-pub struct CudaEvent {
-    device: Arc<DeviceCore>,
+pub struct StreamEvent<D: Driver> {
+    device: Arc<DeviceCore<D>>,
     timing: bool,
-    last: Mutex<Option<Arc<Record>>>,
+    last: Mutex<Option<Arc<Record<D>>>>,
 }
 
 /// A place in a queue: an event of the driver, which a queue that keeps its work has not recorded yet.
-pub(crate) struct Record {
-    device: Arc<DeviceCore>,
+pub(crate) struct Record<D: Driver> {
+    device: Arc<DeviceCore<D>>,
     raw: RawEvent,
     kind: EventKind,
     submitted: AtomicBool,
@@ -33,14 +34,14 @@ pub(crate) struct Record {
     changed: Condvar,
 }
 
-impl CudaEvent {
+impl<D: Driver> StreamEvent<D> {
     /// An event that was recorded nowhere.
-    pub(crate) fn new(device: &Arc<DeviceCore>, timing: bool) -> CudaEvent {
-        CudaEvent { device: Arc::clone(device), timing, last: Mutex::new(None) }
+    pub(crate) fn new(device: &Arc<DeviceCore<D>>, timing: bool) -> StreamEvent<D> {
+        StreamEvent { device: Arc::clone(device), timing, last: Mutex::new(None) }
     }
 
     /// The last record, unless there is none.
-    pub(crate) fn last(&self) -> Option<Arc<Record>> {
+    pub(crate) fn last(&self) -> Option<Arc<Record<D>>> {
         self.last.lock().clone()
     }
 
@@ -48,7 +49,7 @@ impl CudaEvent {
     ///
     /// # Errors
     /// `InvalidDevice` if the line is of another device; a lost device; those of the driver.
-    pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
+    pub(crate) fn record_at(&self, line: &Arc<Line<D>>) -> Result<()> {
         if !Arc::ptr_eq(&self.device, line.device()) {
             return Err(self.of_another(line.device(), "recorded on a queue of"));
         }
@@ -72,7 +73,7 @@ impl CudaEvent {
     }
 
     /// The driver's event, once it was reached.
-    fn reached(&self, which: &str) -> Result<Arc<Record>> {
+    fn reached(&self, which: &str) -> Result<Arc<Record<D>>> {
         let record = self.last().ok_or_else(|| not_ready(which, "never recorded"))?;
         match record.is_reached()? {
             true => Ok(record),
@@ -81,8 +82,8 @@ impl CudaEvent {
     }
 
     #[cold]
-    fn of_another(&self, other: &DeviceCore, how: &str) -> Error {
-        let (ours, theirs) = (&self.device.physical.name, &other.physical.name);
+    fn of_another(&self, other: &DeviceCore<D>, how: &str) -> Error {
+        let (ours, theirs) = (&self.device.facts().name, &other.facts().name);
         let message = format!(
             "an event of '{ours}' {how} '{theirs}', which is opened apart; expected the same device"
         );
@@ -90,7 +91,7 @@ impl CudaEvent {
     }
 }
 
-impl Event<CudaBackend> for CudaEvent {
+impl<B: StreamBackend> Event<B> for StreamEvent<B::Driver> {
     fn is_complete(&self) -> Result<bool> {
         self.device.refuse_if_lost()?;
         self.last().map_or(Ok(true), |record| record.is_reached())
@@ -103,7 +104,7 @@ impl Event<CudaBackend> for CudaEvent {
 
     /// As exact as the driver's event times: half a microsecond, or, as they are of 32 bits, one part in 16
     /// million.
-    fn elapsed_ns(&self, end: &CudaEvent) -> Result<i64> {
+    fn elapsed_ns(&self, end: &StreamEvent<B::Driver>) -> Result<i64> {
         for (which, event) in [("start", self), ("end", end)] {
             if !event.timing {
                 let message = format!("the {which} event was made without timing");
@@ -117,14 +118,14 @@ impl Event<CudaBackend> for CudaEvent {
         let mut milliseconds = 0f32;
         self.device.call("measuring between events", |driver| {
             // SAFETY: the output is ours; both events are live and of this device.
-            unsafe { driver.cuEventElapsedTime(&mut milliseconds, start.raw, end.raw) }
+            unsafe { driver.elapsed(&mut milliseconds, start.raw, end.raw) }
         })?;
         Ok((f64::from(milliseconds) * 1e6).round() as i64)
     }
 }
 
-impl Record {
-    fn new(device: &Arc<DeviceCore>, timing: bool) -> Result<Arc<Record>> {
+impl<D: Driver> Record<D> {
+    fn new(device: &Arc<DeviceCore<D>>, timing: bool) -> Result<Arc<Record<D>>> {
         let kind = if timing { EventKind::Timed } else { EventKind::Plain };
         let _current = device.enter()?;
         Ok(Arc::new(Record {
@@ -146,10 +147,10 @@ impl Record {
     ///
     /// # Errors
     /// A lost device; those of the driver.
-    pub(crate) fn submit(&self, line: &Line) -> Result<()> {
+    pub(crate) fn submit(&self, line: &Line<D>) -> Result<()> {
         let recorded = self.device.enter().and_then(|_current| {
             // SAFETY: both are live and of one context.
-            let recorded = unsafe { self.device.driver().cuEventRecord(self.raw, line.stream()) };
+            let recorded = unsafe { self.device.driver().record_event(self.raw, line.stream()) };
             self.device.check("recording an event", recorded)
         });
         let mut failure = self.failure.lock();
@@ -174,14 +175,14 @@ impl Record {
     ///
     /// # Errors
     /// A lost device; those of the driver.
-    pub(crate) fn hold_up(&self, line: &Line) -> Result<()> {
+    pub(crate) fn hold_up(&self, line: &Line<D>) -> Result<()> {
         if self.failure.lock().is_some() {
             return line.device().refuse_if_lost();
         }
         let device = line.device();
         let _current = device.enter()?;
         // SAFETY: both are live.
-        let waits = unsafe { device.driver().cuStreamWaitEvent(line.stream(), self.raw, 0) };
+        let waits = unsafe { device.driver().wait_event(line.stream(), self.raw) };
         waits.map_err(|failure| device.failed_with(&self.device, "waiting for an event", failure))
     }
 
@@ -192,9 +193,9 @@ impl Record {
         self.refuse_failed()?;
         let _current = self.device.enter()?;
         // SAFETY: the event is live.
-        match unsafe { self.device.driver().cuEventQuery(self.raw) } {
+        match unsafe { self.device.driver().query_event(self.raw) } {
             Ok(()) => Ok(true),
-            Err(failure) if failure.is(CuResult::NOT_READY) => Ok(false),
+            Err(failure) if failure.is(Code::NOT_READY) => Ok(false),
             Err(failure) => Err(self.device.failed("asking for an event", failure)),
         }
     }
@@ -204,8 +205,10 @@ impl Record {
         self.refuse_failed()?;
         self.device.call("waiting for an event", |driver| {
             // SAFETY: the event is live.
-            unsafe { driver.cuEventSynchronize(self.raw) }
-        })
+            unsafe { driver.synchronize_event(self.raw) }
+        })?;
+        D::was_waited_for(&self.device);
+        Ok(())
     }
 
     fn refuse_failed(&self) -> Result<()> {
@@ -213,7 +216,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl<D: Driver> Drop for Record<D> {
     fn drop(&mut self) {
         self.device.give_event(self.raw, self.kind);
     }

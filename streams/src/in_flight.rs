@@ -86,6 +86,12 @@ impl Registry {
         self.names.lock().remove(&number);
     }
 
+    /// Whether all that was launched is known to be done.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_idle = |queue: Arc<InFlight>| queue.kernels().next().is_none();
+        self.queues.lock().iter().filter_map(Weak::upgrade).all(is_idle)
+    }
+
     /// "saxpy (queue 0), fill (queue 2, 3 times)"; empty if there is none.
     pub(crate) fn in_flight(&self) -> String {
         let names = self.names.lock();

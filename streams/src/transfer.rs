@@ -1,35 +1,31 @@
 //! Copies, fills and prefetches on a stream.
 
+use crate::call::Call;
 use crate::device::DeviceCore;
-use crate::driver::types::{DevicePtr, Location};
-use crate::driver::{Call, CuResult, Driver};
+use crate::driver::{Driver, Location};
+use crate::handle::DevicePtr;
 use crate::line::Line;
 use longshore_plugin_api::{PrefetchTarget, Result, Span};
 use std::sync::Arc;
 
-/// The driver captures so much pageable memory when a copy to the device is queued.
-const CAPTURED_BYTES: u64 = 64 << 10;
-/// `CU_DEVICE_CPU`.
-const CPU: i32 = -1;
-
 /// One end of a copy.
-pub(crate) enum End {
+pub(crate) enum End<D: Driver> {
     /// Memory of the host.
     Host(u64),
     /// Memory of the queue's own device, or of the host for it.
     Own(DevicePtr),
     /// Memory of another device.
-    Other(Arc<DeviceCore>, DevicePtr),
+    Other(Arc<DeviceCore<D>>, DevicePtr),
 }
 
 /// A copy. Whoever queued it vouches for both ranges until it is done.
-pub(crate) struct Copy {
-    pub(crate) to: End,
-    pub(crate) from: End,
+pub(crate) struct Copy<D: Driver> {
+    pub(crate) to: End<D>,
+    pub(crate) from: End<D>,
     pub(crate) bytes: u64,
 }
 
-impl End {
+impl<D: Driver> End<D> {
     fn address(&self) -> u64 {
         match self {
             End::Host(address) | End::Own(address) | End::Other(_, address) => *address,
@@ -37,7 +33,7 @@ impl End {
     }
 
     /// Whether it is memory of the host for sure; managed memory may be anywhere.
-    fn is_of_host(&self, device: &DeviceCore) -> bool {
+    fn is_of_host(&self, device: &DeviceCore<D>) -> bool {
         match self {
             End::Host(_) => true,
             End::Own(address) => device.memory.is_of_host(*address),
@@ -46,10 +42,10 @@ impl End {
     }
 }
 
-impl Copy {
+impl<D: Driver> Copy<D> {
     /// Whether the driver takes it without blocking the caller, and reads no memory of the host later
     /// than it may. The context is current.
-    pub(crate) fn is_asynchronous(&self, device: &DeviceCore) -> bool {
+    pub(crate) fn is_asynchronous(&self, device: &DeviceCore<D>) -> bool {
         let is_pinned = |address| device.memory.is_pinned(device.driver(), address, self.bytes);
         // From memory of the host to memory of the host the driver copies while the caller waits.
         if self.to.is_of_host(device) && self.from.is_of_host(device) {
@@ -57,7 +53,7 @@ impl Copy {
         }
         match (&self.to, &self.from) {
             (End::Host(to), _) => is_pinned(*to),
-            (_, End::Host(from)) => self.bytes <= CAPTURED_BYTES || is_pinned(*from),
+            (_, End::Host(from)) => self.bytes <= D::CAPTURED_BYTES || is_pinned(*from),
             _ => true,
         }
     }
@@ -66,7 +62,7 @@ impl Copy {
     ///
     /// # Errors
     /// Those of the driver, a lost device.
-    pub(crate) fn submit(&self, line: &Line) -> Result<()> {
+    pub(crate) fn submit(&self, line: &Line<D>) -> Result<()> {
         let device = line.device();
         if let (End::Host(to), End::Host(from)) = (&self.to, &self.from) {
             line.synchronize_stream()?;
@@ -94,7 +90,7 @@ impl Copy {
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run_on_host(self, line: &Line) -> Result<()> {
+    pub(crate) fn run_on_host(self, line: &Line<D>) -> Result<()> {
         let is_left_alone = {
             let _current = line.device().enter()?;
             self.is_asynchronous(line.device())
@@ -103,38 +99,27 @@ impl Copy {
         if is_left_alone { Ok(()) } else { line.sleep_until_stream_is_done() }
     }
 
-    fn queue(&self, line: &Line, driver: &Driver) -> Call {
+    fn queue(&self, line: &Line<D>, driver: &D) -> Call {
         let (to, from) = (self.to.address(), self.from.address());
-        let (bytes, stream, memory) = (self.bytes as usize, line.stream(), &line.device().memory);
+        let (bytes, stream) = (self.bytes as usize, line.stream());
+        let (memory, own) = (&line.device().memory, line.device().context());
         // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
         unsafe {
             match (&self.to, &self.from) {
                 (End::Own(_), End::Host(_)) if !memory.is_of_host(to) => {
-                    driver.cuMemcpyHtoDAsync(to, from as *const _, bytes, stream)
+                    driver.copy_to_device(to, from as *const _, bytes, stream)
                 }
                 (End::Host(_), End::Own(_)) if !memory.is_of_host(from) => {
-                    driver.cuMemcpyDtoHAsync(to as *mut _, from, bytes, stream)
+                    driver.copy_to_host(to as *mut _, from, bytes, stream)
                 }
-                (End::Own(_), End::Other(device, _)) if !device.memory.is_of_host(from) => driver
-                    .cuMemcpyPeerAsync(
-                        to,
-                        line.device().context.raw(),
-                        from,
-                        device.context.raw(),
-                        bytes,
-                        stream,
-                    ),
-                (End::Other(device, _), End::Own(_)) if !device.memory.is_of_host(to) => driver
-                    .cuMemcpyPeerAsync(
-                        to,
-                        device.context.raw(),
-                        from,
-                        line.device().context.raw(),
-                        bytes,
-                        stream,
-                    ),
+                (End::Own(_), End::Other(device, _)) if !device.memory.is_of_host(from) => {
+                    driver.copy_between((to, own), (from, device.context()), bytes, stream)
+                }
+                (End::Other(device, _), End::Own(_)) if !device.memory.is_of_host(to) => {
+                    driver.copy_between((to, device.context()), (from, own), bytes, stream)
+                }
                 // The driver tells by the addresses what they belong to.
-                _ => driver.cuMemcpyAsync(to, from, bytes, stream),
+                _ => driver.copy(to, from, bytes, stream),
             }
         }
     }
@@ -157,16 +142,17 @@ impl Fill {
     }
 
     /// Whether the driver takes it without blocking the caller.
-    pub(crate) fn is_asynchronous(&self, device: &DeviceCore) -> bool {
+    pub(crate) fn is_asynchronous<D: Driver>(&self, device: &DeviceCore<D>) -> bool {
         let is_set = matches!(self.pattern.len(), 1 | 2 | 4);
-        is_set || self.pattern.len() as u64 <= CAPTURED_BYTES && !device.memory.is_of_host(self.to)
+        is_set
+            || self.pattern.len() as u64 <= D::CAPTURED_BYTES && !device.memory.is_of_host(self.to)
     }
 
     /// Hands it to the stream; blocks if it is not asynchronous.
     ///
     /// # Errors
     /// Those of the driver, a lost device.
-    pub(crate) fn submit(self, line: &Line) -> Result<()> {
+    pub(crate) fn submit<D: Driver>(self, line: &Line<D>) -> Result<()> {
         let device = line.device();
         let _current = device.enter()?;
         let queued = self.queue(line, device.driver());
@@ -178,17 +164,17 @@ impl Fill {
         }
     }
 
-    fn queue(&self, line: &Line, driver: &Driver) -> Call {
+    fn queue<D: Driver>(&self, line: &Line<D>, driver: &D) -> Call {
         let (to, bytes, stream) = (self.to, self.bytes as usize, line.stream());
         // SAFETY: whoever queued the fill vouches for the range; the stream is live.
         unsafe {
             match self.pattern[..] {
-                [a] => driver.cuMemsetD8Async(to, a, bytes, stream),
+                [a] => driver.fill_8(to, a, bytes, stream),
                 [a, b] if to.is_multiple_of(2) => {
-                    driver.cuMemsetD16Async(to, u16::from_le_bytes([a, b]), bytes / 2, stream)
+                    driver.fill_16(to, u16::from_le_bytes([a, b]), bytes / 2, stream)
                 }
                 [a, b, c, d] if to.is_multiple_of(4) => {
-                    driver.cuMemsetD32Async(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
+                    driver.fill_32(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
                 }
                 _ => self.double(line, driver),
             }
@@ -196,22 +182,22 @@ impl Fill {
     }
 
     /// Copies the pattern, and then what is there behind itself until all is full.
-    fn double(&self, line: &Line, driver: &Driver) -> Call {
+    fn double<D: Driver>(&self, line: &Line<D>, driver: &D) -> Call {
         let (pattern, stream) = (&self.pattern, line.stream());
         let start = pattern.as_ptr() as u64;
         // SAFETY: the driver captures the pattern, or it is waited for; the range is vouched for by
         // whoever queued the fill, and both parts of each copy are apart in it.
         unsafe {
             match line.device().memory.is_of_host(self.to) {
-                true => driver.cuMemcpyAsync(self.to, start, pattern.len(), stream)?,
+                true => driver.copy(self.to, start, pattern.len(), stream)?,
                 false => {
-                    driver.cuMemcpyHtoDAsync(self.to, start as *const _, pattern.len(), stream)?
+                    driver.copy_to_device(self.to, start as *const _, pattern.len(), stream)?
                 }
             }
             let mut filled = pattern.len() as u64;
             while filled < self.bytes {
                 let more = filled.min(self.bytes - filled);
-                driver.cuMemcpyAsync(self.to + filled, self.to, more as usize, stream)?;
+                driver.copy(self.to + filled, self.to, more as usize, stream)?;
                 filled += more;
             }
         }
@@ -233,31 +219,26 @@ fn period(pattern: &[u8]) -> usize {
 ///
 /// # Errors
 /// Those by which the device is lost.
-pub(crate) fn prefetch(line: &Line, range: Span, target: PrefetchTarget) -> Result<()> {
+pub(crate) fn prefetch<D: Driver>(
+    line: &Line<D>,
+    range: Span,
+    target: PrefetchTarget,
+) -> Result<()> {
     let device = line.device();
     let current = device.enter()?;
     if !device.memory.is_managed(device.driver(), range.address()) {
         return Ok(());
     }
     let to = match target {
-        PrefetchTarget::Device => Location { kind: Location::DEVICE, id: device.physical.raw },
-        PrefetchTarget::Host => Location { kind: Location::HOST, id: 0 },
+        PrefetchTarget::Device => Location::Device(device.ordinal()),
+        PrefetchTarget::Host => Location::Host,
     };
-    let old_to = if to.kind == Location::HOST { CPU } else { to.id };
-    let driver = device.driver();
     let (start, bytes, stream) = (range.address(), range.bytes() as usize, line.stream());
     // SAFETY: the range is live managed memory, the stream is live.
-    let hinted = unsafe {
-        match driver.cuMemPrefetchAsync(start, bytes, to, 0, stream) {
-            Err(failure) if failure.result.is_none() => {
-                driver.cuMemPrefetchAsync_v1(start, bytes, old_to, stream)
-            }
-            hinted => hinted,
-        }
-    };
+    let hinted = unsafe { device.driver().prefetch(start, bytes, to, stream) };
     drop(current);
     match hinted {
-        Err(failure) if failure.result.is_some_and(CuResult::is_sticky) => {
+        Err(failure) if failure.result.is_some_and(D::is_sticky) => {
             Err(device.failed("prefetching memory", failure))
         }
         hinted => {

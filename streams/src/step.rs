@@ -1,10 +1,11 @@
 //! Work that a queue keeps until the host has done what is before it.
 
+use crate::driver::Driver;
 use crate::event::Record;
-use crate::kernel::KernelCore;
+use crate::kernel::{KernelCore, Launch};
 use crate::line::Line;
 use crate::transfer::{Copy, Fill};
-use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
+use longshore_plugin_api::{Arguments, HostFunction, PrefetchTarget, Result, Span};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -12,17 +13,17 @@ use std::sync::Arc;
 const VALUE_ALIGNMENT: usize = 16;
 
 /// Something that the line's thread hands to the stream, or does itself.
-pub(crate) enum Step {
-    Launch(KeptLaunch),
-    Copy(Copy),
+pub(crate) enum Step<D: Driver> {
+    Launch(KeptLaunch<D>),
+    Copy(Copy<D>),
     Fill(Fill),
     Prefetch(Span, PrefetchTarget),
     Function(HostFunction),
-    Record(Arc<Record>),
-    Wait(Arc<Record>),
+    Record(Arc<Record<D>>),
+    Wait(Arc<Record<D>>),
 }
 
-impl Step {
+impl<D: Driver> Step<D> {
     pub(crate) fn is_function(&self) -> bool {
         matches!(self, Step::Function(_))
     }
@@ -31,7 +32,7 @@ impl Step {
     ///
     /// # Errors
     /// A lost device; those of the driver.
-    pub(crate) fn run(self, line: &Arc<Line>) -> Result<()> {
+    pub(crate) fn run(self, line: &Arc<Line<D>>) -> Result<()> {
         match self {
             Step::Launch(launch) => launch.run(line),
             Step::Copy(copy) => copy.run_on_host(line),
@@ -53,23 +54,21 @@ impl Step {
 }
 
 /// A launch with the values of its arguments.
-pub(crate) struct KeptLaunch {
-    kernel: Arc<KernelCore>,
-    shape: LaunchShape,
-    cluster: Option<[u32; 3]>,
+pub(crate) struct KeptLaunch<D: Driver> {
+    kernel: Arc<KernelCore<D>>,
+    launch: Launch,
     values: Vec<u128>,
     /// Where each value begins, in bytes.
     starts: Vec<usize>,
 }
 
-impl KeptLaunch {
-    /// Captures the values. `shape` was checked.
+impl<D: Driver> KeptLaunch<D> {
+    /// Captures the values. `launch` was checked.
     pub(crate) fn new(
-        kernel: &Arc<KernelCore>,
-        shape: &LaunchShape,
-        cluster: Option<[u32; 3]>,
+        kernel: &Arc<KernelCore<D>>,
+        launch: &Launch,
         arguments: Arguments<'_>,
-    ) -> KeptLaunch {
+    ) -> KeptLaunch<D> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(arguments.len()));
         for value in arguments.values() {
             bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
@@ -79,10 +78,10 @@ impl KeptLaunch {
         bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
         let (chunks, _) = bytes.as_chunks();
         let values = chunks.iter().map(|chunk| u128::from_ne_bytes(*chunk)).collect();
-        KeptLaunch { kernel: Arc::clone(kernel), shape: *shape, cluster, values, starts }
+        KeptLaunch { kernel: Arc::clone(kernel), launch: *launch, values, starts }
     }
 
-    fn run(self, line: &Line) -> Result<()> {
+    fn run(self, line: &Line<D>) -> Result<()> {
         let start = self.values.as_ptr().cast::<u8>();
         // An argument without bytes may begin behind the last one.
         let pointers: Vec<*const c_void> =
@@ -91,9 +90,8 @@ impl KeptLaunch {
         line.in_flight().note(self.kernel.number());
         // SAFETY: the values are those that were vouched for when the launch was queued, and the host
         // keeps the kernel's module until the queue is done.
-        let launched = unsafe {
-            self.kernel.launch(&self.shape, self.cluster, pointers.as_ptr(), line.stream())
-        };
-        launched.map_err(|failure| self.kernel.refused(&self.shape, failure))
+        let launched =
+            unsafe { self.kernel.launch(&self.launch, pointers.as_ptr(), line.stream()) };
+        launched.map_err(|failure| self.kernel.refused(&self.launch.shape, failure))
     }
 }

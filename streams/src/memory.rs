@@ -3,21 +3,19 @@
 mod pinned;
 mod registrations;
 
+use crate::call::{Call, Code, Failure};
 use crate::device::{DeviceCore, create_stream};
-use crate::driver::types::{
-    Access, Device as RawDevice, DevicePtr, Location, Pool, PoolProperties, Stream, attach,
-    host_memory, pointer_attribute, pool_attribute,
-};
-use crate::driver::{Call, CuResult, Driver, Failure};
-use crate::physical::Physical;
+use crate::driver::Driver;
+use crate::facts::Facts;
+use crate::handle::{DevicePtr, Pool, Stream};
 use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
-use pinned::{Pinned, attribute};
-use std::ffi::{c_uint, c_void};
+use pinned::Pinned;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use registrations::Registrations;
 
 /// What the driver aligns all memory to, at the least.
 const DRIVER_ALIGNMENT: u64 = 256;
@@ -55,16 +53,19 @@ impl Memory {
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn new(physical: &Arc<Physical>) -> std::result::Result<Memory, Failure> {
-        let driver = &physical.driver;
-        let pool = match physical.features.pools {
-            true => create_pool(driver, physical.raw)?,
+    pub(crate) fn new<D: Driver>(
+        driver: &D,
+        facts: &Facts,
+        ordinal: i32,
+    ) -> std::result::Result<Memory, Failure> {
+        let pool = match facts.features.pools {
+            true => create_pool(driver, ordinal)?,
             false => None,
         };
         let stream = create_stream(driver).inspect_err(|_| {
             if let Some(pool) = pool {
                 // SAFETY: nothing was allocated from it.
-                let _ = unsafe { driver.cuMemPoolDestroy(pool) };
+                let _ = unsafe { driver.destroy_pool(pool) };
             }
         })?;
         Ok(Memory {
@@ -74,7 +75,7 @@ impl Memory {
             pinning: Mutex::new(()),
             pool,
             stream,
-            managed: physical.features.managed,
+            managed: facts.features.managed,
         })
     }
 
@@ -83,15 +84,15 @@ impl Memory {
     /// # Errors
     /// `OutOfResources`; `Unsupported` for managed memory that the device lacks and for alignments
     /// above 1 GiB; those of the driver.
-    pub(crate) fn allocate(
+    pub(crate) fn allocate<D: Driver>(
         &self,
-        device: &DeviceCore,
+        device: &DeviceCore<D>,
         kind: MemoryKind,
         bytes: u64,
         alignment: u64,
     ) -> Result<u64> {
         if kind == MemoryKind::Managed && !self.managed {
-            let message = format!("'{}' has no managed memory", device.physical.name);
+            let message = format!("'{}' has no managed memory", device.facts().name);
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         if alignment > GREATEST_ALIGNMENT {
@@ -101,7 +102,7 @@ impl Memory {
             );
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
-        if kind == MemoryKind::Device && bytes > device.physical.memory_bytes {
+        if kind == MemoryKind::Device && bytes > device.facts().memory_bytes {
             return Err(too_large(bytes));
         }
         let slack = if alignment <= DRIVER_ALIGNMENT { 0 } else { alignment };
@@ -114,7 +115,7 @@ impl Memory {
             base = self.allocate_raw(driver, kind, size as usize)?;
             Ok(())
         });
-        allocated.map_err(|failure| match failure.is(CuResult::INVALID_VALUE) {
+        allocated.map_err(|failure| match failure.is(Code::INVALID_VALUE) {
             // Nothing but the size can be wrong.
             true => too_large(bytes),
             false => device.failed(doing, failure),
@@ -128,7 +129,12 @@ impl Memory {
     ///
     /// # Errors
     /// `InvalidArgument` unless it is the start of a live allocation of this kind.
-    pub(crate) fn free(&self, device: &DeviceCore, kind: MemoryKind, address: u64) -> Result<()> {
+    pub(crate) fn free<D: Driver>(
+        &self,
+        device: &DeviceCore<D>,
+        kind: MemoryKind,
+        address: u64,
+    ) -> Result<()> {
         let found = self.live.get(&address).ok_or_else(|| not_live(address))?;
         let block = *found.value();
         if block.kind != kind {
@@ -155,7 +161,7 @@ impl Memory {
             // Then the pool gives it back to the device.
             Some(_) if kind == MemoryKind::Device => device.end(doing, |driver| {
                 // SAFETY: the stream is live.
-                unsafe { driver.cuStreamSynchronize(self.stream) }
+                unsafe { driver.synchronize_stream(self.stream) }
             }),
             _ => Ok(()),
         }
@@ -176,11 +182,11 @@ impl Memory {
 
     /// Whether memory at this address can move: managed memory can, of whatever device. The context is
     /// current.
-    pub(crate) fn is_managed(&self, driver: &Driver, address: u64) -> bool {
+    pub(crate) fn is_managed<D: Driver>(&self, driver: &D, address: u64) -> bool {
         let ours = find(&self.live, address).filter(|(base, block)| address - base < block.bytes);
         match ours {
             Some((_, block)) => block.kind == MemoryKind::Managed,
-            None => attribute(driver, pointer_attribute::IS_MANAGED, address) == Some(1),
+            None => driver.is_managed(address),
         }
     }
 
@@ -188,37 +194,34 @@ impl Memory {
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn allow(&self, device: &DeviceCore, peer: RawDevice) -> Result<()> {
-        const READ_WRITE: c_uint = 3;
+    pub(crate) fn allow<D: Driver>(&self, device: &DeviceCore<D>, peer: i32) -> Result<()> {
         let Some(pool) = self.pool else { return Ok(()) };
-        let location = Location { kind: Location::DEVICE, id: peer };
-        let access = Access { location, flags: READ_WRITE };
         device.call("allowing peer access to memory", |driver| {
-            // SAFETY: the pool is live; the structure is valid during the call.
-            unsafe { driver.cuMemPoolSetAccess(pool, &access, 1) }
+            // SAFETY: the pool is live.
+            unsafe { driver.allow_pool(pool, peer) }
         })
     }
 
     /// Gives back everything that is left. No work uses any of it. The context is current.
-    pub(crate) fn destroy(&self, driver: &Driver) {
+    pub(crate) fn destroy<D: Driver>(&self, driver: &D) {
         let mut has_freed = false;
         for entry in self.live.iter() {
             has_freed |= self.free_raw(driver, entry.value()).is_ok();
         }
         if has_freed {
             // SAFETY: the stream is live.
-            let _ = unsafe { driver.cuStreamSynchronize(self.stream) };
+            let _ = unsafe { driver.synchronize_stream(self.stream) };
         }
         self.unregister_all(driver);
         // SAFETY: nobody uses it any more.
-        let _ = unsafe { driver.cuStreamDestroy(self.stream) };
+        let _ = unsafe { driver.destroy_stream(self.stream) };
     }
 
     /// Gives the pool back, which is of no context.
-    pub(crate) fn destroy_pool(&self, driver: &Driver) {
+    pub(crate) fn destroy_pool<D: Driver>(&self, driver: &D) {
         if let Some(pool) = self.pool {
             // SAFETY: nothing is allocated from it any more by anybody.
-            let _ = unsafe { driver.cuMemPoolDestroy(pool) };
+            let _ = unsafe { driver.destroy_pool(pool) };
         }
     }
 
@@ -229,92 +232,60 @@ impl Memory {
         self.live.insert(address, block);
     }
 
-    fn allocate_raw(
+    fn allocate_raw<D: Driver>(
         &self,
-        driver: &Driver,
+        driver: &D,
         kind: MemoryKind,
         bytes: usize,
     ) -> std::result::Result<u64, Failure> {
         let mut address: DevicePtr = 0;
-        match (kind, self.pool) {
-            (MemoryKind::Device, Some(pool)) => {
-                // SAFETY: the output is ours, pool and stream are live. Other streams may use the memory
-                // when the stream has come to it.
-                unsafe {
-                    driver.cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream)?;
-                    if let Err(failure) = driver.cuStreamSynchronize(self.stream) {
-                        let _ = driver.cuMemFreeAsync(address, self.stream);
+        // SAFETY: the context is current; pool and stream are live. Other streams may use memory of the
+        // pool when the stream has come to it.
+        unsafe {
+            match (kind, self.pool) {
+                (MemoryKind::Device, Some(pool)) => {
+                    driver.allocate_from(&mut address, bytes, pool, self.stream)?;
+                    if let Err(failure) = driver.synchronize_stream(self.stream) {
+                        let _ = driver.free_on(address, self.stream);
                         return Err(failure);
                     }
                 }
-            }
-            // SAFETY: the output is ours.
-            (MemoryKind::Device, None) => unsafe { driver.cuMemAlloc(&mut address, bytes) }?,
-            (MemoryKind::Host, _) => {
-                let flags = host_memory::PORTABLE | host_memory::DEVICEMAP;
-                let mut host = std::ptr::null_mut();
-                // SAFETY: the output is ours.
-                unsafe { driver.cuMemHostAlloc(&mut host, bytes, flags) }?;
-                address = host as u64;
-            }
-            (MemoryKind::Managed, _) => {
-                // SAFETY: the output is ours.
-                unsafe { driver.cuMemAllocManaged(&mut address, bytes, attach::GLOBAL) }?;
+                (MemoryKind::Device, None) => driver.allocate(&mut address, bytes)?,
+                (MemoryKind::Host, _) => driver.allocate_host(&mut address, bytes)?,
+                (MemoryKind::Managed, _) => driver.allocate_managed(&mut address, bytes)?,
             }
         }
         Ok(address)
     }
 
     /// The program vouches that nothing uses it any more.
-    fn free_raw(&self, driver: &Driver, block: &Block) -> Call {
+    fn free_raw<D: Driver>(&self, driver: &D, block: &Block) -> Call {
         // SAFETY: it was allocated in this way, and was taken out of the list of what is live.
         unsafe {
             match block.kind {
                 // A stream of a context that is lost takes nothing any more, and a pool outlives it.
                 MemoryKind::Device if self.pool.is_some() => driver
-                    .cuMemFreeAsync(block.base, self.stream)
-                    .or_else(|failure| match failure.result.is_some_and(CuResult::is_sticky) {
-                        true => driver.cuMemFree(block.base),
+                    .free_on(block.base, self.stream)
+                    .or_else(|failure| match failure.result.is_some_and(D::is_sticky) {
+                        true => driver.free(block.base),
                         false => Err(failure),
                     }),
-                MemoryKind::Device | MemoryKind::Managed => driver.cuMemFree(block.base),
-                MemoryKind::Host => driver.cuMemFreeHost(block.base as *mut c_void),
+                MemoryKind::Device | MemoryKind::Managed => driver.free(block.base),
+                MemoryKind::Host => driver.free_host(block.base),
             }
         }
     }
 }
 
 /// A pool that keeps nothing: the host keeps what is worth it. None if the driver has no such thing.
-fn create_pool(driver: &Driver, device: RawDevice) -> std::result::Result<Option<Pool>, Failure> {
-    const PINNED: c_uint = 1;
-    let properties = PoolProperties {
-        allocation: PINNED,
-        handles: 0,
-        location: Location { kind: Location::DEVICE, id: device },
-        security: std::ptr::null_mut(),
-        max_bytes: 0,
-        reserved: [0; 56],
-    };
+fn create_pool<D: Driver>(driver: &D, ordinal: i32) -> std::result::Result<Option<Pool>, Failure> {
     let mut pool = Pool::NULL;
-    // SAFETY: the output is ours; the structure is valid during the call.
-    match unsafe { driver.cuMemPoolCreate(&mut pool, &properties) } {
-        Ok(()) => {}
-        Err(failure) if failure.result.is_none() || failure.is(CuResult::NOT_SUPPORTED) => {
-            return Ok(None);
-        }
-        Err(failure) => return Err(failure),
+    // SAFETY: the driver knows the device.
+    match unsafe { driver.create_pool(&mut pool, ordinal) } {
+        Ok(()) => Ok(Some(pool)),
+        Err(failure) if failure.result.is_none() || failure.is(Code::NOT_SUPPORTED) => Ok(None),
+        Err(failure) => Err(failure),
     }
-    let mut kept_bytes = 0u64;
-    let value = (&raw mut kept_bytes).cast();
-    // SAFETY: the pool is live; this attribute is a number of 64 bits.
-    let set =
-        unsafe { driver.cuMemPoolSetAttribute(pool, pool_attribute::RELEASE_THRESHOLD, value) };
-    if let Err(failure) = set {
-        // SAFETY: nothing was allocated from it.
-        let _ = unsafe { driver.cuMemPoolDestroy(pool) };
-        return Err(failure);
-    }
-    Ok(Some(pool))
 }
 
 /// What begins at the address or last before it.

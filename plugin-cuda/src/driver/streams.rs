@@ -1,0 +1,447 @@
+//! The driver as one with streams.
+
+use super::types::{
+    Access, DevicePtr, Event, Function, LaunchAttribute, LaunchConfig, Location, Module, Pool,
+    PoolProperties, Stream, attach, event_flag, function_attribute, host_memory, memory_type,
+    pointer_attribute, pool_attribute, stream_flag,
+};
+use super::{Driver, result};
+use crate::context::PrimaryContext;
+use crate::device::CudaOwn;
+use longshore_plugin_api::ErrorCode;
+use longshore_streams::{Call, Code, EventKind, Launch, Registrations};
+use std::ffi::{CStr, c_int, c_uint, c_void};
+
+/// `CU_DEVICE_CPU`.
+const CPU: c_int = -1;
+
+static REGISTRATIONS: Registrations = Registrations::new();
+
+impl longshore_streams::Driver for Driver {
+    type Context = PrimaryContext;
+    type Own = CudaOwn;
+
+    const NAME: &'static str = "CUDA";
+    const THREAD: &'static str = "longshore-cu";
+    const CAPTURED_BYTES: u64 = 64 << 10;
+
+    fn version_text(&self) -> String {
+        format!("{}.{}", self.version / 1000, self.version % 1000 / 10)
+    }
+
+    fn name(&self, result: Code) -> Option<String> {
+        result::name(result).map(str::to_owned)
+    }
+
+    fn text(&self, result: Code) -> Option<String> {
+        let mut text = std::ptr::null();
+        // SAFETY: the output is ours.
+        unsafe { self.cuGetErrorString(result, &mut text) }.ok()?;
+        // SAFETY: on success a constant string that ends with NUL.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+
+    fn error_code(result: Code) -> ErrorCode {
+        result::error_code(result)
+    }
+
+    fn is_sticky(result: Code) -> bool {
+        result::is_sticky(result)
+    }
+
+    fn registrations() -> &'static Registrations {
+        &REGISTRATIONS
+    }
+
+    unsafe fn free_bytes(&self, free: &mut u64) -> Call {
+        let (mut bytes, mut total) = (0, 0);
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemGetInfo(&mut bytes, &mut total) }?;
+        *free = bytes as u64;
+        Ok(())
+    }
+
+    unsafe fn create_stream(&self, stream: &mut Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuStreamCreate(stream, stream_flag::NON_BLOCKING) }
+    }
+
+    unsafe fn destroy_stream(&self, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuStreamDestroy(stream) }
+    }
+
+    #[inline]
+    unsafe fn synchronize_stream(&self, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuStreamSynchronize(stream) }
+    }
+
+    unsafe fn query_stream(&self, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuStreamQuery(stream) }
+    }
+
+    unsafe fn wait_event(&self, stream: Stream, event: Event) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuStreamWaitEvent(stream, event, 0) }
+    }
+
+    unsafe fn create_event(&self, event: &mut Event, kind: EventKind) -> Call {
+        let flags = match kind {
+            EventKind::Plain => event_flag::DISABLE_TIMING,
+            EventKind::Timed => event_flag::DEFAULT,
+            EventKind::Sleeper => event_flag::DISABLE_TIMING | event_flag::BLOCKING_SYNC,
+        };
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventCreate(event, flags) }
+    }
+
+    unsafe fn destroy_event(&self, event: Event) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventDestroy(event) }
+    }
+
+    unsafe fn record_event(&self, event: Event, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventRecord(event, stream) }
+    }
+
+    unsafe fn query_event(&self, event: Event) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventQuery(event) }
+    }
+
+    unsafe fn synchronize_event(&self, event: Event) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventSynchronize(event) }
+    }
+
+    unsafe fn elapsed(&self, milliseconds: &mut f32, start: Event, end: Event) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuEventElapsedTime(milliseconds, start, end) }
+    }
+
+    unsafe fn create_pool(&self, pool: &mut Pool, ordinal: i32) -> Call {
+        const PINNED: c_uint = 1;
+        let properties = PoolProperties {
+            allocation: PINNED,
+            handles: 0,
+            location: Location { kind: Location::DEVICE, id: ordinal },
+            security: std::ptr::null_mut(),
+            max_bytes: 0,
+            reserved: [0; 56],
+        };
+        let mut kept_bytes = 0u64;
+        let value = (&raw mut kept_bytes).cast();
+        // SAFETY: the structure is valid during the call, the attribute a number of 64 bits; nothing was
+        // allocated from a pool that is destroyed here.
+        unsafe {
+            self.cuMemPoolCreate(pool, &properties)?;
+            let set = self.cuMemPoolSetAttribute(*pool, pool_attribute::RELEASE_THRESHOLD, value);
+            set.inspect_err(|_| _ = self.cuMemPoolDestroy(*pool))
+        }
+    }
+
+    unsafe fn destroy_pool(&self, pool: Pool) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemPoolDestroy(pool) }
+    }
+
+    unsafe fn allow_pool(&self, pool: Pool, ordinal: i32) -> Call {
+        const READ_WRITE: c_uint = 3;
+        let location = Location { kind: Location::DEVICE, id: ordinal };
+        let access = Access { location, flags: READ_WRITE };
+        // SAFETY: promised by the caller; the structure is valid during the call.
+        unsafe { self.cuMemPoolSetAccess(pool, &access, 1) }
+    }
+
+    unsafe fn allocate_from(
+        &self,
+        address: &mut DevicePtr,
+        bytes: usize,
+        pool: Pool,
+        stream: Stream,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemAllocFromPoolAsync(address, bytes, pool, stream) }
+    }
+
+    unsafe fn free_on(&self, address: DevicePtr, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemFreeAsync(address, stream) }
+    }
+
+    unsafe fn allocate(&self, address: &mut DevicePtr, bytes: usize) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemAlloc(address, bytes) }
+    }
+
+    unsafe fn free(&self, address: DevicePtr) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemFree(address) }
+    }
+
+    unsafe fn allocate_host(&self, address: &mut DevicePtr, bytes: usize) -> Call {
+        let flags = host_memory::PORTABLE | host_memory::DEVICEMAP;
+        let mut host = std::ptr::null_mut();
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemHostAlloc(&mut host, bytes, flags) }?;
+        *address = host as u64;
+        Ok(())
+    }
+
+    unsafe fn free_host(&self, address: DevicePtr) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemFreeHost(address as *mut c_void) }
+    }
+
+    unsafe fn allocate_managed(&self, address: &mut DevicePtr, bytes: usize) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemAllocManaged(address, bytes, attach::GLOBAL) }
+    }
+
+    unsafe fn register(&self, address: u64, bytes: usize) -> Call {
+        let flags = host_memory::PORTABLE | host_memory::DEVICEMAP;
+        let register = |flags| {
+            // SAFETY: promised by the caller.
+            unsafe { self.cuMemHostRegister(address as *mut c_void, bytes, flags) }
+        };
+        match register(flags) {
+            Err(failure) if failure.is(Code::INVALID_VALUE) => {
+                register(flags | host_memory::READ_ONLY).map_err(|_| failure)
+            }
+            registered => registered,
+        }
+    }
+
+    unsafe fn unregister(&self, address: u64) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemHostUnregister(address as *mut c_void) }
+    }
+
+    unsafe fn device_address(&self, device: &mut DevicePtr, address: u64) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemHostGetDevicePointer(device, address as *mut c_void, 0) }
+    }
+
+    fn is_managed(&self, address: u64) -> bool {
+        self.pointer(pointer_attribute::IS_MANAGED, address) == Some(1)
+    }
+
+    fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
+        let kind = self.pointer(pointer_attribute::MEMORY_TYPE, address);
+        if kind != Some(u64::from(memory_type::HOST)) && !self.is_managed(address) {
+            return None;
+        }
+        let start = self.pointer(pointer_attribute::RANGE_START_ADDR, address)?;
+        Some((start, self.pointer(pointer_attribute::RANGE_SIZE, address)?))
+    }
+
+    unsafe fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemcpyAsync(to, from, bytes, stream) }
+    }
+
+    unsafe fn copy_to_device(
+        &self,
+        to: DevicePtr,
+        from: *const c_void,
+        bytes: usize,
+        stream: Stream,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemcpyHtoDAsync(to, from, bytes, stream) }
+    }
+
+    unsafe fn copy_to_host(
+        &self,
+        to: *mut c_void,
+        from: DevicePtr,
+        bytes: usize,
+        stream: Stream,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemcpyDtoHAsync(to, from, bytes, stream) }
+    }
+
+    unsafe fn copy_between(
+        &self,
+        (to, to_context): (DevicePtr, &PrimaryContext),
+        (from, from_context): (DevicePtr, &PrimaryContext),
+        bytes: usize,
+        stream: Stream,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.cuMemcpyPeerAsync(to, to_context.raw(), from, from_context.raw(), bytes, stream)
+        }
+    }
+
+    unsafe fn fill_8(&self, to: DevicePtr, value: u8, count: usize, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemsetD8Async(to, value, count, stream) }
+    }
+
+    unsafe fn fill_16(&self, to: DevicePtr, value: u16, count: usize, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemsetD16Async(to, value, count, stream) }
+    }
+
+    unsafe fn fill_32(&self, to: DevicePtr, value: u32, count: usize, stream: Stream) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuMemsetD32Async(to, value, count, stream) }
+    }
+
+    unsafe fn prefetch(
+        &self,
+        address: DevicePtr,
+        bytes: usize,
+        to: longshore_streams::Location,
+        stream: Stream,
+    ) -> Call {
+        let (location, device) = match to {
+            longshore_streams::Location::Device(id) => {
+                (Location { kind: Location::DEVICE, id }, id)
+            }
+            longshore_streams::Location::Host => (Location { kind: Location::HOST, id: 0 }, CPU),
+        };
+        // SAFETY: promised by the caller.
+        unsafe {
+            match self.cuMemPrefetchAsync(address, bytes, location, 0, stream) {
+                Err(failure) if failure.result.is_none() => {
+                    self.cuMemPrefetchAsync_v1(address, bytes, device, stream)
+                }
+                hinted => hinted,
+            }
+        }
+    }
+
+    unsafe fn can_access(&self, can: &mut bool, ordinal: i32, peer: i32) -> Call {
+        let mut answer = 0;
+        // SAFETY: promised by the caller.
+        unsafe { self.cuDeviceCanAccessPeer(&mut answer, ordinal, peer) }?;
+        *can = answer != 0;
+        Ok(())
+    }
+
+    unsafe fn enable_access(&self, peer: &PrimaryContext) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuCtxEnablePeerAccess(peer.raw(), 0) }
+    }
+
+    unsafe fn unload(&self, module: Module) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuModuleUnload(module) }
+    }
+
+    unsafe fn function(&self, function: &mut Function, module: Module, name: &CStr) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuModuleGetFunction(function, module, name.as_ptr()) }
+    }
+
+    unsafe fn global(
+        &self,
+        address: &mut DevicePtr,
+        bytes: &mut usize,
+        module: Module,
+        name: &CStr,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuModuleGetGlobal(address, bytes, module, name.as_ptr()) }
+    }
+
+    #[inline]
+    unsafe fn launch(
+        &self,
+        function: Function,
+        launch: &Launch,
+        arguments: *const *const c_void,
+        stream: Stream,
+    ) -> Call {
+        let Launch { shape, cluster } = launch;
+        let ([gx, gy, gz], [x, y, z]) = (shape.groups, shape.items);
+        let shared = shape.dynamic_shared_bytes as c_uint;
+        let (arguments, none) = (arguments.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut());
+        // SAFETY: promised by the caller.
+        unsafe {
+            if cluster.is_some() {
+                self.launch_in_clusters(function, launch, arguments, stream)
+            } else if shape.cooperative {
+                self.cuLaunchCooperativeKernel(
+                    function, gx, gy, gz, x, y, z, shared, stream, arguments,
+                )
+            } else {
+                self.cuLaunchKernel(function, gx, gy, gz, x, y, z, shared, stream, arguments, none)
+            }
+        }
+    }
+
+    unsafe fn allow_shared(&self, function: Function, bytes: u64) -> Call {
+        let which = function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: promised by the caller.
+        unsafe { self.cuFuncSetAttribute(function, which, bytes as c_int) }
+    }
+
+    unsafe fn allow_large_clusters(&self, function: Function) -> Call {
+        let which = function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: promised by the caller.
+        unsafe { self.cuFuncSetAttribute(function, which, 1) }
+    }
+
+    unsafe fn best_group_items(&self, items: &mut i32, function: Function, shared: usize) -> Call {
+        let mut groups = 0;
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.cuOccupancyMaxPotentialBlockSize(&mut groups, items, function, None, shared, 0)
+        }
+    }
+
+    unsafe fn active_groups(
+        &self,
+        groups: &mut i32,
+        function: Function,
+        items: i32,
+        shared: usize,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.cuOccupancyMaxActiveBlocksPerMultiprocessor(groups, function, items, shared) }
+    }
+}
+
+impl Driver {
+    /// What the driver knows of an address.
+    fn pointer(&self, which: c_uint, address: u64) -> Option<u64> {
+        let mut value = 0u64;
+        // SAFETY: no attribute that is asked for has more than 8 bytes; of those with fewer the others
+        // stay 0.
+        let asked = unsafe { self.cuPointerGetAttribute((&raw mut value).cast(), which, address) };
+        asked.is_ok().then_some(value)
+    }
+
+    /// # Safety
+    /// As for `launch`.
+    unsafe fn launch_in_clusters(
+        &self,
+        function: Function,
+        launch: &Launch,
+        arguments: *mut *mut c_void,
+        stream: Stream,
+    ) -> Call {
+        let Launch { shape, cluster } = launch;
+        let cooperative =
+            shape.cooperative.then(|| LaunchAttribute::new(LaunchAttribute::COOPERATIVE, &[1]));
+        let cluster = cluster.map(|sizes| LaunchAttribute::new(LaunchAttribute::CLUSTER, &sizes));
+        let attributes: Vec<_> = cooperative.into_iter().chain(cluster).collect();
+        let config = LaunchConfig {
+            groups: shape.groups,
+            items: shape.items,
+            shared_bytes: shape.dynamic_shared_bytes as c_uint,
+            stream,
+            attributes: attributes.as_ptr(),
+            attribute_count: attributes.len() as c_uint,
+        };
+        // SAFETY: promised by the caller; the structure and its attributes live during the call.
+        unsafe { self.cuLaunchKernelEx(&config, function, arguments, std::ptr::null_mut()) }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of a device before it is opened.
+
+use longshore_plugin_api::{
+    DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
+};
+use std::fmt::Write;
+
+/// What does not change of a device.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its name, for people.
+    pub name: String,
+    /// The name of the backend and of the vendor.
+    pub backend: &'static str,
+    /// The company.
+    pub vendor: &'static str,
+    /// The company's number of PCI-SIG.
+    pub vendor_id: u32,
+    /// The driver and its version.
+    pub driver: String,
+    /// How the driver's compilers name what it is: "sm_90", "gfx90a:sramecc+:xnack-".
+    pub architecture: String,
+    /// Whether it is part of a processor.
+    pub integrated: bool,
+    /// Its 16 bytes, as they are printed.
+    pub uuid: [u8; 16],
+    /// "0000:65:00.0".
+    pub pci: Option<String>,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Of its processors and of its memory, in MHz.
+    pub clocks: [Option<u32>; 2],
+    /// Whether it computes with 16-bit floating-point numbers.
+    pub half: bool,
+    /// How much of something there can be.
+    pub limits: Limits,
+    /// What it can do.
+    pub features: Features,
+    /// Lines of the form "name=value", for people.
+    pub properties: String,
+}
+
+/// How much of something there can be.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Groups of a launch in each dimension.
+    pub groups: [u32; 3],
+    /// Items of a group in each dimension.
+    pub items: [u32; 3],
+    /// Items of a group altogether.
+    pub group_items: u32,
+    /// Shared memory that a group can have of every kernel.
+    pub shared_bytes: u64,
+    /// Shared memory of a group that a kernel can ask for.
+    pub most_shared_bytes: u64,
+    /// Multiprocessors of NVIDIA, compute units of AMD.
+    pub multiprocessors: u32,
+}
+
+/// What a device can do.
+#[derive(Clone, Debug)]
+pub struct Features {
+    /// Launches of which all groups run at once.
+    pub cooperative: bool,
+    /// Memory that moves between host and device.
+    pub managed: bool,
+    /// Memory is allocated from pools.
+    pub pools: bool,
+    /// Clusters of groups.
+    pub clusters: bool,
+}
+
+impl Facts {
+    /// Answers a query; all but [`DeviceInfo::FreeMemory`], which only the driver knows.
+    ///
+    /// # Errors
+    /// `Unimplemented` if there is no answer.
+    pub(crate) fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
+        self.answer(query).ok_or_else(|| {
+            let message = format!("'{}' has no answer to {query:?}", self.name);
+            Error::new(ErrorCode::Unimplemented, message)
+        })
+    }
+
+    fn answer(&self, query: DeviceInfo) -> Option<InfoValue> {
+        let text = |text: &str| Some(InfoValue::Text(text.to_owned()));
+        let number = |number: u32| Some(InfoValue::U32(number));
+        let limits = &self.limits;
+        let kind = if self.integrated { DeviceType::IntegratedGpu } else { DeviceType::Gpu };
+        match query {
+            DeviceInfo::Type => number(kind as u32),
+            DeviceInfo::Name | DeviceInfo::ProductName => text(&self.name),
+            DeviceInfo::Uid => text(&format!("{}-{}", self.backend, hex(&self.uuid))),
+            DeviceInfo::Uuid => Some(InfoValue::Uuid(self.uuid)),
+            DeviceInfo::PciAddress => text(self.pci.as_deref()?),
+            DeviceInfo::Vendor => text(self.vendor),
+            DeviceInfo::VendorId => number(self.vendor_id),
+            DeviceInfo::DriverVersion => text(&self.driver),
+            DeviceInfo::Architecture => text(&self.architecture),
+            DeviceInfo::AddressBits => number(64),
+            DeviceInfo::MaxWorkGroupSize => number(limits.group_items),
+            DeviceInfo::MaxWorkGroupSizePerDimension => Some(InfoValue::Dimensions(limits.items)),
+            DeviceInfo::MaxWorkSize => number(self.work_items(0)),
+            DeviceInfo::MaxWorkSizePerDimension => {
+                Some(InfoValue::Dimensions([0, 1, 2].map(|axis| self.work_items(axis))))
+            }
+            DeviceInfo::NumComputeUnits => number(limits.multiprocessors),
+            DeviceInfo::MaxClockFrequency => number(self.clocks[0]?),
+            DeviceInfo::MemoryClockRate => number(self.clocks[1]?),
+            DeviceInfo::MaxMemAllocSize | DeviceInfo::GlobalMemSize => {
+                Some(InfoValue::U64(self.memory_bytes))
+            }
+            DeviceInfo::WorkGroupLocalMemSize => Some(InfoValue::U64(limits.most_shared_bytes)),
+            DeviceInfo::CooperativeLaunchSupport => {
+                Some(InfoValue::Bool(self.features.cooperative))
+            }
+            DeviceInfo::Properties => text(&self.properties),
+            _ => arithmetic(query, self.half),
+        }
+    }
+
+    fn work_items(&self, axis: usize) -> u32 {
+        self.limits.groups[axis].saturating_mul(self.limits.items[axis])
+    }
+}
+
+/// Floating point and vectors. As all devices of one backend, for lack of a query.
+fn arithmetic(query: DeviceInfo, has_half: bool) -> Option<InfoValue> {
+    const IEEE: u32 = FpCapability::CorrectlyRoundedDivideSqrt as u32
+        | FpCapability::RoundToNearest as u32
+        | FpCapability::RoundToZero as u32
+        | FpCapability::RoundToInf as u32
+        | FpCapability::InfNan as u32
+        | FpCapability::Denorm as u32
+        | FpCapability::Fma as u32;
+    let half = IEEE & !(FpCapability::CorrectlyRoundedDivideSqrt as u32);
+    let if_half = |number| if has_half { number } else { 0 };
+    let number = match query {
+        DeviceInfo::SingleFpConfig | DeviceInfo::DoubleFpConfig => IEEE,
+        DeviceInfo::HalfFpConfig => if_half(half),
+        DeviceInfo::NativeVectorWidthChar => 4,
+        DeviceInfo::NativeVectorWidthShort => 2,
+        DeviceInfo::NativeVectorWidthInt
+        | DeviceInfo::NativeVectorWidthLong
+        | DeviceInfo::NativeVectorWidthFloat
+        | DeviceInfo::NativeVectorWidthDouble => 1,
+        DeviceInfo::NativeVectorWidthHalf => if_half(2),
+        DeviceInfo::SingleFpSupport | DeviceInfo::DoubleFpSupport => {
+            return Some(InfoValue::Bool(true));
+        }
+        DeviceInfo::HalfFpSupport => return Some(InfoValue::Bool(has_half)),
+        _ => return None,
+    };
+    Some(InfoValue::U32(number))
+}
+
+/// Two digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,37 @@
+//! Tables of a driver's functions.
+
+/// Makes `Functions`, the functions that a driver's library has, and for each a method of the driver of its
+/// name: an unsafe one that answers a [`Call`](crate::Call), [`Failure::missing`](crate::Failure::missing) for
+/// one that the library lacks. The driver is a structure with a field `functions`. A line is the
+/// function's name and its parameters; how they are found, the backend writes.
+#[macro_export]
+macro_rules! driver_functions {
+    ($driver:ident: $($name:ident ($($parameter:ident: $kind:ty),*);)*) => {
+        /// The functions that the driver has; others are `None`.
+        #[allow(non_snake_case, reason = "the names are the driver's")]
+        pub(super) struct Functions {
+            $(pub(super) $name: Option<unsafe extern "C" fn($($kind),*) -> $crate::Code>,)*
+        }
+
+        #[allow(non_snake_case, reason = "the names are the driver's")]
+        impl $driver {
+            $(
+                /// # Safety
+                /// As the driver's documentation of the function says: handles are live, pointers
+                /// point to what the function reads or writes.
+                #[inline]
+                #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
+                pub(crate) unsafe fn $name(&self $(, $parameter: $kind)*) -> $crate::Call {
+                    let Some(function) = self.functions.$name else {
+                        return Err($crate::Failure::missing(stringify!($name)));
+                    };
+                    // SAFETY: promised by the caller.
+                    match unsafe { function($($parameter),*) } {
+                        $crate::Code::SUCCESS => Ok(()),
+                        result => Err($crate::Failure::new(stringify!($name), result)),
+                    }
+                }
+            )*
+        }
+    };
+}

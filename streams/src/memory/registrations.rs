@@ -1,0 +1,111 @@
+//! Memory of the program that is registered with a driver, which is so for all devices at once: whoever
+//! pins it first registers it, whoever unpins it last takes that back.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// The registrations of a driver in this process.
+pub struct Registrations(Mutex<BTreeMap<u64, Registration>>);
+
+struct Registration {
+    bytes: u64,
+    /// How many devices have pinned some of it.
+    users: usize,
+}
+
+impl Registrations {
+    /// None.
+    pub const fn new() -> Registrations {
+        Registrations(Mutex::new(BTreeMap::new()))
+    }
+
+    /// Takes part in a registration that has all of a range, or makes one. The answer is its start, to be
+    /// given to [`Registrations::leave`].
+    ///
+    /// # Errors
+    /// Those of `register`; there is none then.
+    pub(super) fn join<E>(
+        &self,
+        start: u64,
+        bytes: u64,
+        register: impl FnOnce() -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut registered = self.0.lock();
+        if let Some((first, found)) = registered.range_mut(..=start).next_back()
+            && start - first + bytes <= found.bytes
+        {
+            found.users += 1;
+            return Ok(*first);
+        }
+        register()?;
+        registered.insert(start, Registration { bytes, users: 1 });
+        Ok(start)
+    }
+
+    /// Gives up what [`Registrations::join`] answered. `unregister` is called for the last one; if it fails,
+    /// the registration stays.
+    ///
+    /// # Errors
+    /// Those of `unregister`.
+    pub(super) fn leave<E>(
+        &self,
+        start: u64,
+        unregister: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut registered = self.0.lock();
+        let Some(found) = registered.get_mut(&start) else { return Ok(()) };
+        if found.users > 1 {
+            found.users -= 1;
+            return Ok(());
+        }
+        unregister()?;
+        registered.remove(&start);
+        Ok(())
+    }
+}
+
+impl Default for Registrations {
+    fn default() -> Self {
+        Registrations::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_registers_and_the_last_takes_it_back() {
+        let registrations = Registrations::new();
+        let start = 0x7777_0000_0000;
+        let join = |start, bytes, expected: bool| {
+            let mut called = false;
+            let joined = registrations.join(start, bytes, || {
+                called = true;
+                Ok::<(), ()>(())
+            });
+            assert_eq!(called, expected);
+            joined.unwrap()
+        };
+        let leave = |start, expected: bool| {
+            let mut called = false;
+            let left = registrations.leave(start, || {
+                called = true;
+                Ok::<(), ()>(())
+            });
+            left.unwrap();
+            assert_eq!(called, expected);
+        };
+        assert_eq!(join(start, 100, true), start);
+        assert_eq!(join(start + 10, 90, false), start);
+        assert_eq!(join(start + 200, 10, true), start + 200);
+        leave(start, false);
+        leave(start, true);
+        leave(start, false);
+        leave(start + 200, true);
+        assert_eq!(registrations.join(start, 1, || Err(7)), Err(7));
+        assert_eq!(join(start, 1, true), start);
+        assert_eq!(registrations.leave(start, || Err(7)), Err(7));
+        leave(start, true);
+    }
+}

@@ -1,0 +1,99 @@
+//! The platform: which devices there are.
+
+use crate::backend::{Physical, StreamBackend};
+use crate::call::{Code, Failure};
+use crate::device::StreamDevice;
+use crate::driver::{Context, Driver};
+use crate::error;
+use longshore_plugin_api::{Connected, DeviceInfo, InfoValue, Platform, PlatformInfo, Result};
+use std::sync::Arc;
+
+/// The GPUs that a driver shows, in its order: that of `CUDA_VISIBLE_DEVICES` and the like, where the
+/// user has set them.
+pub struct StreamPlatform<B: StreamBackend> {
+    driver: Arc<B::Driver>,
+    devices: Vec<Arc<B::Physical>>,
+    settings: B::Settings,
+}
+
+impl<B: StreamBackend> StreamPlatform<B> {
+    /// The devices of a driver, as its initialisation ended. `count` asks for their number, `query` for
+    /// what is known of the one of that number. Blocks.
+    ///
+    /// # Errors
+    /// Those of the driver; of a device that cannot be asked, if there is no other.
+    pub fn connect(
+        driver: Arc<B::Driver>,
+        settings: B::Settings,
+        count: impl FnOnce(&B::Driver, &mut i32) -> Result<(), Failure>,
+        query: impl Fn(&Arc<B::Driver>, i32) -> Result<B::Physical>,
+    ) -> Result<Connected<StreamPlatform<B>>> {
+        let name = <B::Driver as Driver>::NAME;
+        let mut devices_count = 0;
+        match count(&driver, &mut devices_count) {
+            Ok(()) => {}
+            Err(failure) if failure.is(Code::NO_DEVICE) => devices_count = 0,
+            Err(failure) => {
+                return Err(error::of_driver(
+                    &*driver,
+                    &format!("counting {name} devices"),
+                    failure,
+                ));
+            }
+        }
+        if devices_count == 0 {
+            return Ok(Connected::NoDevice(format!("the {name} driver has no device")));
+        }
+        let (mut devices, mut first_error) = (Vec::new(), None);
+        for ordinal in 0..devices_count {
+            match query(&driver, ordinal) {
+                Ok(physical) => devices.push(Arc::new(physical)),
+                Err(error) => {
+                    log::warn!("passed over: {error}");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        match first_error.filter(|_| devices.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(Connected::Platform(StreamPlatform { driver, devices, settings })),
+        }
+    }
+
+    fn free_bytes(&self, physical: &Arc<B::Physical>) -> Result<u64> {
+        let doing = format!("asking how much memory of '{}' is free", physical.facts().name);
+        let failed = |failure| error::of_driver(&*self.driver, &doing, failure);
+        let context = B::retain(&self.driver, physical)?;
+        let mut free = 0;
+        let current = context.enter().map_err(failed)?;
+        // SAFETY: the device's context is current.
+        let asked = unsafe { self.driver.free_bytes(&mut free) };
+        drop(current);
+        let released = context.release();
+        asked.and(released).map_err(failed).map(|()| free)
+    }
+}
+
+impl<B: StreamBackend> Platform<B> for StreamPlatform<B> {
+    fn info(&self, query: PlatformInfo) -> Result<String> {
+        B::platform_info(&self.driver, query)
+    }
+
+    fn device_count(&self) -> u32 {
+        self.devices.len() as u32
+    }
+
+    /// [`DeviceInfo::FreeMemory`] makes the device's context for the moment, if nobody has it open:
+    /// it blocks for as long as that takes.
+    fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
+        let physical = &self.devices[index as usize];
+        match query {
+            DeviceInfo::FreeMemory => self.free_bytes(physical).map(InfoValue::U64),
+            _ => physical.facts().info(query),
+        }
+    }
+
+    fn open(&self, index: u32) -> Result<StreamDevice<B>> {
+        StreamDevice::open(&self.driver, &self.devices[index as usize], &self.settings)
+    }
+}

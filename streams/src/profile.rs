@@ -1,0 +1,64 @@
+//! The profile of an image: variables of their own for each function, as GPUs' images have them.
+
+use longshore_plugin_api::{ProfileSection, ProfileSectionKind};
+use std::ops::Range;
+
+/// How the names of what belongs to a profile begin.
+const PARTS: [(&str, ProfileSectionKind); 5] = [
+    ("__profc_", ProfileSectionKind::Counters),
+    ("__profd_", ProfileSectionKind::Data),
+    ("__profbm_", ProfileSectionKind::Bitmap),
+    ("__llvm_prf_nm", ProfileSectionKind::Names),
+    ("__llvm_profile_raw_version", ProfileSectionKind::RawVersion),
+];
+
+/// Where the addresses of counters and of bitmaps are in a record of every version.
+const ADDRESSES_AT: [Range<usize>; 2] = [16..24, 24..32];
+
+/// What a variable of this name is to a profile; nothing if it belongs to none.
+pub fn profile_part(variable: &str) -> Option<ProfileSectionKind> {
+    let of_name = |(start, kind): &(&str, _)| variable.starts_with(start).then_some(*kind);
+    PARTS.iter().find_map(of_name)
+}
+
+/// In memory that is no file, LLVM's records have distances from themselves. Not every GPU's compiler can say
+/// that in an initial value: where addresses are in its place, distances are put.
+pub fn make_relative(sections: &mut [ProfileSection]) {
+    let ranges: Vec<Range<u64>> = sections
+        .iter()
+        .filter(|section| section.kind != ProfileSectionKind::Data)
+        .map(|section| section.address..section.address + section.contents.len() as u64)
+        .collect();
+    let records = sections.iter_mut().filter(|section| section.kind == ProfileSectionKind::Data);
+    for record in records {
+        for at in ADDRESSES_AT {
+            let Some(field) = record.contents.get_mut(at) else { continue };
+            let Ok(bytes) = field.try_into() else { continue };
+            let address = u64::from_le_bytes(bytes);
+            if ranges.iter().any(|range| range.contains(&address)) {
+                let distance = address.wrapping_sub(record.address);
+                field.copy_from_slice(&distance.to_le_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_counters_become_distances() {
+        let mut record = vec![0; 64];
+        record[16..24].copy_from_slice(&0x9000u64.to_le_bytes());
+        let section = |kind, address, contents| ProfileSection { kind, address, contents };
+        let mut sections = [
+            section(ProfileSectionKind::Data, 0x1000, record),
+            section(ProfileSectionKind::Counters, 0x9000, vec![0; 8]),
+        ];
+        make_relative(&mut sections);
+        assert_eq!(sections[0].contents[16..24], 0x8000u64.to_le_bytes());
+        make_relative(&mut sections);
+        assert_eq!(sections[0].contents[16..24], 0x8000u64.to_le_bytes());
+    }
+}
