@@ -1,0 +1,151 @@
+//! HIP's types, as its header declares them, and constants that are the same in its versions 5 to 7.
+
+pub(crate) use longshore_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
+
+use std::ffi::{c_int, c_uint, c_void};
+
+/// `hipUUID`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Uuid {
+    /// The bytes: on AMD's devices 16 digits.
+    pub(crate) bytes: [u8; 16],
+}
+
+/// `hipDeviceProp_t`: room for that of any version. Only what stands in it as text is looked at.
+#[repr(C, align(16))]
+pub(crate) struct Properties {
+    /// Whatever is there.
+    pub(crate) bytes: [u8; 8192],
+}
+
+/// `hipMemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    /// [`Location::DEVICE`].
+    pub(crate) kind: c_uint,
+    /// The device's number.
+    pub(crate) id: c_int,
+}
+
+impl Location {
+    /// `hipMemLocationTypeDevice`.
+    pub(crate) const DEVICE: c_uint = 1;
+}
+
+/// `hipMemPoolProps`.
+#[repr(C)]
+pub(crate) struct PoolProperties {
+    /// `hipMemAllocationTypePinned`, 1.
+    pub(crate) allocation: c_uint,
+    /// `hipMemHandleTypeNone`, 0.
+    pub(crate) handles: c_uint,
+    /// Where the memory is.
+    pub(crate) location: Location,
+    /// Windows alone.
+    pub(crate) security: *mut c_void,
+    /// Zeros; the first 8 are a maximum since HIP 6, which 0 leaves open.
+    pub(crate) reserved: [u8; 64],
+}
+
+/// `hipMemAccessDesc`.
+#[repr(C)]
+pub(crate) struct Access {
+    /// Who may use the memory.
+    pub(crate) location: Location,
+    /// `hipMemAccessFlagsProtReadWrite`, 3.
+    pub(crate) flags: c_uint,
+}
+
+/// Makes a module of constants for an enumeration of HIP's header.
+macro_rules! constants {
+    ($($(#[$doc:meta])* $module:ident { $($name:ident = $value:literal $theirs:ident,)* })*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) mod $module {
+                $(pub(crate) const $name: std::ffi::c_uint = $value;)*
+            }
+        )*
+
+        /// Each value and its name in HIP's header.
+        #[cfg(test)]
+        pub(super) const ALL: &[(u32, &str)] = &[$($(($value, stringify!($theirs)),)*)*];
+    };
+}
+
+constants! {
+    /// `hipDeviceAttribute_t`.
+    attribute {
+        ECC_ENABLED = 0 hipDeviceAttributeEccEnabled,
+        CLOCK_RATE = 5 hipDeviceAttributeClockRate,
+        COMPUTE_MODE = 6 hipDeviceAttributeComputeMode,
+        CONCURRENT_KERNELS = 8 hipDeviceAttributeConcurrentKernels,
+        CONCURRENT_MANAGED_ACCESS = 9 hipDeviceAttributeConcurrentManagedAccess,
+        COOPERATIVE_LAUNCH = 10 hipDeviceAttributeCooperativeLaunch,
+        INTEGRATED = 16 hipDeviceAttributeIntegrated,
+        L2_CACHE_SIZE = 19 hipDeviceAttributeL2CacheSize,
+        MANAGED_MEMORY = 24 hipDeviceAttributeManagedMemory,
+        MAX_BLOCK_DIM_X = 26 hipDeviceAttributeMaxBlockDimX,
+        MAX_BLOCK_DIM_Y = 27 hipDeviceAttributeMaxBlockDimY,
+        MAX_BLOCK_DIM_Z = 28 hipDeviceAttributeMaxBlockDimZ,
+        MAX_GRID_DIM_X = 29 hipDeviceAttributeMaxGridDimX,
+        MAX_GRID_DIM_Y = 30 hipDeviceAttributeMaxGridDimY,
+        MAX_GRID_DIM_Z = 31 hipDeviceAttributeMaxGridDimZ,
+        MAX_THREADS_PER_BLOCK = 56 hipDeviceAttributeMaxThreadsPerBlock,
+        MAX_THREADS_PER_MULTIPROCESSOR = 57 hipDeviceAttributeMaxThreadsPerMultiProcessor,
+        MEMORY_BUS_WIDTH = 59 hipDeviceAttributeMemoryBusWidth,
+        MEMORY_CLOCK_RATE = 60 hipDeviceAttributeMemoryClockRate,
+        MULTIPROCESSOR_COUNT = 63 hipDeviceAttributeMultiprocessorCount,
+        PAGEABLE_MEMORY_ACCESS = 65 hipDeviceAttributePageableMemoryAccess,
+        MAX_REGISTERS_PER_BLOCK = 71 hipDeviceAttributeMaxRegistersPerBlock,
+        MAX_SHARED_MEMORY_PER_BLOCK = 74 hipDeviceAttributeMaxSharedMemoryPerBlock,
+        TOTAL_CONSTANT_MEMORY = 83 hipDeviceAttributeTotalConstantMemory,
+        WARP_SIZE = 87 hipDeviceAttributeWarpSize,
+        MEMORY_POOLS_SUPPORTED = 88 hipDeviceAttributeMemoryPoolsSupported,
+        MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 10002 hipDeviceAttributeMaxSharedMemoryPerMultiprocessor,
+    }
+    /// `hipPointer_attribute`.
+    pointer_attribute {
+        MEMORY_TYPE = 2 HIP_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        IS_MANAGED = 8 HIP_POINTER_ATTRIBUTE_IS_MANAGED,
+        RANGE_START_ADDR = 11 HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        RANGE_SIZE = 12 HIP_POINTER_ATTRIBUTE_RANGE_SIZE,
+    }
+    /// `hipMemPoolAttr`.
+    pool_attribute {
+        RELEASE_THRESHOLD = 4 hipMemPoolAttrReleaseThreshold,
+    }
+    /// `hipMemcpyKind`.
+    copy_kind {
+        DEFAULT = 4 hipMemcpyDefault,
+    }
+    /// `hipStream...`.
+    stream_flag {
+        NON_BLOCKING = 1 hipStreamNonBlocking,
+    }
+    /// `hipEvent...`.
+    event_flag {
+        DEFAULT = 0 hipEventDefault,
+        BLOCKING_SYNC = 1 hipEventBlockingSync,
+        DISABLE_TIMING = 2 hipEventDisableTiming,
+    }
+    /// `hipHostMalloc...` and `hipHostRegister...`, which are the same.
+    host_memory {
+        PORTABLE = 1 hipHostMallocPortable,
+        MAPPED = 2 hipHostMallocMapped,
+    }
+    /// `hipMemAttach...`.
+    attach {
+        GLOBAL = 1 hipMemAttachGlobal,
+    }
+    /// `hipLimit_t`.
+    limit {
+        MALLOC_HEAP_SIZE = 2 hipLimitMallocHeapSize,
+    }
+}
+
+/// `hipLimitStackSize`, which came with HIP 5.3.
+pub(crate) const LIMIT_STACK_SIZE: c_uint = 0;
+/// `hipHostRegisterReadOnly`.
+pub(crate) const REGISTER_READ_ONLY: c_uint = 8;

@@ -1,0 +1,117 @@
+//! # The AMDGPU backend of Longshore
+//!
+//! Makes AMD GPUs Longshore devices through HIP. Its library, `libamdhip64.so` of versions 5 to 7, is
+//! found at run time; without it, or without a device, the backend says so and stays out of the way.
+//!
+//! What it shares with other drivers that have streams, queues and events and memory above all, is in
+//! `longshore-streams`. Its own are:
+//!
+//! - HIP (`driver/`): the table of its functions, and how they are those of a driver with streams;
+//! - its devices ([`AmdgpuPhysical`]), and which one is current on a thread (`current.rs`);
+//! - images ([`AmdgpuImage`]): code objects, or relocatable objects that LLVM's linker links (`link.rs`).
+//!   What an image says of itself is read by `longshore-amd-image`;
+//! - messages of kernels (`messages.rs`).
+//!
+//! Start reading at [`AmdgpuBackend`], then `module.rs`.
+
+mod current;
+mod device;
+mod driver;
+mod image;
+mod link;
+mod messages;
+mod module;
+mod physical;
+mod platform;
+mod settings;
+
+pub use module::AmdgpuImage;
+pub use physical::AmdgpuPhysical;
+
+use current::Current;
+use device::{AmdgpuOwn, Core};
+use driver::Driver;
+use longshore_plugin_api::{
+    Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
+    Services, export_plugin,
+};
+use longshore_streams::{
+    Driver as _, Module, StreamBackend, StreamDevice, StreamEvent, StreamKernel, StreamModule,
+    StreamPlatform, StreamQueue,
+};
+use settings::Settings;
+use std::sync::Arc;
+
+/// The AMDGPU backend.
+pub struct AmdgpuBackend;
+
+/// The GPUs that HIP shows.
+///
+/// LLVM: `AMDGPUPluginTy`.
+pub type AmdgpuPlatform = StreamPlatform<AmdgpuBackend>;
+
+impl Backend for AmdgpuBackend {
+    type Platform = AmdgpuPlatform;
+    type Device = StreamDevice<AmdgpuBackend>;
+    type Module = StreamModule<AmdgpuBackend>;
+    type Kernel = StreamKernel<Driver>;
+    type Queue = StreamQueue<AmdgpuBackend>;
+    type Event = StreamEvent<Driver>;
+}
+
+impl StreamBackend for AmdgpuBackend {
+    type Driver = Driver;
+    type Settings = Settings;
+    type Physical = AmdgpuPhysical;
+    type Image = AmdgpuImage;
+
+    fn platform_info(driver: &Driver, query: PlatformInfo) -> Result<String> {
+        Ok(match query {
+            PlatformInfo::Name => "HIP".to_owned(),
+            PlatformInfo::VendorName => "AMD".to_owned(),
+            PlatformInfo::Version => driver.version_text(),
+        })
+    }
+
+    fn retain(driver: &Arc<Driver>, physical: &Arc<AmdgpuPhysical>) -> Result<Current> {
+        Ok(Current::new(driver, physical.ordinal))
+    }
+
+    fn prepare(
+        driver: &Driver,
+        physical: &Arc<AmdgpuPhysical>,
+        settings: &Settings,
+    ) -> Result<AmdgpuOwn> {
+        AmdgpuOwn::prepare(driver, physical, settings)
+    }
+
+    fn suitability(image: &[u8], device: &Core) -> std::result::Result<u32, String> {
+        image::suitability(image, &device.own().target)
+    }
+
+    fn rank(entry: &ImageEntry<'_>, device: &Core) -> u32 {
+        image::rank(entry, &device.own().target)
+    }
+
+    fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, AmdgpuImage)> {
+        AmdgpuImage::load(device, image)
+    }
+}
+
+impl Plugin for AmdgpuBackend {
+    const DESCRIPTION: Description = Description {
+        backend: "amdgpu",
+        name: "Longshore AMDGPU backend",
+        version: env!("CARGO_PKG_VERSION"),
+        vendor: "Longshore",
+        image_formats: "code-object",
+        driver: "libamdhip64.so",
+        unloadable: false,
+    };
+
+    fn connect(services: Services) -> Result<Connected<AmdgpuPlatform>> {
+        platform::connect(Settings::read(|name| services.setting(name))?)
+    }
+}
+
+export_plugin!(AmdgpuBackend);

@@ -1,0 +1,179 @@
+//! Messages of kernels: the ring that `longshore_printf` of `include/longshore_device.h` writes to, where its
+//! layout is said.
+
+mod format;
+
+use longshore_streams::DevicePtr;
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of the capacity and of how much is used.
+const HEAD_BYTES: usize = 8;
+/// Bytes of an argument before the texts.
+const ARGUMENT_BYTES: usize = 16;
+
+/// A ring of messages, which kernels fill.
+pub(crate) struct Ring {
+    address: DevicePtr,
+    /// Bytes for records.
+    capacity: u32,
+    /// So far records were printed.
+    printed: u32,
+}
+
+/// An argument of a message; the first is the format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Argument<'a> {
+    /// An integer of 4 bytes.
+    Word(u32),
+    /// An integer of 8 bytes.
+    Long(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// An address.
+    Pointer(u64),
+    /// A text, without the 0 at its end.
+    Text(&'a [u8]),
+}
+
+impl Ring {
+    /// An empty ring.
+    ///
+    /// # Safety
+    /// So much memory of the host is there, aligned to 8 bytes, until the ring is dropped, and is the ring's
+    /// and the kernels' alone.
+    pub(crate) unsafe fn new(address: DevicePtr, bytes: usize) -> Ring {
+        let capacity = (bytes - HEAD_BYTES) / 8 * 8;
+        // SAFETY: promised by the caller.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes) };
+        let ring = Ring { address, capacity: capacity as u32, printed: 0 };
+        ring.word(0).store(ring.capacity, Ordering::Relaxed);
+        ring
+    }
+
+    pub(crate) fn address(&self) -> DevicePtr {
+        self.address
+    }
+
+    /// Prints the records that are whole, and makes room again once all are. `is_idle` says whether no kernel
+    /// can be writing one.
+    pub(crate) fn print(&mut self, is_idle: bool) {
+        let used = self.word(4).load(Ordering::Acquire);
+        let text = self.take(used.min(self.capacity));
+        if !text.is_empty() {
+            // Who reads it has gone away, then.
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(&text).and_then(|()| out.flush());
+        }
+        let is_full = used > self.capacity;
+        if used > 0 && (self.printed == used || (is_full && is_idle)) {
+            self.empty(used);
+        }
+    }
+
+    /// What the records say up to an end, or to the first that is not whole.
+    fn take(&mut self, end: u32) -> Vec<u8> {
+        let mut text = Vec::new();
+        while self.printed < end {
+            let bytes = self.word(HEAD_BYTES + self.printed as usize).load(Ordering::Acquire);
+            if bytes == 0 {
+                break;
+            }
+            let record = self.record(bytes).and_then(Arguments::of);
+            match record {
+                Some(arguments) => format::write(&mut text, arguments),
+                None => log::warn!("a message of a kernel is broken: {bytes} bytes"),
+            }
+            // What is no size of a record ends all.
+            self.printed = match bytes.is_multiple_of(8) && bytes <= end - self.printed {
+                true => self.printed + bytes,
+                false => end,
+            };
+        }
+        text
+    }
+
+    /// Makes room. Every record is whole, or nobody writes one.
+    fn empty(&mut self, mut used: u32) {
+        if used > self.capacity {
+            log::warn!(
+                "messages of kernels are lost: {used} bytes, of which {} have room: \
+                 LONGSHORE_AMDGPU_PRINTF_BYTES can be more",
+                self.capacity
+            );
+        }
+        let filled = used.min(self.capacity) as usize;
+        // SAFETY: it is the ring's memory, as `new` was promised; kernels claim room behind it, or find that
+        // there is none, until `used` is 0.
+        unsafe {
+            std::ptr::write_bytes((self.address as *mut u8).add(HEAD_BYTES), 0, filled);
+        }
+        while let Err(more) =
+            self.word(4).compare_exchange(used, 0, Ordering::Release, Ordering::Relaxed)
+        {
+            // What found room in between is still there; what did not is lost.
+            if more <= self.capacity {
+                return;
+            }
+            used = more;
+        }
+        self.printed = 0;
+    }
+
+    /// The record that was reached, without its size.
+    fn record(&self, bytes: u32) -> Option<&[u8]> {
+        let at = self.printed as usize;
+        let bytes = (bytes as usize).min(self.capacity as usize - at);
+        let start = (self.address as *const u8).wrapping_add(HEAD_BYTES + at + 4);
+        // SAFETY: it lies within the ring; kernels do not write it any more.
+        (bytes >= 8).then(|| unsafe { std::slice::from_raw_parts(start, bytes - 4) })
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: it lies within the ring, at a multiple of 4, and is only used so.
+        unsafe { AtomicU32::from_ptr((self.address as *mut u8).add(at).cast()) }
+    }
+}
+
+/// The arguments of a record.
+pub(crate) struct Arguments<'a> {
+    heads: &'a [u8],
+    texts: &'a [u8],
+}
+
+impl<'a> Arguments<'a> {
+    /// Those of a record without its size; none if they do not fit into it.
+    fn of(record: &'a [u8]) -> Option<Arguments<'a>> {
+        let (count, rest) = record.split_first_chunk::<4>()?;
+        let count = u32::from_le_bytes(*count) as usize;
+        let (heads, texts) = rest.split_at_checked(count.checked_mul(ARGUMENT_BYTES)?)?;
+        Some(Arguments { heads, texts })
+    }
+}
+
+impl<'a> Iterator for Arguments<'a> {
+    type Item = Argument<'a>;
+
+    fn next(&mut self) -> Option<Argument<'a>> {
+        let (head, rest) = self.heads.split_first_chunk::<ARGUMENT_BYTES>()?;
+        self.heads = rest;
+        let [kind, text_bytes] = [0, 4].map(|at| word(head, at));
+        let value = u64::from(word(head, 8)) | u64::from(word(head, 12)) << 32;
+        let (text, texts) = self.texts.split_at_checked(text_bytes as usize)?;
+        self.texts = texts;
+        Some(match kind {
+            1 => Argument::Word(value as u32),
+            2 => Argument::Long(value),
+            3 => Argument::Float(f64::from_bits(value)),
+            5 => Argument::Text(text.strip_suffix(&[0]).unwrap_or(text)),
+            _ => Argument::Pointer(value),
+        })
+    }
+}
+
+fn word(bytes: &[u8; ARGUMENT_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! The profile of an image: variables, of which those that other images cannot see are read too.
+
+use super::AmdgpuImage;
+use crate::driver::Driver;
+use longshore_plugin_api::{ProfileSection, Result};
+use longshore_streams::{ModuleCore, make_relative, profile_part};
+
+impl AmdgpuImage {
+    /// What the profile's variables hold now. Blocks.
+    pub(super) fn profile_sections(
+        &self,
+        module: &ModuleCore<Driver>,
+    ) -> Result<Vec<ProfileSection>> {
+        let mut sections = Vec::new();
+        for variable in &self.contents.variables {
+            let Some(kind) = profile_part(&variable.name) else { continue };
+            let Some(place) = self.place_of(module, variable)? else {
+                log::warn!("HIP does not find '{}' of a profile", variable.name);
+                continue;
+            };
+            let contents = module.read(place)?;
+            sections.push(ProfileSection { kind, address: place.address, contents });
+        }
+        make_relative(&mut sections);
+        Ok(sections)
+    }
+}

@@ -1,0 +1,48 @@
+//! The platform: which devices there are.
+
+use crate::AmdgpuPlatform;
+use crate::driver::{Driver, result};
+use crate::physical::AmdgpuPhysical;
+use crate::settings::Settings;
+use longshore_plugin_api::{Connected, Result};
+use longshore_streams::{Code, Driver as _, Failure, of_driver};
+use std::sync::Arc;
+
+/// Looks for HIP and its devices. Blocks.
+///
+/// # Errors
+/// Those of a HIP that is there.
+pub(crate) fn connect(settings: Settings) -> Result<Connected<AmdgpuPlatform>> {
+    let driver = match Driver::open(settings.driver.as_deref()) {
+        Ok(driver) => Arc::new(driver),
+        Err(why) => return Ok(Connected::NoDriver(why)),
+    };
+    // SAFETY: the function has no precondition.
+    match unsafe { driver.hipInit(0) } {
+        Ok(()) => {}
+        Err(failure) => return not_initialised(&driver, failure),
+    }
+    let count = |driver: &Driver, count: &mut i32| {
+        // SAFETY: the output is ours.
+        unsafe { driver.hipGetDeviceCount(count) }
+    };
+    AmdgpuPlatform::connect(driver, settings, count, AmdgpuPhysical::query)
+}
+
+/// What stands in HIP's place without being it is no driver.
+fn not_initialised(driver: &Driver, failure: Failure) -> Result<Connected<AmdgpuPlatform>> {
+    match failure.result {
+        None => Ok(Connected::NoDriver(format!(
+            "the library is no HIP runtime: it lacks {}",
+            failure.function
+        ))),
+        Some(code) if result::is_no_device(code) => Ok(no_device(driver, code)),
+        Some(_) => Err(of_driver(driver, "initialising HIP", failure)),
+    }
+}
+
+fn no_device(driver: &Driver, code: Code) -> Connected<AmdgpuPlatform> {
+    let name = driver.name(code).unwrap_or_else(|| format!("{code:?}"));
+    let version = driver.version_text();
+    Connected::NoDevice(format!("HIP {version} has no device: hipInit answers {name}, {}", code.0))
+}
