@@ -1,6 +1,6 @@
 //! Builds the images of the suite: shared objects for the CPU with the Rust compiler that builds
-//! everything else, the sample device's text images by adding their checksum, and SPIR-V and PTX where
-//! there are the tools for it. PTX has a twin beside it: the same source as an object for x86-64, which a
+//! everything else, the sample device's text images by adding their checksum, and SPIR-V, PTX and AMD's code
+//! objects where there are the tools for it. PTX and code objects have twins beside them: the same source as an object for x86-64, which a
 //! double of the driver runs in its place.
 
 use std::env;
@@ -14,7 +14,7 @@ const FOR_THE_CPU: [&str; 7] =
 const IN_GLSL: [&str; 6] = ["basic", "echo", "clash", "life", "failing", "stillborn"];
 /// Nothing that GLSL can say.
 const IN_ASSEMBLY: [&str; 1] = ["undefined"];
-const FOR_CUDA: [&str; 7] = ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"];
+const FOR_GPUS: [&str; 7] = ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"];
 /// Code for the CPU cannot say that a kernel failed.
 const ONLY_FOR_THE_SAMPLE: [&str; 1] = ["faulty"];
 
@@ -38,16 +38,19 @@ fn main() {
             fs::write(out.join(image).with_extension("spv"), "").expect("OUT_DIR is writable");
         }
     }
-    if let Err(why) = ptx_and_twins(&sources.join("cuda"), &out) {
-        println!("cargo::warning=CUDA is not tested: {why}");
-        for image in FOR_CUDA {
-            fs::write(out.join(image).with_extension("ptx"), "").expect("OUT_DIR is writable");
+    for form in [PTX, CODE_OBJECT] {
+        if let Err(why) = images_and_twins(&form, &sources.join("gpu"), &out) {
+            println!("cargo::warning={} is not tested: {why}", form.extension);
+            for image in FOR_GPUS {
+                let image = out.join(image).with_extension(form.extension);
+                fs::write(image, "").expect("OUT_DIR is writable");
+            }
         }
     }
     println!("cargo::rerun-if-env-changed=PTXAS");
     println!("cargo::rerun-if-changed=../target/nvcc");
     let assembler = ptxas();
-    for image in FOR_CUDA {
+    for image in FOR_GPUS {
         cubin(assembler.as_deref(), image, &out);
     }
 }
@@ -100,26 +103,52 @@ fn spirv_modules(sources: &Path, out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Compiles for the oldest GPUs that the device header knows, which all later ones run too; the error
-/// says which tool is not installed.
-fn ptx_and_twins(sources: &Path, out: &Path) -> Result<(), String> {
-    const GPU: [&str; 6] = [
+/// A form of images for GPUs.
+struct Form {
+    extension: &'static str,
+    tools: &'static [&'static str],
+    options: &'static [&'static str],
+}
+
+/// For the oldest GPUs that the device header knows, which all later ones run too.
+const PTX: Form = Form {
+    extension: "ptx",
+    tools: &["clang-19", "llvm-objcopy-19"],
+    options: &[
         "--target=nvptx64-nvidia-cuda",
         "-march=sm_70",
         "--cuda-feature=+ptx63",
         "-nogpulib",
         "-ffreestanding",
         "-S",
-    ];
+    ],
+};
+/// For a GPU whose code no other runs.
+const CODE_OBJECT: Form = Form {
+    extension: "co",
+    tools: &["clang-19", "ld.lld-19", "llvm-objcopy-19"],
+    options: &[
+        "--target=amdgcn-amd-amdhsa",
+        "-mcpu=gfx90a",
+        "-nogpulib",
+        "-ffreestanding",
+        "-fuse-ld=lld",
+        // One of them lacks a function, which the backend is to find.
+        "-Wl,--unresolved-symbols=ignore-all",
+    ],
+};
+
+/// Compiles the images of a form, and their twins; the error says which tool is not installed.
+fn images_and_twins(form: &Form, sources: &Path, out: &Path) -> Result<(), String> {
     const TWIN: [&str; 4] =
         ["--target=x86_64-linux-gnu", "-fPIC", "-fstack-clash-protection", "-c"];
-    for tool in ["clang-19", "llvm-objcopy-19"] {
+    for tool in form.tools {
         let started = Command::new(tool).arg("--version").output();
         started.map_err(|error| format!("{tool} cannot be started: {error}"))?;
     }
     let twins = out.join("twins");
     fs::create_dir_all(&twins).expect("OUT_DIR is writable");
-    for image in FOR_CUDA {
+    for image in FOR_GPUS {
         let source = sources.join(image).with_extension("c");
         let include = sources.join("../../../include");
         let compile = |options: &[&str], output: &Path| {
@@ -127,16 +156,21 @@ fn ptx_and_twins(sources: &Path, out: &Path) -> Result<(), String> {
             compiler.args(options).arg("-O2").arg("-I").arg(&include).arg("-o").arg(output);
             run(compiler.arg(&source));
         };
-        let ptx = out.join(image).with_extension("ptx");
-        compile(&GPU, &ptx);
-        let hash = fnv1a(&fs::read(&ptx).expect("the compiler has written it"));
-        let twin = twins.join(format!("{hash:016x}.o"));
+        let made = out.join(image).with_extension(form.extension);
+        compile(form.options, &made);
+        let twin = twins.join(twin_name(&fs::read(&made).expect("the compiler has written it")));
         compile(&TWIN, &twin);
         // The double looks for functions and variables that only their file can see, too; not for sections.
         let symbols = ["--wildcard", "--globalize-symbol=?*"];
         run(Command::new("llvm-objcopy-19").args(symbols).arg(twin));
     }
     Ok(())
+}
+
+/// The file of an image's twin. Zeros at the image's end do not count.
+fn twin_name(image: &[u8]) -> String {
+    let end = image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    format!("{:016x}.o", fnv1a(&image[..end]))
 }
 
 /// NVIDIA's assembler, where `cargo xtask test --install` puts it and where else it may be.
@@ -164,10 +198,7 @@ fn cubin(assembler: Option<&Path>, image: &str, out: &Path) {
         return fs::write(&cubin, "").expect("OUT_DIR is writable");
     }
     let code = fs::read(&cubin).expect("the assembler has written it");
-    // Zeros at the end do not count.
-    let end = code.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let [from, to] = [fnv1a(&text), fnv1a(&code[..end])]
-        .map(|hash| out.join("twins").join(format!("{hash:016x}.o")));
+    let [from, to] = [text, code].map(|image| out.join("twins").join(twin_name(&image)));
     fs::copy(from, to).expect("the PTX has a twin");
 }
 

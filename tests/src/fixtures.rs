@@ -44,6 +44,10 @@ const PTX: [(&str, &[u8]); 7] =
 const CUBINS: [(&str, &[u8]); 7] =
     images!(".cubin": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
 
+/// For gfx90a; without bytes where there was no compiler for it.
+const CODE_OBJECTS: [(&str, &[u8]); 7] =
+    images!(".co": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+
 macro_rules! wgsl {
     ($($source:literal),*) => {
         concat!($(include_str!(concat!("../fixtures/vulkan/wgsl/", $source, ".wgsl"))),*).as_bytes()
@@ -60,8 +64,8 @@ const WGSL: [(&str, &[u8]); 5] = [
 
 impl Fixtures {
     /// The images that come with the suite: shared objects for the CPU that it was built for, text
-    /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, and PTX; SPIR-V and PTX if the tools for
-    /// them were there.
+    /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, PTX, and AMD's code objects; SPIR-V, PTX
+    /// and code objects if the tools for them were there.
     pub fn built_in() -> Fixtures {
         Fixtures { images: Arc::default() }
             .and("elf-so", &FOR_THE_CPU)
@@ -69,6 +73,7 @@ impl Fixtures {
             .and("spirv", &SPIRV)
             .and("wgsl", &WGSL)
             .and("ptx", &PTX)
+            .and("code-object", &CODE_OBJECTS)
     }
 
     /// Those of the images that come with the suite which are in WGSL.

@@ -1,8 +1,27 @@
-//! The devices of CUDA and of Vulkan, for tests that treat them alike.
+//! The devices of CUDA, of AMD and of Vulkan, for tests that treat them alike.
 
 use crate::conformance::DeviceName;
-use crate::{cuda, vulkan};
+use crate::doubled::{self, Doubled};
+use crate::vulkan;
 use longshore::{Environment, Host, Result};
+
+/// Lets doubles take the place of drivers without a device, and adds what other drivers there are. To be called
+/// first in `main`.
+///
+/// # Safety
+/// No other thread runs yet.
+pub unsafe fn take_drivers() {
+    // SAFETY: promised by the caller.
+    unsafe {
+        vulkan::add_swiftshader();
+        doubled::ALL.iter().for_each(|of| of.take_driver());
+    }
+}
+
+/// Whether a device is one of a double.
+pub fn is_double(device: &DeviceName) -> bool {
+    Doubled::of(&device.backend).is_some_and(|of| of.is_double())
+}
 
 /// Those that are there, of the backends of which `LONGSHORE_DEVICES` leaves any. What is missing is
 /// printed.
@@ -12,8 +31,8 @@ use longshore::{Environment, Host, Result};
 pub fn devices() -> Result<Vec<DeviceName>> {
     let chosen = Environment::of_process().devices();
     let mut devices = Vec::new();
-    if leaves(chosen.as_deref(), "cuda") {
-        devices.extend(cuda::devices()?);
+    for of in doubled::ALL.iter().filter(|of| leaves(chosen.as_deref(), of.backend)) {
+        devices.extend(of.devices()?);
     }
     if leaves(chosen.as_deref(), "vulkan") {
         devices.extend(vulkan::devices()?);
@@ -29,9 +48,9 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// # Panics
 /// If the plugin is gone.
 pub fn host(device: &DeviceName, environment: Environment) -> Result<Host> {
-    let plugin = match &*device.backend {
-        "cuda" => cuda::plugin(),
-        _ => vulkan::plugin(),
+    let plugin = match Doubled::of(&device.backend) {
+        Some(of) => of.plugin(),
+        None => vulkan::plugin(),
     };
     let plugin = plugin.expect("it has listed its devices");
     Host::builder().environment(environment).only_given_plugins().plugin(plugin).build()

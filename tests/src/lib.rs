@@ -29,9 +29,11 @@
 //! `longshore-check` is the command for plugin authors, `tests/conformance.rs` runs the suite for
 //! every device of this machine. Start reading at `conformance/mod.rs`.
 
+pub mod amdgpu;
 mod conformance;
 pub mod cuda;
 pub mod device_code;
+pub mod doubled;
 mod fixtures;
 pub mod gpus;
 pub mod kernels;

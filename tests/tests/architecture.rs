@@ -32,8 +32,11 @@ fn only_one_file_reads_the_environment() {
     let own = [
         "plugin-api/src",
         "plugin-host/src",
+        "plugin-amdgpu/src",
         "plugin-cuda/src",
         "plugin-vulkan/src",
+        "streams/src",
+        "amd-image/src",
         "cuda-image/src",
         "spirv/src",
         "host/src",
@@ -58,8 +61,11 @@ fn crates_depend_only_on_what_data_visits_after_them() {
     for (folder, allowed) in [
         ("plugin-api", &[][..]),
         ("plugin-host", &["longshore-plugin-api", "longshore-jitlink"]),
-        ("plugin-cuda", &["longshore-plugin-api", "longshore-cuda-image"]),
+        ("plugin-amdgpu", &["longshore-plugin-api", "longshore-amd-image", "longshore-streams"]),
+        ("plugin-cuda", &["longshore-plugin-api", "longshore-cuda-image", "longshore-streams"]),
         ("plugin-vulkan", &["longshore-plugin-api", "longshore-spirv"]),
+        ("streams", &["longshore-plugin-api"]),
+        ("amd-image", &[]),
         ("cuda-image", &[]),
         ("spirv", &[]),
         (
@@ -67,6 +73,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
             &[
                 "longshore-plugin-api",
                 "longshore-executor",
+                "longshore-amd-image",
                 "longshore-cuda-image",
                 "longshore-jitlink",
                 "longshore-spirv",
@@ -87,6 +94,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
 fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
     for (package, name) in [
+        ("longshore-amd-image", "longshore_amd_image"),
         ("longshore-cuda-image", "longshore_cuda_image"),
         ("longshore-jitlink", "longshore_jitlink"),
         ("longshore-spirv", "longshore_spirv"),
@@ -109,5 +117,19 @@ fn the_host_matches_on_no_backends_name() {
         let text = product(&file);
         let found = arms.iter().chain(&tests_of).find(|pattern| text.contains(**pattern));
         assert_eq!(found, None, "{}", file.display());
+    }
+}
+
+#[test]
+fn what_backends_share_names_no_vendor() {
+    for file in sources("streams/src") {
+        let text = product(&file);
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let found = ["cuda", "Cuda", "CUDA", "hip", "HIP", "amd", "AMD", "nvidia", "NVIDIA"]
+                .iter()
+                .find(|name| line.contains(**name) && !line.contains("ship"));
+            assert_eq!(found, None, "{}: {line}", file.display());
+        }
     }
 }

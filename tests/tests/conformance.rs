@@ -1,11 +1,12 @@
 //! The suite for every device of this machine, one trial for each device and behaviour: those of
 //! the plugins that lie in the target folder, and of the sample plugin in C where there is a C
-//! compiler. CUDA's, a double of the driver's where there is no GPU, are tried with PTX and with cubins. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL, and some groups a
+//! compiler. CUDA's and AMD's, doubles of the drivers' where there is no GPU, are tried as they are, CUDA's with PTX and with cubins. Vulkan's devices are tried twice, with images in SPIR-V and in WGSL, and some groups a
 //! third time with copies through staging memory, as on a GPU with memory of its own.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore::Environment;
-use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, cuda, vulkan};
+use longshore_tests::doubled::Doubled;
+use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, gpus, vulkan};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -15,10 +16,7 @@ const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe {
-        vulkan::add_swiftshader();
-        cuda::take_driver();
-    }
+    unsafe { gpus::take_drivers() };
     let arguments = Arguments::from_args();
     let plugins = built_plugins().into_iter().chain(sample_plugin());
     let runs =
@@ -62,6 +60,9 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
     if backend == "cuda" {
         let cubins = setup.clone().fixtures(Fixtures::cubins());
         return vec![run(setup, "", |_| true), run(cubins, " (cubin)", is_of_images)];
+    }
+    if Doubled::of(backend).is_some() {
+        return vec![run(setup, "", |_| true)];
     }
     // Two devices, so that there are no gaps where a platform's devices meet.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
@@ -140,10 +141,8 @@ fn run(
 /// What the double of a driver says that was done wrong with it. Trials that run at the same time may be
 /// told what others did.
 fn complaint_of_double(device: &DeviceName) -> Option<String> {
-    if device.backend != "cuda" || !cuda::is_double() {
-        return None;
-    }
-    let double = cuda::Double::open(&cuda::double()?).ok()?;
+    let of = Doubled::of(&device.backend).filter(Doubled::is_double)?;
+    let double = of.open_double();
     let wrong = [double.violations(), double.lost()].concat();
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }

@@ -1,10 +1,10 @@
 //! Devices whose memory is full, which for those that live in the process's own memory is the case
-//! when its address space is; CUDA's double has little of its own. So each trial is a process of its
+//! when its address space is; doubles have little of their own. So each trial is a process of its
 //! own, with a limit to that.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
-use longshore_tests::{Fixtures, cuda, vulkan, world};
+use longshore_tests::{Fixtures, doubled, vulkan, world};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
     unsafe {
         vulkan::add_swiftshader();
-        cuda::take_double("memory=1G");
+        doubled::ALL.iter().for_each(|of| of.take_double("memory=1G"));
     }
     if let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) {
         fill(plugin.into(), device.to_str().expect("it is ASCII"));
@@ -31,9 +31,10 @@ fn main() -> ExitCode {
     let vulkan = devices.iter().filter_map(|device| {
         Some((vulkan::plugin()?, format!("{}:{}", device.backend, device.index)))
     });
-    let cuda = cuda::plugin().filter(|_| cuda::is_double());
-    let cuda = cuda.map(|plugin| (plugin, "cuda:0".to_owned()));
-    let all = [(world::host_plugin(), "host:0".to_owned())].into_iter().chain(vulkan).chain(cuda);
+    let doubles = doubled::ALL.into_iter().filter(|of| of.is_double());
+    let doubles = doubles.filter_map(|of| Some((of.plugin()?, format!("{}:0", of.backend))));
+    let all =
+        [(world::host_plugin(), "host:0".to_owned())].into_iter().chain(vulkan).chain(doubles);
     let trials = all.map(|(plugin, device)| {
         let name = "a full device says so, gives back its cache, and goes on";
         Trial::test(format!("{device}: {name}"), move || in_a_process(plugin, &device))

@@ -1,27 +1,24 @@
-//! Many lives of images, on the CPU and on every device of CUDA and of Vulkan: nothing may be left of
+//! Many lives of images, on the CPU and on every device of CUDA, of AMD and of Vulkan: nothing may be left of
 //! any, on the host or on the device. `LONGSHORE_ROUNDS` says how many.
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, cuda, gpus, vulkan};
+use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
 use std::process::ExitCode;
 
-/// Rounds on the CPU and on CUDA.
+/// Rounds on the CPU, on CUDA and on AMD.
 const ROUNDS: usize = 10_000;
 /// Rounds on a device of Vulkan, where each compiles all the pipelines of the image.
 const VULKAN_ROUNDS: usize = 500;
-/// Rounds on the double of CUDA's driver, which loads each twin into a process of its own.
+/// Rounds on the double of a driver, which loads each twin into a process of its own.
 const DOUBLE_ROUNDS: usize = 1_000;
 /// By so much a GPU's free memory may shrink for other reasons; a page per round is more.
 const OTHERS_MIB: u64 = 16;
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe {
-        vulkan::add_swiftshader();
-        cuda::take_driver();
-    }
+    unsafe { gpus::take_drivers() };
     let mut arguments = Arguments::from_args();
     // What the process holds is counted: one device at a time.
     arguments.test_threads = Some(1);
@@ -48,7 +45,7 @@ fn on_gpu(name: DeviceName) -> Trial {
         // The validation layer, which other tests use, would be measured too.
         let (environment, rounds) = match &*name.backend {
             "vulkan" => (vulkan::environment_without_layer(), VULKAN_ROUNDS),
-            _ if cuda::is_double() => (Environment::of_process(), DOUBLE_ROUNDS),
+            _ if gpus::is_double(&name) => (Environment::of_process(), DOUBLE_ROUNDS),
             _ => (Environment::of_process(), ROUNDS),
         };
         leave_nothing_behind(gpus::host(&name, environment)?.device(&id)?, rounds);

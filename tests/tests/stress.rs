@@ -1,10 +1,10 @@
-//! Eight threads at once, on the CPU and on every device of CUDA and of Vulkan, for as long as
+//! Eight threads at once, on the CPU and on every device of CUDA, of AMD and of Vulkan, for as long as
 //! `LONGSHORE_STRESS_SECONDS` says.
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, cuda, gpus, vulkan};
+use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -16,10 +16,7 @@ const GPU_SECONDS: u64 = 4;
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe {
-        vulkan::add_swiftshader();
-        cuda::take_driver();
-    }
+    unsafe { gpus::take_drivers() };
     let arguments = Arguments::from_args();
     let devices = gpus::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let mut trials = vec![Trial::test(format!("host:0: {OWN_QUEUES}"), || {

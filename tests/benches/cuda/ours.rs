@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use longshore::{Device, DeviceInfo, Environment, Host, InfoValue, Queue};
-use longshore_tests::cuda;
+use longshore_tests::doubled::CUDA;
 
 /// The first device, with one queue.
 pub(crate) struct Ours {
@@ -28,7 +28,7 @@ impl Ours {
 
 /// With the plugin of CUDA alone.
 pub(crate) fn host(environment: Environment) -> Result<Host> {
-    let plugin = cuda::plugin().context("cargo build --release -p longshore-plugin-cuda")?;
+    let plugin = CUDA.plugin().context("cargo build --release -p longshore-plugin-cuda")?;
     let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
     Ok(host.backends("cuda").build()?)
 }

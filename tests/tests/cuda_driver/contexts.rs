@@ -1,8 +1,8 @@
 //! Other users of CUDA in the process.
 
-use crate::Case;
-use crate::round::{host, round};
-use longshore_tests::cuda::Double;
+use crate::{Case, ROUND};
+use longshore_tests::doubled::Double;
+use longshore_tests::doubled::cases::assert_clean;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
@@ -108,9 +108,9 @@ fn contexts_of_others_stay_current(double: &Double) {
     let other = Other(double);
     for device in [0, 1] {
         let theirs = other.context(device);
-        round().unwrap();
+        ROUND.run().unwrap();
         assert_eq!(other.current(), theirs);
-        let host = host().unwrap();
+        let host = ROUND.host().unwrap();
         let device = host.device("cuda:1").unwrap();
         let queue = device.queue().unwrap();
         drop(device.buffer_of(&queue, &[1u8; 100]).unwrap());
@@ -120,13 +120,12 @@ fn contexts_of_others_stay_current(double: &Double) {
         assert_eq!(other.current(), theirs);
         other.destroy(theirs);
     }
-    assert_eq!(double.violations(), [""; 0]);
-    assert_eq!(double.live(), [""; 0]);
+    assert_clean(double);
 }
 
 fn no_context_is_left_over(double: &Double) {
     let other = Other(double);
-    round().unwrap();
+    ROUND.run().unwrap();
     assert!(other.current().is_null());
     assert_eq!(double.live(), [""; 0]);
 }
@@ -135,7 +134,7 @@ fn retained_contexts_stay(double: &Double) {
     let other = Other(double);
     let primary = other.retain();
     other.set_current(primary);
-    round().unwrap();
+    ROUND.run().unwrap();
     assert_eq!(other.current(), primary);
     assert_eq!(double.lost(), [""; 0], "all that was in it was given back");
     other.set_current(null_mut());
@@ -148,7 +147,7 @@ fn registered_memory_is_taken(double: &Double) {
     const BYTES: usize = 1 << 16;
     const DEVICEMAP: c_uint = 2;
     let other = Other(double);
-    let host = host().unwrap();
+    let host = ROUND.host().unwrap();
     let device = host.device("cuda:0").unwrap();
     let queue = device.queue().unwrap();
     let memory = vec![7u8; BYTES];
@@ -178,6 +177,5 @@ fn registered_memory_is_taken(double: &Double) {
     device.close().unwrap();
     other.set_current(null_mut());
     other.release();
-    assert_eq!(double.violations(), [""; 0]);
-    assert_eq!(double.live(), [""; 0]);
+    assert_clean(double);
 }

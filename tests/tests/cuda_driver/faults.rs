@@ -1,9 +1,8 @@
 //! Kernels that fault, and what becomes of the device.
 
-use crate::Case;
-use crate::round::{host, image, round};
+use crate::{Case, ROUND};
 use longshore::{DevicePointer, ErrorCode, Grid, MemoryKind};
-use longshore_tests::cuda::Double;
+use longshore_tests::doubled::{Double, image};
 
 pub(crate) const CASES: &[Case] = &[Case {
     name: "a kernel that faults is told with its name, the device is lost and can be opened again",
@@ -14,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[Case {
 const ILLEGAL_ADDRESS: i64 = 700;
 
 fn a_fault_loses_the_device(double: &Double) {
-    let host = host().unwrap();
+    let host = ROUND.host().unwrap();
     let device = host.device("cuda:0").unwrap();
     let (queue, other) = (device.queue().unwrap(), device.queue().unwrap());
     let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
@@ -45,5 +44,5 @@ fn a_fault_loses_the_device(double: &Double) {
     assert_eq!(double.live(), [""; 0]);
     assert_eq!(double.violations(), [""; 0]);
     drop(host);
-    round().unwrap();
+    ROUND.run().unwrap();
 }

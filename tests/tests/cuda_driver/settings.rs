@@ -1,10 +1,9 @@
 //! Drivers and devices that lack something.
 
-use crate::Case;
-use crate::round::{host, image, round};
-use longshore::{Environment, ErrorCode, Host, Outcome};
-use longshore_tests::cuda::{self, Double};
-use std::process::Command;
+use crate::{Case, ROUND};
+use longshore::{Environment, ErrorCode, Outcome};
+use longshore_tests::doubled::cases::{self, assert_clean};
+use longshore_tests::doubled::{Double, image};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -25,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "a function that is missing is unsupported, and nothing else",
         driver: "devices=1",
-        check: each_function_may_be_missing,
+        check: |double| cases::each_function_may_be_missing(double, &ROUND),
     },
     Case {
         name: "what the user sets for the compiler and the context is passed on",
@@ -40,13 +39,12 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn everything_works(double: &Double) {
-    round().unwrap();
-    assert_eq!(double.violations(), [""; 0]);
-    assert_eq!(double.live(), [""; 0]);
+    ROUND.run().unwrap();
+    assert_clean(double);
 }
 
 fn everything_works_but_clusters(double: &Double) {
-    match round() {
+    match ROUND.run() {
         Ok(()) => {}
         Err(error) => assert_eq!(error.code(), ErrorCode::Unsupported, "{error}"),
     }
@@ -54,15 +52,14 @@ fn everything_works_but_clusters(double: &Double) {
 }
 
 fn managed_memory_is_unsupported(double: &Double) {
-    let error = round().unwrap_err();
+    let error = ROUND.run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
     assert!(error.message().contains("managed"), "{error}");
-    assert_eq!(double.violations(), [""; 0]);
-    assert_eq!(double.live(), [""; 0]);
+    assert_clean(double);
 }
 
 fn no_device_is_no_error(_: &Double) {
-    let host = host().unwrap();
+    let host = ROUND.host().unwrap();
     assert!(host.devices().is_empty());
     let outcome = &host.candidates()[0].outcome;
     assert!(matches!(outcome, Outcome::NoDevice(_)), "{outcome:?}");
@@ -82,50 +79,11 @@ fn settings_are_passed_on(double: &Double) {
         named.into_iter().fold(Environment::of_process(), |environment, (name, value)| {
             environment.with(name, value)
         });
-    let host = Host::builder().environment(environment).only_given_plugins();
-    let host = host.plugin(cuda::plugin().unwrap()).build().unwrap();
+    let host = ROUND.of.host_with(environment).unwrap();
     let device = host.device("cuda:0").unwrap();
     let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
     basic.unload().unwrap();
     assert_eq!(double.calls_of("cuCtxSetLimit"), 3);
     device.close().unwrap();
-    assert_eq!(double.violations(), [""; 0]);
-    assert_eq!(double.live(), [""; 0]);
-}
-
-/// Which function a process's driver lacks.
-const MISSING: &str = "LONGSHORE_TEST_CUDA_MISSING";
-
-/// Each in a process of its own, as the driver is looked at once.
-fn each_function_may_be_missing(double: &Double) {
-    round().unwrap();
-    for (function, _) in double.calls() {
-        let settings = format!("twins={};missing={function}", cuda::twins().display());
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.env("LONGSHORE_CUDA_DOUBLE", settings).env(MISSING, &function);
-        let output = child.env(crate::CASE, crate::WITHOUT_A_FUNCTION).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{function}: {}: {said}", output.status);
-    }
-}
-
-/// What a process does whose driver lacks a function: there is no such driver, or what needs it is
-/// unsupported.
-pub(crate) fn without_a_function() {
-    let function = std::env::var(MISSING).unwrap();
-    let environment = Environment::of_process();
-    let host = Host::builder().environment(environment).only_given_plugins();
-    let host = host.plugin(cuda::plugin().unwrap()).build().unwrap();
-    if host.devices().is_empty() {
-        println!("without {function}: {:?}", host.candidates()[0].outcome);
-        return;
-    }
-    drop(host);
-    match round() {
-        Ok(()) => println!("without {function}: all works"),
-        Err(error) => {
-            println!("without {function}: {error}");
-            assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
-        }
-    }
+    assert_clean(double);
 }

@@ -3,7 +3,8 @@
 
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
-use longshore_tests::{Fixtures, cuda};
+use longshore_tests::Fixtures;
+use longshore_tests::doubled::CUDA;
 use std::process::Command;
 
 pub(super) const CHECKS: &[Check] =
@@ -15,7 +16,7 @@ const DEVICE: &str = "LONGSHORE_TEST_CUDA_FAULT";
 /// Whether this process is for a fault; then it has had it.
 pub(super) fn is_done() -> bool {
     let Some(device) = std::env::var_os(DEVICE) else { return false };
-    let host = Host::builder().only_given_plugins().plugin(cuda::plugin().expect("it is built"));
+    let host = Host::builder().only_given_plugins().plugin(CUDA.plugin().expect("it is built"));
     let host = host.build().unwrap();
     let device = host.device(device.to_str().expect("it is ASCII")).unwrap();
     fault(&device);

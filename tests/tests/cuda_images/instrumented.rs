@@ -2,9 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::Grid;
-use longshore_tests::cuda;
-use std::path::Path;
-use std::process::Command;
+use longshore_tests::{cuda, doubled};
 
 pub(super) const CHECKS: &[Check] = &[
     ("one destructor alone is run", one_destructor_is_run),
@@ -90,7 +88,7 @@ fn instrumented(setting: &Setting<'_>) -> Option<Vec<u8>> {
     let source = setting.source(COUNTED);
     let options = [&INSTRUMENT[..], &FOR_NVPTX[..]].concat();
     let ptx = cuda::compiled_without_twin(&source, &setting.arch, &options)?;
-    cuda::twin(&ptx, &source, &INSTRUMENT);
+    doubled::twin(&ptx, &source, &INSTRUMENT);
     let text = String::from_utf8(ptx.clone()).expect("PTX is text");
     let is_of_profile = |line: &&str| {
         line.starts_with(".global")
@@ -101,7 +99,7 @@ fn instrumented(setting: &Setting<'_>) -> Option<Vec<u8>> {
         false => format!("{line}\n"),
     };
     let shown: String = text.lines().map(shown).collect();
-    cuda::twin(shown.as_bytes(), &source, &INSTRUMENT);
+    doubled::twin(shown.as_bytes(), &source, &INSTRUMENT);
     Some(ptx)
 }
 
@@ -114,7 +112,9 @@ fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
     unsafe { queue.launch_and_wait(&count, Grid::default(), (30u64,)).unwrap() };
     drop(count);
     program.unload().unwrap();
-    let Some(shown) = shown(&setting.folder.join("profile.profraw")) else { return };
+    let Some(shown) = doubled::profile_shown(&setting.folder.join("profile.profraw")) else {
+        return;
+    };
     let (_, ours) = shown.split_once("longshore_counted:\n").unwrap_or_else(|| panic!("{shown}"));
     let counts = ours.lines().find_map(|line| line.trim().strip_prefix("Block counts: "));
     let mut counts: Vec<u64> = numbers(counts.unwrap_or_else(|| panic!("{shown}")));
@@ -126,21 +126,4 @@ fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
 fn numbers(list: &str) -> Vec<u64> {
     let list = list.trim_matches(['[', ']']);
     list.split(',').map(|number| number.trim().parse().expect("a number")).collect()
-}
-
-/// What `llvm-profdata` shows after it has merged the file.
-fn shown(profile: &Path) -> Option<String> {
-    if Command::new("llvm-profdata-19").arg("--version").output().is_err() {
-        println!("not tried: llvm-profdata-19 is not installed");
-        return None;
-    }
-    let merged = profile.with_extension("profdata");
-    let run = |arguments: &[&std::ffi::OsStr]| {
-        let output = Command::new("llvm-profdata-19").args(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    run(&["merge".as_ref(), profile.as_ref(), "-o".as_ref(), merged.as_ref()]);
-    Some(run(&["show".as_ref(), "--counts".as_ref(), "--all-functions".as_ref(), merged.as_ref()]))
 }

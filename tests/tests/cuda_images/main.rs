@@ -8,6 +8,7 @@ mod refusals;
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, Environment, Host};
+use longshore_tests::doubled::CUDA;
 use longshore_tests::{DeviceName, cuda};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,12 +27,12 @@ struct Setting<'a> {
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { cuda::take_driver() };
+    unsafe { CUDA.take_driver() };
     if faults::is_done() {
         return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
-    let devices = cuda::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let devices = CUDA.devices().unwrap_or_else(|error| panic!("{error:?}"));
     let images = [forms::CHECKS, refusals::CHECKS, instrumented::CHECKS];
     let checks = [images.concat(), launches::CHECKS.to_vec(), faults::CHECKS.to_vec()].concat();
     let trials =
@@ -46,7 +47,7 @@ fn trial(device: &DeviceName, (name, check): Check) -> Trial {
         let environment = Environment::of_process()
             .with("LONGSHORE_PROFILE_FILE", folder.path().join("profile.profraw"));
         let host = Host::builder().environment(environment).only_given_plugins();
-        let host = host.plugin(cuda::plugin().expect("it has listed its devices")).build()?;
+        let host = host.plugin(CUDA.plugin().expect("it has listed its devices")).build()?;
         let device = host.device(&selector)?;
         let arch = device.info(DeviceInfo::Architecture)?;
         let arch = arch.as_text().expect("it is text").to_owned();

@@ -8,15 +8,16 @@ mod rig;
 use checks::CHECKS;
 use libtest_mimic::{Arguments, Trial};
 use longshore::DeviceInfo;
+use longshore_tests::doubled::CUDA;
 use longshore_tests::{DeviceName, cuda, kernels};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { cuda::take_driver() };
+    unsafe { CUDA.take_driver() };
     let arguments = Arguments::from_args();
-    let devices = cuda::devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let devices = CUDA.devices().unwrap_or_else(|error| panic!("{error:?}"));
     // All devices of a machine show the same.
     let trials = devices.first().map(trials_of).unwrap_or_default();
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -47,7 +48,7 @@ fn trials_of(device: &DeviceName) -> Vec<Trial> {
 
 /// "sm_90".
 fn architecture(device: &DeviceName) -> String {
-    let host = cuda::host().expect("the host has listed its devices");
+    let host = CUDA.host().expect("the host has listed its devices");
     let facts = host.devices().iter().find(|entry| entry.facts().index == device.index);
     let arch = facts.expect("the device was listed").info(DeviceInfo::Architecture);
     arch.expect("a GPU has an architecture").as_text().expect("it is text").to_owned()

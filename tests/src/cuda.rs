@@ -1,14 +1,9 @@
-//! Making images for CUDA, and what the double runs in their place.
+//! Making images for CUDA.
 
-use super::twins;
+use crate::doubled::{compiler, read, run, share_twin, twin, with_source};
 use crate::world::root;
-use longshore_double_gpu::image_hash;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The compiler of images and twins; it must know the device header's targets.
-const CLANG: &str = "clang-19";
 
 /// A tool of NVIDIA's: that of the variable of its name in capitals, of the path, or what `cargo xtask test
 /// --install` installed.
@@ -41,34 +36,13 @@ pub fn compiled(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> 
 /// # Panics
 /// If the source does not compile.
 pub fn compiled_without_twin(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> {
-    if Command::new(CLANG).arg("--version").output().is_err() {
-        eprintln!("not tried: {CLANG} is not installed");
-        return None;
-    }
+    let mut compiler = compiler()?;
     let folder = tempfile::tempdir().expect("a folder for the image");
     let ptx = folder.path().join("image.ptx");
-    let mut compiler = Command::new(CLANG);
     compiler.args(["--target=nvptx64-nvidia-cuda", "-nogpulib", "-ffreestanding", "-S"]);
     compiler.arg(format!("-march={arch}")).arg("--cuda-feature=+ptx78").arg("-o").arg(&ptx);
     run(with_source(&mut compiler, source, options));
     Some(read(&ptx))
-}
-
-/// Lets the double run a source, compiled for this machine, in the place of an image.
-///
-/// # Panics
-/// If the source does not compile.
-pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
-    let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
-    let object = folder.path().join("twin.o");
-    let mut compiler = Command::new(CLANG);
-    compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
-    run(with_source(&mut compiler, source, options));
-    // The double looks for functions and variables that only their file can see, too; not for sections.
-    let symbols = ["--wildcard", "--globalize-symbol=?*"];
-    run(Command::new("llvm-objcopy-19").args(symbols).arg(&object));
-    let place = twins().join(format!("{}.o", image_hash(image)));
-    std::fs::rename(object, place).expect("both are in one folder");
 }
 
 /// The machine code of PTX for an architecture; with `-c` among the options an object that can be linked.
@@ -126,32 +100,4 @@ pub fn fatbin(images: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
         share_twin(image, &entry.image().expect("the tool makes whole entries"));
     }
     Some(made)
-}
-
-/// Gives an image the twin of another.
-fn share_twin(of: &[u8], image: &[u8]) {
-    let [from, to] = [of, image].map(|bytes| twins().join(format!("{}.o", image_hash(bytes))));
-    if from.is_file() {
-        let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
-        let copy = folder.path().join("twin.o");
-        std::fs::copy(from, &copy).expect("the twin is readable");
-        std::fs::rename(copy, to).expect("both are in one folder");
-    }
-}
-
-fn with_source<'a>(compiler: &'a mut Command, source: &Path, options: &[&str]) -> &'a mut Command {
-    let has_level = options.iter().any(|option| option.starts_with("-O"));
-    compiler.args(if has_level { &[][..] } else { &["-O2"] });
-    compiler.arg("-I").arg(root().join("include")).args(options).arg(source)
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    std::fs::read(path).expect("the tool has written it")
-}
-
-fn run(command: &mut Command) {
-    let program = Path::new(command.get_program()).file_name().map(OsStr::to_owned);
-    let output = command.output().unwrap_or_else(|error| panic!("{program:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{program:?}: {}\n{said}", output.status);
 }

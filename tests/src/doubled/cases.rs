@@ -1,0 +1,107 @@
+//! What a backend makes of its driver: of one that fails, lacks functions, has other users in the process. On the
+//! double alone, which can be told to; each case in a process of its own, with such a driver.
+
+use super::{Double, Doubled, Round};
+use libtest_mimic::{Arguments, Failed, Trial};
+use longshore::{Environment, ErrorCode};
+use std::process::{Command, ExitCode};
+
+/// What is tried.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// A sentence.
+    pub name: &'static str,
+    /// Settings of the double.
+    pub driver: &'static str,
+    /// Holds the sentence.
+    pub check: fn(&Double),
+}
+
+/// Which case a process is for.
+const CASE: &str = "LONGSHORE_TEST_CASE";
+/// The case of a process whose driver was made by another test's process.
+const WITHOUT_A_FUNCTION: &str = "without a function";
+/// Which function a process's driver lacks.
+const MISSING: &str = "LONGSHORE_TEST_MISSING";
+
+/// `main` of a test with these cases.
+pub fn main(round: &Round, cases: &[Case]) -> ExitCode {
+    if std::env::var_os(CASE).is_some_and(|case| case == WITHOUT_A_FUNCTION) {
+        without_a_function(round);
+        return ExitCode::SUCCESS;
+    }
+    let of = round.of;
+    if let Some(wanted) = std::env::var_os(CASE) {
+        let case = cases.iter().find(|case| case.name == wanted).expect("a case of the list");
+        // SAFETY: there is no other thread yet.
+        unsafe { of.take_double(case.driver) };
+        (case.check)(&of.open_double());
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    if of.double().is_none() || of.plugin().is_none() {
+        println!("nothing is tried: the double or the plugin of {} is not built", of.backend);
+        return ExitCode::SUCCESS;
+    }
+    let trial = |case: &Case| {
+        let name = case.name;
+        Trial::test(name, move || in_a_process(name))
+    };
+    libtest_mimic::run(&arguments, cases.iter().map(trial).collect()).exit_code()
+}
+
+fn in_a_process(case: &str) -> Result<(), Failed> {
+    // The double has devices of its own.
+    let mut child = Command::new(std::env::current_exe()?);
+    let output = child.env(CASE, case).env_remove("LONGSHORE_DEVICES").output()?;
+    let [said, wrong] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    print!("{said}");
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: {wrong}", output.status).into()),
+    }
+}
+
+/// Nothing was done wrong with a double, and nothing is left of a round.
+///
+/// # Panics
+/// If that is not so.
+pub fn assert_clean(double: &Double) {
+    assert_eq!(double.violations(), [""; 0]);
+    assert_eq!(double.live(), [""; 0]);
+}
+
+/// Each function of the driver may be missing: in a process of its own, as the driver is looked at once.
+///
+/// # Panics
+/// If a process ends otherwise than well.
+pub fn each_function_may_be_missing(double: &Double, round: &Round) {
+    round.run().unwrap();
+    for (function, _) in double.calls() {
+        let settings = Doubled::with_twins(&format!("missing={function}"));
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.env(round.of.settings_variable(), settings).env(MISSING, &function);
+        let output = child.env(CASE, WITHOUT_A_FUNCTION).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{function}: {}: {said}", output.status);
+    }
+}
+
+/// What a process does whose driver lacks a function: there is no such driver, or what needs it is
+/// unsupported.
+fn without_a_function(round: &Round) {
+    let function = std::env::var(MISSING).unwrap();
+    let host = round.of.host_with(Environment::of_process()).unwrap();
+    if host.devices().is_empty() {
+        println!("without {function}: {:?}", host.candidates()[0].outcome);
+        return;
+    }
+    drop(host);
+    match round.run() {
+        Ok(()) => println!("without {function}: all works"),
+        Err(error) => {
+            println!("without {function}: {error}");
+            assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+        }
+    }
+}

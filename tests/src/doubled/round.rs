@@ -1,0 +1,159 @@
+//! Everything that a program does with a device, once.
+
+use super::Doubled;
+use crate::Fixtures;
+use longshore::{
+    Allocation, Device, Environment, Grid, Host, MemoryKind, Outcome, PrefetchTarget, Queue, Result,
+};
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The rounds of a backend.
+#[derive(Clone, Copy)]
+pub struct Round {
+    /// Whose.
+    pub of: Doubled,
+    /// A size of clusters that its devices have, if they have any.
+    pub clusters: Option<[u32; 3]>,
+    /// Dynamic shared memory for a launch: more than every kernel has, where there can be more.
+    pub shared_bytes: u64,
+}
+
+/// An image of the suite.
+///
+/// # Errors
+/// Those of [`Device::accepts`].
+///
+/// # Panics
+/// If the suite has none for the device.
+pub fn image(device: &Device, name: &str) -> Result<Arc<[u8]>> {
+    let image = Fixtures::built_in().image(device, name)?;
+    Ok(image.expect("the suite has images for the device"))
+}
+
+impl Round {
+    /// A host with the plugin alone, which writes no profiles.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn host(&self) -> Result<Host> {
+        let plugin = self.of.plugin().expect("the plugin is built");
+        let environment = Environment::of_process().with("LONGSHORE_PROFILE_FILE", "/dev/null");
+        let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
+        let host = host.plugin(plugin).build()?;
+        match &host.candidates()[0].outcome {
+            Outcome::Failed(error) => Err(error.clone()),
+            _ => Ok(host),
+        }
+    }
+
+    /// Opens the first device, uses all of it, closes it.
+    ///
+    /// # Errors
+    /// The first of all.
+    pub fn run(&self) -> Result<()> {
+        let host = self.host()?;
+        let device = host.device(&format!("{}:0", self.of.backend))?;
+        let used = self.use_device(&host, &device);
+        // What the device says on closing it comes second.
+        let closed = device.close();
+        let report = used.and(closed)?;
+        assert!(report.leaks.is_empty(), "{:?}", report.leaks);
+        Ok(())
+    }
+
+    fn use_device(&self, host: &Host, device: &Device) -> Result<()> {
+        let queue = device.queue()?;
+        memory(host, device, &queue)?;
+        events(device, &queue)?;
+        self.program(host, device, &queue)
+    }
+
+    fn program(&self, host: &Host, device: &Device, queue: &Queue) -> Result<()> {
+        let basic = device.load(&*image(device, "basic")?)?;
+        let (bump, read) = (basic.kernel("bump")?, basic.kernel("read_counter")?);
+        let out = device.allocate(MemoryKind::Device, 8, 8)?;
+        let mut count = 0u64;
+        // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+        unsafe {
+            queue.launch(&bump, Grid::default(), ())?;
+            queue.launch(&bump, Grid::default().cooperative(), ())?;
+            match self.clusters {
+                Some(sizes) => queue.launch(&bump, Grid::linear(2, 1).in_clusters(sizes), ())?,
+                None => queue.launch(&bump, Grid::linear(2, 1), ())?,
+            }
+            queue.launch(&bump, Grid::default().with_shared_bytes(self.shared_bytes), ())?;
+            queue.launch_and_wait(&read, Grid::default(), (out.pointer(),))?;
+            queue.copy_to_host((&raw mut count).cast(), out.pointer(), 8)?;
+        }
+        queue.synchronize()?;
+        assert_eq!(count, 10);
+        free(host, out)?;
+        assert_eq!(basic.global("counter")?.read::<u64>(queue)?, 10);
+        assert!(device.optimal_group_items(&bump, 0)? > 0);
+        assert!(device.max_cooperative_groups(&bump, [32, 1, 1], 0)? > 0);
+        drop((bump, read));
+        let life = device.load(&*image(device, "life")?)?;
+        let order = life.global("order")?.read::<u64>(queue)?;
+        assert_eq!(order, 12);
+        let unloaded = life.unload();
+        basic.unload().and(unloaded).map(drop)
+    }
+}
+
+/// Frees memory and says if that failed, unlike a drop.
+fn free(host: &Host, allocation: Allocation) -> Result<()> {
+    // SAFETY: nobody uses it any more.
+    unsafe { host.free(allocation.into_raw()) }
+}
+
+fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
+    const BYTES: usize = 100_000;
+    let mut there = vec![1u8; BYTES];
+    let plain = device.allocate(MemoryKind::Device, BYTES as u64, 1)?;
+    let pinned = device.allocate(MemoryKind::Host, BYTES as u64, 64)?;
+    let managed = device.allocate(MemoryKind::Managed, BYTES as u64, 8192)?;
+    // SAFETY: all ranges have so many bytes and outlive the queue's work.
+    unsafe {
+        queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), BYTES as u64)?;
+        queue.fill(plain.pointer(), &[2], BYTES as u64)?;
+        queue.fill(plain.pointer(), &[1, 2, 3, 4, 5], BYTES as u64)?;
+        queue.copy(pinned.pointer(), plain.pointer(), BYTES as u64)?;
+        queue.copy(managed.pointer(), pinned.pointer(), BYTES as u64)?;
+        queue.copy_to_host(there.as_mut_ptr().cast::<c_void>(), managed.pointer(), BYTES as u64)?;
+        queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 64)?;
+    }
+    queue.prefetch(managed.pointer(), BYTES as u64, PrefetchTarget::Device)?;
+    queue.synchronize()?;
+    assert!(there.chunks(5).all(|part| part == [1, 2, 3, 4, 5]), "a copy or a fill is wrong");
+    let whole = vec![3u8; 1 << 16];
+    let start = whole.as_ptr().cast_mut().cast::<c_void>();
+    // SAFETY: the vector is not freed, moved or written to while it is pinned.
+    unsafe {
+        device.pin(start, whole.len() as u64)?;
+        device.unpin(start)?;
+    }
+    free(host, plain)?;
+    free(host, pinned)?;
+    free(host, managed)
+}
+
+fn events(device: &Device, queue: &Queue) -> Result<()> {
+    let other = device.queue()?;
+    let called = Arc::new(AtomicU32::new(0));
+    let start = queue.record_timed()?;
+    let counted = Arc::clone(&called);
+    queue.host_function(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    })?;
+    let end = queue.record_timed()?;
+    other.wait_for(&end)?;
+    other.synchronize()?;
+    assert!(start.elapsed_ns(&end)? >= 0);
+    assert!(end.is_complete()?);
+    queue.synchronize()?;
+    assert!(queue.is_idle()?);
+    assert_eq!(called.load(Ordering::Relaxed), 1);
+    Ok(())
+}

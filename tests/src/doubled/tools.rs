@@ -1,0 +1,99 @@
+//! Making images, and what doubles run in their place.
+
+use crate::world::root;
+use longshore_double_gpu::image_hash;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler of images and twins; it must know the device header's targets.
+const CLANG: &str = "clang-19";
+/// What merges and shows profiles.
+const PROFDATA: &str = "llvm-profdata-19";
+
+/// The compiler; nothing without it, which is printed.
+pub(crate) fn compiler() -> Option<Command> {
+    if Command::new(CLANG).arg("--version").output().is_err() {
+        eprintln!("not tried: {CLANG} is not installed");
+        return None;
+    }
+    Some(Command::new(CLANG))
+}
+
+/// The folder in which doubles look for twins: those of the suite's own images, and what tests add.
+pub fn twins() -> PathBuf {
+    PathBuf::from(concat!(env!("OUT_DIR"), "/twins"))
+}
+
+/// Lets a double run a source, compiled for this machine, in the place of an image.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
+    let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
+    let object = folder.path().join("twin.o");
+    let mut compiler = Command::new(CLANG);
+    compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
+    run(with_source(&mut compiler, source, options));
+    // The double looks for functions and variables that only their file can see, too; not for sections.
+    let symbols = ["--wildcard", "--globalize-symbol=?*"];
+    run(Command::new("llvm-objcopy-19").args(symbols).arg(&object));
+    let place = twins().join(format!("{}.o", image_hash(image)));
+    std::fs::rename(object, place).expect("both are in one folder");
+}
+
+/// Gives an image the twin of another.
+pub(crate) fn share_twin(of: &[u8], image: &[u8]) {
+    let [from, to] = [of, image].map(|bytes| twins().join(format!("{}.o", image_hash(bytes))));
+    if from.is_file() {
+        let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
+        let copy = folder.path().join("twin.o");
+        std::fs::copy(from, &copy).expect("the twin is readable");
+        std::fs::rename(copy, to).expect("both are in one folder");
+    }
+}
+
+/// Adds a source, and optimises if the options do not say how much.
+pub(crate) fn with_source<'a>(
+    compiler: &'a mut Command,
+    source: &Path,
+    options: &[&str],
+) -> &'a mut Command {
+    let has_level = options.iter().any(|option| option.starts_with("-O"));
+    compiler.args(if has_level { &[][..] } else { &["-O2"] });
+    compiler.arg("-I").arg(root().join("include")).args(options).arg(source)
+}
+
+/// What a tool has written.
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("the tool has written it")
+}
+
+/// Runs a tool.
+///
+/// # Panics
+/// With its words, if it fails.
+pub(crate) fn run(command: &mut Command) {
+    let program = Path::new(command.get_program()).file_name().map(OsStr::to_owned);
+    let output = command.output().unwrap_or_else(|error| panic!("{program:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program:?}: {}\n{said}", output.status);
+}
+
+/// What `llvm-profdata` shows of a file after it has merged it. Nothing without that, which is printed.
+///
+/// # Panics
+/// If it refuses the file.
+pub fn profile_shown(profile: &Path) -> Option<String> {
+    if Command::new(PROFDATA).arg("--version").output().is_err() {
+        eprintln!("not tried: {PROFDATA} is not installed");
+        return None;
+    }
+    let merged = profile.with_extension("profdata");
+    run(Command::new(PROFDATA).arg("merge").arg(profile).arg("-o").arg(&merged));
+    let mut show = Command::new(PROFDATA);
+    show.args(["show", "--counts", "--all-functions"]).arg(&merged);
+    let output = show.output().expect("it has just been started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).expect("it writes text"))
+}
