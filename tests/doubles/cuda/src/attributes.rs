@@ -1,19 +1,22 @@
 //! What devices are: an H100's numbers, but for those that depend on the compute capability and for the number of
 //! multiprocessors, which is as small as what stands in for them.
 
-use crate::machine::Machine;
-
-/// The most items of a group.
-pub(crate) const MOST_ITEMS: u32 = 1024;
-/// The same in each dimension.
-pub(crate) const MOST_ITEMS_BY_DIMENSION: [u32; 3] = [1024, 1024, 64];
-/// Items that a multiprocessor runs at a time.
-pub(crate) const ITEMS_OF_MULTIPROCESSOR: u32 = 2048;
-/// Registers of a multiprocessor, and of a group.
-pub(crate) const REGISTERS_OF_MULTIPROCESSOR: u32 = 65536;
+use longshore_double_gpu::Settings;
+use longshore_double_gpu::driver::{Answer, Device, Limits, Machine, Out, device, driver, machine};
 
 /// What twins can have, as they run on a CPU: less than GPUs have since sm_80.
 const TWINS_SHARED_BYTES: u32 = 65536;
+
+/// The device with a number, which is that number.
+pub(crate) fn device(device: Out<i32>, ordinal: i32) -> Answer {
+    machine()?.device(ordinal)?;
+    device.put(ordinal)
+}
+
+/// An attribute of a device.
+pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> Answer {
+    device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
+}
 
 /// The most shared memory of a group that asks for it.
 pub(crate) fn shared_bytes_optin(capability: (u32, u32)) -> u32 {
@@ -23,8 +26,28 @@ pub(crate) fn shared_bytes_optin(capability: (u32, u32)) -> u32 {
     }
 }
 
+/// The compute capability.
+pub(crate) fn capability(settings: &Settings) -> (u32, u32) {
+    settings.version("capability", (9, 0))
+}
+
+/// What a device can do.
+pub(crate) fn limits(capability: (u32, u32)) -> Limits {
+    Limits {
+        items: 1024,
+        items_by_dimension: [1024, 1024, 64],
+        groups: [i32::MAX as u32, 65535, 65535],
+        sub_group: 32,
+        shared_bytes: 48 << 10,
+        items_of_multiprocessor: 2048,
+        groups_of_multiprocessor: most_groups_of_multiprocessor(capability),
+        registers_of_multiprocessor: 65536,
+        shared_bytes_of_multiprocessor: shared_bytes_of_multiprocessor(capability),
+    }
+}
+
 /// Shared memory of a multiprocessor.
-pub(crate) fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
+fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
     match capability {
         (7, 0 | 2) => 98304,
         (7, _) => 65536,
@@ -36,7 +59,7 @@ pub(crate) fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
 }
 
 /// The most groups that a multiprocessor runs at a time.
-pub(crate) fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
+fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
     match capability {
         (7, 5) | (8, 6 | 7) => 16,
         (8, 9) | (12, _) => 24,
@@ -49,31 +72,28 @@ pub(crate) fn has_clusters(capability: (u32, u32)) -> bool {
     capability.0 >= 9
 }
 
-/// An attribute of a device by its number; `None` if there is no such attribute.
-pub(crate) fn value(machine: &Machine, device: usize, which: u32) -> Option<i32> {
-    let capability = machine.capability;
+/// An attribute by its number; `None` if there is no such attribute.
+fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> Answer<Option<i32>> {
+    let (capability, limits) = (capability(&driver().settings), &of.limits);
     let yes = |condition: bool| i32::from(condition);
-    Some(match which {
+    Ok(Some(match which {
         // What a launch can be.
-        1 => MOST_ITEMS as i32,
-        2 => MOST_ITEMS_BY_DIMENSION[0] as i32,
-        3 => MOST_ITEMS_BY_DIMENSION[1] as i32,
-        4 => MOST_ITEMS_BY_DIMENSION[2] as i32,
-        5 => i32::MAX,
-        6 | 7 => 65535,
-        8 => 49152,
-        10 => 32,
-        12 | 82 => REGISTERS_OF_MULTIPROCESSOR as i32,
+        1 => limits.items as i32,
+        2..=4 => limits.items_by_dimension[which as usize - 2] as i32,
+        5..=7 => limits.groups[which as usize - 5] as i32,
+        8 => limits.shared_bytes as i32,
+        10 => limits.sub_group as i32,
+        12 | 82 => limits.registers_of_multiprocessor as i32,
         16 => machine.multiprocessors as i32,
-        39 => ITEMS_OF_MULTIPROCESSOR as i32,
-        81 => shared_bytes_of_multiprocessor(capability) as i32,
+        39 => limits.items_of_multiprocessor as i32,
+        81 => limits.shared_bytes_of_multiprocessor as i32,
         95 => 1,
         97 => shared_bytes_optin(capability) as i32,
-        106 => most_groups_of_multiprocessor(capability) as i32,
+        106 => limits.groups_of_multiprocessor as i32,
         111 => yes(capability.0 >= 8) * 1024,
         120 => yes(has_clusters(capability)),
         // Identity.
-        33 => device as i32 + 1,
+        33 => device + 1,
         34 | 50 => 0,
         75 => capability.0 as i32,
         76 => capability.1 as i32,
@@ -99,6 +119,6 @@ pub(crate) fn value(machine: &Machine, device: usize, which: u32) -> Option<i32>
         102..=105 | 107 | 110 | 112..=114 | 116..=118 | 121..=162 => 0,
         // Textures, which there are none of.
         21..=30 | 42 | 44..=49 | 52..=74 | 77 => 0,
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }

@@ -1,57 +1,16 @@
-//! What the driver's functions answer.
+//! What the driver's functions answer that others' do not, and what all answers are called.
 
-use std::ffi::CStr;
+use longshore_double_gpu::driver::{Code, Named};
 
-/// A `CUresult` that is not success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code(pub(crate) u32);
+pub(crate) const INVALID_PTX: Code = Code(218);
+pub(crate) const JIT_COMPILER_NOT_FOUND: Code = Code(221);
+pub(crate) const UNSUPPORTED_PTX_VERSION: Code = Code(222);
+pub(crate) const ILLEGAL_INSTRUCTION: Code = Code(715);
+pub(crate) const INVALID_CLUSTER_SIZE: Code = Code(912);
 
-/// How a function went.
-pub(crate) type Answer<T = ()> = Result<T, Code>;
-
-impl Code {
-    pub(crate) const INVALID_VALUE: Code = Code(1);
-    pub(crate) const OUT_OF_MEMORY: Code = Code(2);
-    pub(crate) const NOT_INITIALIZED: Code = Code(3);
-    pub(crate) const NO_DEVICE: Code = Code(100);
-    pub(crate) const INVALID_DEVICE: Code = Code(101);
-    pub(crate) const INVALID_IMAGE: Code = Code(200);
-    pub(crate) const INVALID_CONTEXT: Code = Code(201);
-    pub(crate) const NO_BINARY_FOR_GPU: Code = Code(209);
-    pub(crate) const UNSUPPORTED_LIMIT: Code = Code(215);
-    pub(crate) const PEER_ACCESS_UNSUPPORTED: Code = Code(217);
-    pub(crate) const INVALID_PTX: Code = Code(218);
-    pub(crate) const JIT_COMPILER_NOT_FOUND: Code = Code(221);
-    pub(crate) const UNSUPPORTED_PTX_VERSION: Code = Code(222);
-    pub(crate) const OPERATING_SYSTEM: Code = Code(304);
-    pub(crate) const INVALID_HANDLE: Code = Code(400);
-    pub(crate) const NOT_FOUND: Code = Code(500);
-    pub(crate) const NOT_READY: Code = Code(600);
-    pub(crate) const ILLEGAL_ADDRESS: Code = Code(700);
-    pub(crate) const LAUNCH_OUT_OF_RESOURCES: Code = Code(701);
-    pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);
-    pub(crate) const PEER_ACCESS_NOT_ENABLED: Code = Code(705);
-    pub(crate) const CONTEXT_IS_DESTROYED: Code = Code(709);
-    pub(crate) const ASSERT: Code = Code(710);
-    pub(crate) const HOST_MEMORY_ALREADY_REGISTERED: Code = Code(712);
-    pub(crate) const HOST_MEMORY_NOT_REGISTERED: Code = Code(713);
-    pub(crate) const ILLEGAL_INSTRUCTION: Code = Code(715);
-    pub(crate) const LAUNCH_FAILED: Code = Code(719);
-    pub(crate) const COOPERATIVE_LAUNCH_TOO_LARGE: Code = Code(720);
-    pub(crate) const NOT_PERMITTED: Code = Code(800);
-    pub(crate) const NOT_SUPPORTED: Code = Code(801);
-    pub(crate) const INVALID_CLUSTER_SIZE: Code = Code(912);
-    pub(crate) const UNKNOWN: Code = Code(999);
-}
-
-/// The name and the words of a result, if there is such a result.
-pub(crate) fn describe(result: u32) -> Option<(&'static CStr, &'static CStr)> {
-    let found = RESULTS.iter().find(|(number, ..)| *number == result);
-    found.map(|(_, name, words)| (*name, *words))
-}
-
+/// All results.
 #[rustfmt::skip]
-const RESULTS: &[(u32, &CStr, &CStr)] = &[
+pub(crate) const RESULTS: &[Named] = &[
     (0, c"CUDA_SUCCESS", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),

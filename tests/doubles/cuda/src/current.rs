@@ -1,33 +1,25 @@
 //! Which context is current, and the functions of contexts.
 
-use crate::code::{Answer, Code};
-use crate::context::Context;
-use crate::driver::{broken, machine};
-use crate::object;
-use crate::value::Out;
+use longshore_double_gpu::driver::context::{Context, current, current_or_failed};
+use longshore_double_gpu::driver::{Answer, Code, Out, broken, context, machine, object};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+
+/// A stack, a printf buffer and a heap can have any size that is not absurd.
+const MOST: [(u32, usize); 5] =
+    [(0, 512 << 10), (1, usize::MAX), (2, usize::MAX), (5, usize::MAX), (6, usize::MAX)];
+/// What the limits are at first.
+const DEFAULTS: [(u32, usize); 5] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (5, 64), (6, 0)];
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The current context, in which nothing failed.
-///
-/// # Errors
-/// `INVALID_CONTEXT`, a violation, if there is none; what failed.
-pub(crate) fn current() -> Answer<Arc<Context>> {
-    let context = current_or_failed()?;
-    context.check()?;
-    Ok(context)
-}
-
-/// The current context, for functions that give something back also if something failed.
+/// The current context.
 ///
 /// # Errors
 /// `INVALID_CONTEXT`, a violation, if there is none.
-pub(crate) fn current_or_failed() -> Answer<Arc<Context>> {
+pub(crate) fn context() -> Answer<Arc<Context>> {
     match top() {
         0 => Err(broken(Code::INVALID_CONTEXT, "no context is current")),
         handle => object::context(handle).map_err(|_| Code::CONTEXT_IS_DESTROYED),
@@ -124,38 +116,12 @@ pub(crate) fn device_of(device: Out<i32>) -> Answer {
     device.put(current_or_failed()?.device as i32)
 }
 
-/// Waits for all of the context.
-pub(crate) fn synchronize() -> Answer {
-    let context = current()?;
-    context.wait();
-    context.check()
-}
-
-/// A stack, a printf buffer and a heap can have any size that is not absurd.
 pub(crate) fn set_limit(limit: u32, value: usize) -> Answer {
-    let context = current()?;
-    match limit {
-        0 if value > 512 << 10 => Err(Code::INVALID_VALUE),
-        0..=2 | 5 | 6 => {
-            context.limits.lock().insert(limit, value);
-            Ok(())
-        }
-        _ => Err(Code::UNSUPPORTED_LIMIT),
-    }
+    context::set_limit(&MOST, limit, value)
 }
 
 pub(crate) fn limit(value: Out<usize>, limit: u32) -> Answer {
-    let default = match limit {
-        0 => 1024,
-        1 => 1 << 20,
-        2 => 8 << 20,
-        5 => 64,
-        6 => 0,
-        _ => return Err(Code::UNSUPPORTED_LIMIT),
-    };
-    let context = current()?;
-    let set = context.limits.lock().get(&limit).copied();
-    value.put(set.unwrap_or(default))
+    context::limit(&DEFAULTS, value, limit)
 }
 
 /// No other context ever has the same; null stands for the current one.
@@ -194,14 +160,9 @@ pub(crate) fn destroy(context: usize) -> Answer {
     Ok(())
 }
 
-pub(crate) fn start_profiler() -> Answer {
-    current()?.is_profiling.store(true, Ordering::Relaxed);
-    Ok(())
-}
-
-pub(crate) fn stop_profiler() -> Answer {
-    current()?.is_profiling.store(false, Ordering::Relaxed);
-    Ok(())
+/// Profiling changes nothing.
+pub(crate) fn profile() -> Answer {
+    current().map(|_| ())
 }
 
 /// The context of the top of this thread's stack; 0 if there is none.

@@ -1,16 +1,17 @@
 //! Images: their bytes, and what they say.
 
-use crate::code::{Answer, Code};
-use crate::driver::broken;
-use crate::machine::Machine;
-use crate::ptx_check;
-use longshore_cuda_image::{Contents, FatbinEntry, Kind, fatbin};
-use std::ffi::c_void;
+use crate::attributes::capability;
+use crate::code::{INVALID_PTX, UNSUPPORTED_PTX_VERSION};
+use crate::{ptx_check, version};
+use longshore_cuda_image::{Arch, Contents, FatbinEntry, Kind, Linkage, fatbin};
+use longshore_double_gpu::driver::image::{
+    self, Argument, ELF_MAGIC, MOST_BYTES, Place, Reference, Refusal, elf_at, peek,
+};
+use longshore_double_gpu::driver::{Code, driver};
 
-const ELF_MAGIC: &[u8] = b"\x7fELF";
 const FATBIN_MAGIC: &[u8] = &0xBA55_ED50u32.to_le_bytes();
-/// Longer text has no end.
-const MOST_TEXT: usize = 256 << 20;
+/// Sections of these types have no bytes, or are none; two are NVIDIA's own.
+const WITHOUT_BYTES: [u64; 4] = [0, 8, 0x7000_0007, 0x7000_000a];
 
 /// PTX or a cubin.
 pub(crate) struct Image {
@@ -19,47 +20,37 @@ pub(crate) struct Image {
     pub(crate) contents: Contents,
 }
 
-/// Why an image was refused, and what the JIT says of it.
-pub(crate) struct Refusal {
-    pub(crate) code: Code,
-    pub(crate) log: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: Code, log: impl Into<String>) -> Refusal {
-        Refusal { code, log: log.into() }
-    }
-}
-
 impl Image {
     /// Finds the image for the devices at an address, where no size is told.
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn at(address: usize, machine: &Machine) -> Result<Image, Refusal> {
-        let unreadable = |_| Refusal::new(Code::INVALID_VALUE, "");
-        let bytes = bytes_at(address).map_err(unreadable)?;
-        Image::read(bytes, machine)
+    pub(crate) fn at(address: usize) -> Result<Image, Refusal> {
+        Image::read(image::bytes_at(address, |magic| match magic {
+            ELF_MAGIC => elf_at(address, &WITHOUT_BYTES),
+            FATBIN_MAGIC => fatbin_at(address),
+            _ => text_at(address),
+        })?)
     }
 
     /// Reads an image, the best one of a container.
     ///
     /// # Errors
     /// Why it is none for the devices.
-    pub(crate) fn read(bytes: Vec<u8>, machine: &Machine) -> Result<Image, Refusal> {
+    pub(crate) fn read(bytes: Vec<u8>) -> Result<Image, Refusal> {
         if bytes.starts_with(FATBIN_MAGIC) {
-            return best_of(&bytes, machine);
+            return best_of(&bytes);
         }
         let image = if bytes.starts_with(ELF_MAGIC) { cubin(bytes)? } else { ptx(bytes)? };
-        image.check(machine)?;
+        image.check()?;
         Ok(image)
     }
 
-    fn check(&self, machine: &Machine) -> Result<(), Refusal> {
-        let device = machine.arch();
+    fn check(&self) -> Result<(), Refusal> {
+        let device = device_arch();
         let Some(arch) = self.contents.arch else {
             return match self.is_ptx {
-                true => Err(Refusal::new(Code::INVALID_PTX, "ptxas fatal   : Missing .target\n")),
+                true => Err(Refusal::new(INVALID_PTX, "ptxas fatal   : Missing .target\n")),
                 false => Err(Refusal::new(Code::INVALID_IMAGE, "")),
             };
         };
@@ -67,18 +58,18 @@ impl Image {
             let runs = arch.cubin_runs_on(device);
             return if runs { Ok(()) } else { Err(Refusal::new(Code::NO_BINARY_FOR_GPU, "")) };
         }
-        let (version, newest) = (self.contents.ptx_version, newest_ptx(machine.version));
+        let (version, newest) = (self.contents.ptx_version, newest_ptx(version::of_driver()));
         if let Some((major, minor)) = version.filter(|version| *version > newest) {
             let log = format!(
                 "ptxas application ptx input, line 1; fatal   : Unsupported .version {major}.{minor}; current \
                  version is '{}.{}'\n",
                 newest.0, newest.1
             );
-            return Err(Refusal::new(Code::UNSUPPORTED_PTX_VERSION, log));
+            return Err(Refusal::new(UNSUPPORTED_PTX_VERSION, log));
         }
         if !arch.ptx_runs_on(device) {
             let log = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
-            return Err(Refusal::new(Code::INVALID_PTX, log));
+            return Err(Refusal::new(INVALID_PTX, log));
         }
         Ok(())
     }
@@ -96,12 +87,16 @@ impl Image {
         let lines = lines.into_iter();
         let log =
             lines.map(|name| format!("ptxas fatal   : Unresolved extern function '{name}'\n"));
-        let code = if self.is_ptx { Code::INVALID_PTX } else { Code::INVALID_IMAGE };
-        Err(Refusal::new(code, log.collect::<String>()))
+        Err(Refusal::new(self.refused(), log.collect::<String>()))
     }
 }
 
 impl Image {
+    /// What loading answers if it cannot be loaded.
+    fn refused(&self) -> Code {
+        if self.is_ptx { INVALID_PTX } else { Code::INVALID_IMAGE }
+    }
+
     /// Whether text declares a name as a variable of others. The driver's assembler warns of these, and makes
     /// them itself.
     fn is_variable(&self, name: &str) -> bool {
@@ -111,27 +106,73 @@ impl Image {
     }
 }
 
-/// The bytes of an image whose size it tells itself.
-///
-/// # Errors
-/// `INVALID_VALUE`, a violation, if it is not all in readable memory.
-pub(crate) fn bytes_at(address: usize) -> Answer<Vec<u8>> {
-    let unreadable = || broken(Code::INVALID_VALUE, format!("no image is at {address:#x}"));
-    let magic = peek(address, 4).ok_or_else(unreadable)?;
-    let bytes = match magic.as_slice() {
-        magic if magic == ELF_MAGIC => elf_bytes(address).and_then(|size| peek(address, size)),
-        magic if magic == FATBIN_MAGIC => {
-            fatbin_bytes(address).and_then(|size| peek(address, size))
-        }
-        _ => text_at(address),
+impl From<Image> for image::Image {
+    fn from(image: Image) -> image::Image {
+        let refused = image.refused();
+        let (major, minor) = image.contents.ptx_version.unwrap_or((7, 8));
+        let (device_major, device_minor) = capability(&driver().settings);
+        let contents = image::Contents {
+            kernels: image.contents.kernels.into_iter().map(kernel).collect(),
+            variables: image.contents.variables.into_iter().map(variable).collect(),
+            has_references: true,
+            language: (major * 10 + minor) as i32,
+            machine_code: (device_major * 10 + device_minor) as i32,
+        };
+        image::Image { bytes: image.bytes, contents, refused }
+    }
+}
+
+/// What devices run.
+pub(crate) fn device_arch() -> Arch {
+    let (major, minor) = capability(&driver().settings);
+    Arch::new(major, minor)
+}
+
+/// What PTX does not tell of registers is a guess.
+fn kernel(kernel: longshore_cuda_image::Kernel) -> image::Kernel {
+    image::Kernel {
+        arguments: arguments(&kernel.argument_sizes),
+        name: kernel.name,
+        required_group: kernel.required_group,
+        most_items: kernel.max_group_items,
+        registers: kernel.registers.unwrap_or(32),
+        static_shared_bytes: kernel.static_shared_bytes.unwrap_or(0),
+        private_bytes: kernel.private_bytes.unwrap_or(0),
+    }
+}
+
+/// Arguments are aligned to their size, as far as that is a power of two.
+fn arguments(sizes: &[u32]) -> Vec<Argument> {
+    let mut end = 0usize;
+    let argument = |size: &u32| {
+        let alignment = 1usize << size.trailing_zeros().min(3);
+        let (offset, bytes) = (end.next_multiple_of(alignment), *size as usize);
+        end = offset + bytes;
+        Argument { offset, bytes }
     };
-    bytes.ok_or_else(unreadable)
+    sizes.iter().map(argument).collect()
+}
+
+fn variable(variable: longshore_cuda_image::Variable) -> image::Variable {
+    let references = variable.references.into_iter().map(|reference| Reference {
+        offset: reference.offset,
+        symbol: reference.symbol,
+        addend: reference.addend,
+    });
+    image::Variable {
+        name: variable.name,
+        bytes: variable.bytes,
+        is_seen: variable.linkage != Linkage::Internal,
+        initial: variable.initial,
+        references: references.collect(),
+        place: variable.place.map(|place| Place { section: place.section, offset: place.offset }),
+    }
 }
 
 fn ptx(bytes: Vec<u8>) -> Result<Image, Refusal> {
     let text = String::from_utf8_lossy(&bytes);
     if let Some(complaint) = ptx_check::complaint(&text) {
-        return Err(Refusal::new(Code::INVALID_PTX, complaint));
+        return Err(Refusal::new(INVALID_PTX, complaint));
     }
     let contents = Contents::of_ptx(&bytes);
     Ok(Image { is_ptx: true, bytes, contents })
@@ -144,10 +185,10 @@ fn cubin(bytes: Vec<u8>) -> Result<Image, Refusal> {
 }
 
 /// Machine code before PTX, and of each the newest.
-fn best_of(bytes: &[u8], machine: &Machine) -> Result<Image, Refusal> {
+fn best_of(bytes: &[u8]) -> Result<Image, Refusal> {
     let malformed = |error| Refusal::new(Code::INVALID_IMAGE, format!("{error}\n"));
     let entries = fatbin(bytes).map_err(malformed)?;
-    let device = machine.arch();
+    let device = device_arch();
     let rank = |entry: &FatbinEntry<'_>| match entry.kind {
         Kind::Cubin | Kind::Object if entry.arch.cubin_runs_on(device) => {
             Some((1, entry.arch.number))
@@ -163,7 +204,7 @@ fn best_of(bytes: &[u8], machine: &Machine) -> Result<Image, Refusal> {
         // Entries are filled up with zeros.
         image.truncate(image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     }
-    Image::read(image, machine)
+    Image::read(image)
 }
 
 /// The newest language that a driver's assembler knows.
@@ -178,40 +219,18 @@ fn newest_ptx(driver: (u32, u32)) -> (u32, u32) {
     }
 }
 
-/// Where an ELF file's last part ends.
-fn elf_bytes(address: usize) -> Option<usize> {
-    let header = peek(address, 64)?;
-    let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
-    let half = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
-    let (programs, sections) = (word(32) as usize, word(40) as usize);
-    let mut end = programs.checked_add(half(54) * half(56))?.max(64);
-    end = end.max(sections.checked_add(half(58) * half(60))?);
-    for index in 0..half(60) {
-        let section = peek(address.checked_add(sections)?.checked_add(index * half(58))?, 64)?;
-        let number = |at: usize, bytes: usize| {
-            section[at..at + bytes].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
-        };
-        // Of no section, and of those that take no room in the file, two of NVIDIA's own among them.
-        const WITHOUT_BYTES: [u64; 4] = [0, 8, 0x7000_0007, 0x7000_000a];
-        if !WITHOUT_BYTES.contains(&number(4, 4)) {
-            end = end.max((number(24, 8) as usize).checked_add(number(32, 8) as usize)?);
-        }
-    }
-    (end <= MOST_TEXT).then_some(end)
-}
-
 /// The header says how long it is, and what follows it.
-fn fatbin_bytes(address: usize) -> Option<usize> {
+fn fatbin_at(address: usize) -> Option<Vec<u8>> {
     let header = peek(address, 16)?;
     let head = usize::from(u16::from_le_bytes([header[6], header[7]]));
     let rest = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes")) as usize;
-    head.checked_add(rest).filter(|bytes| *bytes <= MOST_TEXT)
+    peek(address, head.checked_add(rest).filter(|bytes| *bytes <= MOST_BYTES)?)
 }
 
 /// Text up to its NUL, read by pages, as nothing is known of what is behind it.
 fn text_at(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    while text.len() < MOST_TEXT {
+    while text.len() < MOST_BYTES {
         let at = address + text.len();
         let piece = peek(at, 4096 - at % 4096)?;
         if let Some(end) = piece.iter().position(|byte| *byte == 0) {
@@ -221,15 +240,4 @@ fn text_at(address: usize) -> Option<Vec<u8>> {
         text.extend(piece);
     }
     None
-}
-
-/// Bytes of this process; `None` if they are not all mapped.
-fn peek(address: usize, bytes: usize) -> Option<Vec<u8>> {
-    let mut copy = vec![0u8; bytes];
-    let base = std::ptr::with_exposed_provenance_mut::<c_void>(address);
-    let to = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: bytes };
-    let from = libc::iovec { iov_base: base, iov_len: bytes };
-    // SAFETY: the system checks both ranges, of which the first is the copy.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    (read == bytes as isize).then_some(copy)
 }

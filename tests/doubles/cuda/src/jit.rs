@@ -1,8 +1,6 @@
 //! Options of the JIT, and what it writes about its work.
 
-use crate::code::{Answer, Code};
-use crate::driver::broken;
-use crate::value::Options;
+use longshore_double_gpu::driver::{Answer, Code, In, broken};
 use std::ffi::c_void;
 
 const MAX_REGISTERS: u32 = 0;
@@ -17,6 +15,20 @@ const LOG_VERBOSE: u32 = 12;
 const KNOWN: u32 = 36;
 /// A number above this is a pointer that was passed in the place of a number.
 const MOST_NUMBER: usize = 1 << 30;
+
+/// Options of the JIT: their numbers and values, the latter in the place of pointers.
+#[derive(Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) count: u32,
+    pub(crate) numbers: In<u32>,
+    pub(crate) values: *mut *mut c_void,
+}
+
+impl Options {
+    pub(crate) fn none() -> Options {
+        Options { count: 0, numbers: In::none(), values: std::ptr::null_mut() }
+    }
+}
 
 /// What a program asks of the JIT.
 #[derive(Default)]

@@ -27,41 +27,24 @@
 //!
 //! **While it runs**, tests use `longshore_double_gpu::Double`.
 //!
-//! A call is entered in `functions.rs`, which lists them all, and checked in `driver.rs`; then it is a plain Rust function
-//! of the file whose subject it is. A contract that was broken is noted with `driver::broken`. Handles are looked up in
-//! `object.rs`, pointers in `blocks.rs`.
+//! What is not CUDA's own is `longshore_double_gpu::driver`. Here are the functions (`functions.rs`), contexts
+//! (`current.rs`), images (`image.rs`), and what `vendor.rs` says.
 
 mod attributes;
-mod blocks;
+mod cluster;
 mod code;
-mod context;
-mod control;
 mod current;
-mod device;
-mod driver;
-mod event;
-mod fill;
-mod function;
 mod functions;
-mod host_memory;
 mod image;
 mod jit;
-mod launch;
-mod life;
+mod kernel;
 mod link;
 mod lists;
-mod loader;
-mod machine;
-mod memory;
-mod module;
-mod object;
-mod occupancy;
-mod pointer;
-mod pool;
+mod loading;
+mod peer;
+mod prefetch;
 mod ptx_check;
-mod registration;
-mod stream;
-mod transfer;
-mod twin;
-mod value;
+mod vendor;
 mod version;
+
+longshore_double_gpu::export_double!(&vendor::Cuda);

@@ -2,16 +2,15 @@
 //!
 //! What comes out is real. Its twin is that of all that went in.
 
-use crate::code::{Answer, Code};
-use crate::current::{current, current_or_failed};
-use crate::driver::{broken, driver, machine};
-use crate::image::{self, Refusal};
-use crate::jit::Jit;
-use crate::machine::Machine;
-use crate::object;
+use crate::code::{INVALID_PTX, JIT_COMPILER_NOT_FOUND};
+use crate::image::{self, device_arch};
+use crate::jit::{Jit, Options};
 use crate::ptx_check;
-use crate::twin::{self, Twin};
-use crate::value::{In, Options, Out, Text};
+use longshore_double_gpu::driver::context::{current, current_or_failed};
+use longshore_double_gpu::driver::image::Refusal;
+use longshore_double_gpu::driver::object::{self, Own};
+use longshore_double_gpu::driver::twin::{self, Twin};
+use longshore_double_gpu::driver::{Answer, Code, In, Out, Text, broken, driver};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::io;
@@ -27,9 +26,12 @@ const INPUT_LIBRARY: u32 = 4;
 /// Where the tools are, in a folder that has NVIDIA's packages.
 const PACKAGES: &str = "target/nvcc/nvidia/cu13/bin";
 
+/// What a handle of these is.
+const KIND: &str = "link state";
+
 /// Something that is being linked.
 pub(crate) struct Link {
-    pub(crate) handle: usize,
+    handle: usize,
     context: usize,
     jit: Jit,
     state: Mutex<State>,
@@ -49,8 +51,12 @@ struct State {
     output: Vec<u8>,
 }
 
-impl Link {
-    pub(crate) fn context_handle(&self) -> usize {
+impl Own for Link {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn context_handle(&self) -> usize {
         self.context
     }
 }
@@ -61,7 +67,7 @@ pub(crate) fn create(options: Options, link: Out<usize>) -> Answer {
     if link.is_null() {
         return link.put(0);
     }
-    let made = object::add(|handle| Link {
+    let made = object::add_own(|handle| Link {
         handle,
         context: context.handle,
         jit,
@@ -79,7 +85,7 @@ pub(crate) fn add(
     options: Options,
 ) -> Answer {
     current()?;
-    let link = object::link(link)?;
+    let link = object::own::<Link>(link, KIND)?;
     Jit::new(options)?;
     let _for_people = name.get_or_empty();
     if data.is_null() || bytes == 0 {
@@ -88,7 +94,7 @@ pub(crate) fn add(
     let start = std::ptr::with_exposed_provenance::<u8>(data.address());
     // SAFETY: the program passed so many bytes.
     let data = unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec();
-    let added = input(kind, data, machine()?);
+    let added = input(kind, data);
     let (extension, data, twin) = added.map_err(|refusal| {
         link.jit.complain(&refusal.log);
         refusal.code
@@ -101,9 +107,9 @@ pub(crate) fn add(
 
 pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) -> Answer {
     current()?;
-    let link = object::link(link)?;
+    let link = object::own::<Link>(link, KIND)?;
     let mut state = link.state.lock();
-    let output = run(&state.inputs, machine()?).map_err(|refusal| {
+    let output = run(&state.inputs).map_err(|refusal| {
         link.jit.complain(&refusal.log);
         refusal.code
     })?;
@@ -119,23 +125,19 @@ pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) ->
 
 pub(crate) fn destroy(link: usize) -> Answer {
     current_or_failed()?;
-    object::remove_link(link)?;
+    object::remove_own::<Link>(link, KIND)?;
     Ok(())
 }
 
 /// What an input is for the tools, and its twin.
-fn input(
-    kind: u32,
-    data: Vec<u8>,
-    machine: &Machine,
-) -> Result<(&'static str, Vec<u8>, Option<Twin>), Refusal> {
+fn input(kind: u32, data: Vec<u8>) -> Result<(&'static str, Vec<u8>, Option<Twin>), Refusal> {
     let extension = match kind {
         INPUT_CUBIN | INPUT_OBJECT => "cubin",
         INPUT_PTX => "ptx",
         INPUT_FATBIN => {
-            let image = image::Image::read(data, machine)?;
+            let image = image::Image::read(data)?;
             let kind = if image.is_ptx { INPUT_PTX } else { INPUT_CUBIN };
-            return input(kind, image.bytes, machine);
+            return input(kind, image.bytes);
         }
         INPUT_LIBRARY => {
             return Err(Refusal::new(Code(801), "the double links no libraries\n"));
@@ -148,23 +150,22 @@ fn input(
     if extension == "ptx"
         && let Some(complaint) = ptx_check::complaint(&String::from_utf8_lossy(&data))
     {
-        return Err(Refusal::new(Code::INVALID_PTX, complaint));
+        return Err(Refusal::new(INVALID_PTX, complaint));
     }
     // What has no twin may still be told by the linker to lack something. If it does not, what it made has
     // no twin either.
-    let twin = twin::of_bytes(&data, machine).ok();
+    let twin = twin::of_bytes(&data).ok();
     Ok((extension, data, twin))
 }
 
 /// Assembles what is text, and links.
-fn run(inputs: &[(&str, Vec<u8>)], machine: &Machine) -> Result<Vec<u8>, Refusal> {
-    let missing = |name: &str| {
-        Refusal::new(Code::JIT_COMPILER_NOT_FOUND, format!("the double found no {name}\n"))
-    };
+fn run(inputs: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, Refusal> {
+    let missing =
+        |name: &str| Refusal::new(JIT_COMPILER_NOT_FOUND, format!("the double found no {name}\n"));
     let nvlink = tool("nvlink").ok_or_else(|| missing("nvlink"))?;
     let ptxas = tool("ptxas").ok_or_else(|| missing("ptxas"))?;
     let folder = tempfile::tempdir().map_err(system)?;
-    let arch = format!("-arch={}", machine.arch());
+    let arch = format!("-arch={}", device_arch());
     let mut objects = Vec::new();
     for (index, (extension, data)) in inputs.iter().enumerate() {
         let data = match *extension {
@@ -180,7 +181,7 @@ fn run(inputs: &[(&str, Vec<u8>)], machine: &Machine) -> Result<Vec<u8>, Refusal
         let object = file.with_extension("cubin");
         let mut command = Command::new(&ptxas);
         command.arg("-c").arg(&arch).arg(&file).arg("-o").arg(&object);
-        tell(command, Code::INVALID_PTX)?;
+        tell(command, INVALID_PTX)?;
         objects.push(object);
     }
     let output = folder.path().join("linked.cubin");

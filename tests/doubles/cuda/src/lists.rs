@@ -3,11 +3,9 @@
 //! These kernels are the compiler's, so they have no twin, and the double does what they do: as LLVM 19 writes them, whose
 //! kernel for destructors calls nothing at all if its last function is the one at the start.
 
-use crate::blocks::device_range;
-use crate::driver::machine;
-use crate::module::Module;
-use crate::transfer;
-use longshore_double_gpu::protocol::{Fault, FaultKind};
+use longshore_double_gpu::driver::memory::word;
+use longshore_double_gpu::driver::module::Module;
+use longshore_double_gpu::protocol::{Fault, FaultKind, Request};
 
 /// Longer lists are no lists.
 const MOST_FUNCTIONS: usize = 1 << 16;
@@ -32,11 +30,20 @@ impl Lists {
         module.address_of(start).map(|_| Lists { start, end, is_backwards })
     }
 
-    /// The functions in the order in which the kernel calls them.
+    /// What the GPU process is asked in the kernel's place, if that calls anything.
     ///
     /// # Errors
     /// Where the kernel would leave the memory that there is.
-    pub(crate) fn functions(self, module: &Module) -> Result<Vec<u64>, Fault> {
+    pub(crate) fn request(self, module: &Module) -> Result<Option<Request>, Fault> {
+        let functions = self.functions(module)?;
+        if functions.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Request::Call { module: module.number, functions }))
+    }
+
+    /// The functions in the order in which the kernel calls them.
+    fn functions(self, module: &Module) -> Result<Vec<u64>, Fault> {
         let bound = |name| word(module.address_of(name).ok_or_else(|| stray(0))?);
         let (start, end) = (bound(self.start)?, bound(self.end)?);
         let mut functions = Vec::new();
@@ -60,18 +67,6 @@ impl Lists {
             }
         }
     }
-}
-
-/// What a kernel reads at an address.
-fn word(address: u64) -> Result<u64, Fault> {
-    let machine = machine().map_err(|_| stray(address))?;
-    let block = machine.blocks.find(address).ok_or_else(|| stray(address))?;
-    if POINTER_BYTES > block.bytes - (address - block.address) {
-        return Err(stray(address));
-    }
-    let range = device_range(address, POINTER_BYTES).map_err(|_| stray(address))?;
-    let bytes = transfer::read(&range)?;
-    Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| stray(address))?))
 }
 
 fn stray(address: u64) -> Fault {

@@ -1,9 +1,8 @@
 //! What can be asked before anything else.
 
-use crate::code::{self, Answer, Code};
-use crate::driver::{broken, driver, initialize};
+use crate::code::RESULTS;
 use crate::functions::FUNCTIONS;
-use crate::value::{Out, Text};
+use longshore_double_gpu::driver::{Answer, Code, Out, Text, broken, describe, driver, initialize};
 use std::ffi::{c_char, c_void};
 
 /// What `cuGetProcAddress` says of its answer.
@@ -44,7 +43,9 @@ pub(crate) fn address_of(
     let newest_of_driver = version_number();
     let named: Vec<_> = FUNCTIONS
         .iter()
-        .filter(|known| known.base == name && !missing.contains(&known.exported))
+        .filter(|known| {
+            known.base.unwrap_or(known.exported) == name && !missing.contains(&known.exported)
+        })
         .filter(|known| known.since <= newest_of_driver)
         .collect();
     let fitting = named.iter().filter(|known| known.since <= version);
@@ -76,13 +77,18 @@ fn described(
     result: u32,
     place: Out<*const c_char>,
 ) -> Answer<(&'static std::ffi::CStr, &'static std::ffi::CStr)> {
-    code::describe(result).ok_or_else(|| {
+    describe(RESULTS, result).ok_or_else(|| {
         place.put_if_wanted(std::ptr::null());
         Code::INVALID_VALUE
     })
 }
 
+/// The version of CUDA.
+pub(crate) fn of_driver() -> (u32, u32) {
+    driver().settings.version("driver", (12, 8))
+}
+
 fn version_number() -> i32 {
-    let (major, minor) = driver().settings.version("driver", (12, 8));
+    let (major, minor) = of_driver();
     (major * 1000 + minor * 10) as i32
 }

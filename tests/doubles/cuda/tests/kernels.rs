@@ -3,6 +3,7 @@
 mod support;
 
 use longshore_cuda_image::Contents;
+use longshore_double_gpu::testing::{CONSTRUCTORS, COUNTED};
 use support::cuda::{Cuda, LaunchAttribute, LaunchConfig, ok};
 use support::images::{Twins, ptxas};
 use support::with_double;
@@ -81,18 +82,6 @@ fn variables_have_the_images_values_and_addresses() {
     })
     .nothing_wrong();
 }
-
-const CONSTRUCTORS: &str = r#"
-#include <longshore_device.h>
-LONGSHORE_GLOBAL uint64_t order[4];
-static volatile uint64_t next;
-static void note(uint64_t what) { uint64_t at = next; order[at] = what; next = at + 1; }
-__attribute__((constructor(200))) static void second(void) { note(2); }
-__attribute__((constructor(101))) static void first(void) { note(1); }
-__attribute__((destructor(101))) static void last(void) { note(4); }
-__attribute__((destructor(200))) static void before_last(void) { note(3); }
-LONGSHORE_KERNEL(nothing, (uint64_t x)) { (void)x; }
-"#;
 
 /// The names of the variables that hold constructors or destructors, in the order of their priorities.
 fn listed(image: &[u8], start: &str) -> Vec<String> {
@@ -411,16 +400,6 @@ fn kernels_reach_memory_of_the_host_and_of_peers() {
     })
     .nothing_wrong();
 }
-
-const COUNTED: &str = r#"
-#include <longshore_device.h>
-LONGSHORE_GLOBAL volatile uint64_t total;
-__attribute__((noinline)) void longshore_counted(uint64_t i) { if (i % 3 == 0) total += i; }
-LONGSHORE_KERNEL(count, (uint64_t n)) {
-  (void)longshore_self;
-  for (uint64_t i = 0; i < n; i++) longshore_counted(i);
-}
-"#;
 
 #[test]
 fn what_the_twin_counts_is_in_the_images_counters() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What is known and what was told of calls, by the names of functions.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub(crate) struct Calls {
     functions: Mutex<BTreeMap<String, Function>>,
 }
 
@@ -25,7 +25,7 @@ impl Calls {
     ///
     /// # Panics
     /// If they cannot be understood: a test that sets them means them.
-    pub fn new(settings: &Settings) -> Calls {
+    pub(crate) fn new(settings: &Settings) -> Calls {
         let calls = Calls::default();
         for rule in settings.list("fail") {
             let parts: Vec<&str> = rule.split(':').collect();
@@ -45,7 +45,7 @@ impl Calls {
     }
 
     /// Counts a call. The code with which it is to fail, if it is, after the delay that was set.
-    pub fn enter(&self, name: &str) -> Option<u32> {
+    pub(crate) fn enter(&self, name: &str) -> Option<u32> {
         let mut functions = self.functions.lock();
         if !functions.contains_key(name) {
             functions.insert(name.to_owned(), Function::default());
@@ -69,17 +69,17 @@ impl Calls {
     }
 
     /// Has the `nth` call from now on return `code`; 1 is the next one.
-    pub fn fail(&self, name: &str, nth: u64, code: u32) {
+    pub(crate) fn fail(&self, name: &str, nth: u64, code: u32) {
         self.with(name, |function| function.fails.push((nth.max(1), code)));
     }
 
     /// Has each call take that much longer.
-    pub fn set_delay(&self, name: &str, delay: Duration) {
+    pub(crate) fn set_delay(&self, name: &str, delay: Duration) {
         self.with(name, |function| function.delay = delay);
     }
 
     /// Forgets which calls fail and are slow.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for function in self.functions.lock().values_mut() {
             function.fails.clear();
             function.delay = Duration::ZERO;
@@ -87,7 +87,7 @@ impl Calls {
     }
 
     /// The functions that were called, and how often.
-    pub fn counts(&self) -> Vec<(String, u64)> {
+    pub(crate) fn counts(&self) -> Vec<(String, u64)> {
         let functions = self.functions.lock();
         let called = functions.iter().filter(|(_, function)| function.calls > 0);
         called.map(|(name, function)| (name.clone(), function.calls)).collect()

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A GPU process. Dropping it ends the process, whatever it does.
-pub struct Gpu {
+pub(crate) struct Gpu {
     child: Mutex<Child>,
     control: Mutex<UnixStream>,
     name: String,
@@ -21,7 +21,7 @@ pub struct Gpu {
 }
 
 /// A connection for work in order.
-pub struct Connection(UnixStream);
+pub(crate) struct Connection(UnixStream);
 
 /// Which slots are taken, a bit for each.
 static SLOTS: Mutex<u64> = Mutex::new(0);
@@ -31,7 +31,7 @@ impl Gpu {
     ///
     /// # Errors
     /// If it does not start, or all slots are taken.
-    pub fn start<'a>(
+    pub(crate) fn start<'a>(
         program: &Path,
         windows: impl IntoIterator<Item = &'a Window>,
     ) -> io::Result<Gpu> {
@@ -62,7 +62,7 @@ impl Gpu {
     ///
     /// # Errors
     /// If the process is gone.
-    pub fn connect(&self) -> io::Result<Connection> {
+    pub(crate) fn connect(&self) -> io::Result<Connection> {
         let name = SocketAddr::from_abstract_name(&self.name)?;
         Ok(Connection(UnixStream::connect_addr(&name)?))
     }
@@ -71,7 +71,7 @@ impl Gpu {
     ///
     /// # Errors
     /// Those of the request; `Other` if the process is gone.
-    pub fn ask(&self, request: &Request) -> Reply {
+    pub(crate) fn ask(&self, request: &Request) -> Reply {
         ask(&self.control.lock(), request)
     }
 
@@ -79,7 +79,7 @@ impl Gpu {
     ///
     /// # Errors
     /// If the process is gone.
-    pub fn find(&self, module: u64, name: &str) -> Result<Option<Symbol>, Fault> {
+    pub(crate) fn find(&self, module: u64, name: &str) -> Result<Option<Symbol>, Fault> {
         let answer = self.ask(&Request::Find { module, name: name.to_owned() })?;
         Ok(Symbol::decode(&answer))
     }
@@ -88,7 +88,7 @@ impl Gpu {
     ///
     /// # Errors
     /// If the process is gone.
-    pub fn counters(&self, module: u64, function: u64) -> Result<Option<Symbol>, Fault> {
+    pub(crate) fn counters(&self, module: u64, function: u64) -> Result<Option<Symbol>, Fault> {
         let answer = self.ask(&Request::Counters { module, function })?;
         Ok(Symbol::decode(&answer))
     }
@@ -109,7 +109,7 @@ impl Connection {
     ///
     /// # Errors
     /// Those of the request; `Other` if the process is gone.
-    pub fn ask(&self, request: &Request) -> Reply {
+    pub(crate) fn ask(&self, request: &Request) -> Reply {
         ask(&self.0, request)
     }
 }

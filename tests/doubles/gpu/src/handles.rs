@@ -9,7 +9,7 @@ const DISTANCE: usize = 0x100;
 
 /// The objects that a program has handles of.
 #[derive(Debug)]
-pub struct Handles<O> {
+pub(crate) struct Handles<O> {
     table: RwLock<Table<O>>,
 }
 
@@ -22,7 +22,7 @@ struct Table<O> {
 }
 
 /// An object that handles are given for.
-pub trait Object: Clone {
+pub(crate) trait Object: Clone {
     /// What it is: "stream".
     fn kind(&self) -> &'static str;
 }
@@ -36,7 +36,7 @@ impl<O> Default for Handles<O> {
 
 impl<O: Object> Handles<O> {
     /// Makes an object and its handle, which the object may hold.
-    pub fn add(&self, make: impl FnOnce(usize) -> O) -> (usize, O) {
+    pub(crate) fn add(&self, make: impl FnOnce(usize) -> O) -> (usize, O) {
         let mut table = self.table.write();
         let handle = FIRST + table.given.len() * DISTANCE;
         let object = make(handle);
@@ -46,17 +46,17 @@ impl<O: Object> Handles<O> {
     }
 
     /// The object of a handle.
-    pub fn get(&self, handle: usize) -> Option<O> {
+    pub(crate) fn get(&self, handle: usize) -> Option<O> {
         self.table.read().live.get(&handle).cloned()
     }
 
     /// Ends a handle. Its number is never used again.
-    pub fn remove(&self, handle: usize) -> Option<O> {
+    pub(crate) fn remove(&self, handle: usize) -> Option<O> {
         self.table.write().live.remove(&handle)
     }
 
     /// What a number is that is not the handle of what it should be.
-    pub fn describe(&self, handle: usize) -> String {
+    pub(crate) fn describe(&self, handle: usize) -> String {
         let table = self.table.read();
         match (table.live.get(&handle), table.kind_of(handle)) {
             (Some(object), _) => format!("{handle:#x} ({})", object.kind()),
@@ -66,7 +66,7 @@ impl<O: Object> Handles<O> {
     }
 
     /// All live objects, oldest first.
-    pub fn live(&self) -> Vec<(usize, O)> {
+    pub(crate) fn live(&self) -> Vec<(usize, O)> {
         let table = self.table.read();
         table.live.iter().map(|(handle, object)| (*handle, object.clone())).collect()
     }

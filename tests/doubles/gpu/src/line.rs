@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A piece of work.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Does what it is given, one piece after the other. Dropping it does not wait: what was given is still done, unless
 /// it was abandoned.
-pub struct Line {
+pub(crate) struct Line {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A place in a line: the work up to it. Outlives the line.
 #[derive(Clone)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     shared: Arc<Shared>,
     number: u64,
 }
@@ -39,7 +39,7 @@ struct State {
 
 impl Line {
     /// An idle line, whose thread has this name.
-    pub fn new(name: &str) -> Line {
+    pub(crate) fn new(name: &str) -> Line {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -50,7 +50,7 @@ impl Line {
     }
 
     /// Gives it work. Does not block.
-    pub fn push(&self, job: Job) -> Ticket {
+    pub(crate) fn push(&self, job: Job) -> Ticket {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(job);
         state.given += 1;
@@ -61,13 +61,13 @@ impl Line {
     }
 
     /// All that was given until now.
-    pub fn tail(&self) -> Ticket {
+    pub(crate) fn tail(&self) -> Ticket {
         let number = self.shared.state.lock().given;
         Ticket { shared: Arc::clone(&self.shared), number }
     }
 
     /// Drops what was not begun; what waits for it goes on.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         let mut state = self.shared.state.lock();
         let dropped = std::mem::take(&mut state.waiting);
         state.given = u64::MAX;
@@ -79,7 +79,7 @@ impl Line {
     }
 
     /// Waits until its thread has ended, as it does once the line was abandoned. On that thread, does nothing.
-    pub fn join(&self) {
+    pub(crate) fn join(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread.filter(|it| it.thread().id() != std::thread::current().id()) {
             // A piece of work that panicked ended the thread.
@@ -97,12 +97,12 @@ impl Drop for Line {
 
 impl Ticket {
     /// Whether the work is done.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.shared.state.lock().done >= self.number
     }
 
     /// Waits until it is done.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut state = self.shared.state.lock();
         while state.done < self.number {
             self.shared.changed.wait(&mut state);

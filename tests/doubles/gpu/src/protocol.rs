@@ -59,6 +59,13 @@ pub enum Request {
     },
     /// Runs a kernel to its end. Nothing.
     Launch(Launch),
+    /// Runs a module's constructors, or its destructors. Nothing.
+    Life {
+        /// The module.
+        module: u64,
+        /// Its destructors.
+        ends: bool,
+    },
     /// Calls functions without arguments, one after the other. Nothing.
     Call {
         /// The module whose functions they are.
@@ -157,6 +164,7 @@ impl Request {
                 to.bytes(contents);
             }
             Request::Launch(launch) => launch.encode(&mut to),
+            Request::Life { module, ends } => to.numbers(&[9, *module, u64::from(*ends)]),
             Request::Call { module, functions } => {
                 to.numbers(&[7, *module, functions.len() as u64]);
                 to.numbers(functions);
@@ -186,6 +194,7 @@ impl Request {
                 Request::Call { module, functions }
             }
             8 => Request::Counters { module: from.number()?, function: from.number()? },
+            9 => Request::Life { module: from.number()?, ends: from.number()? != 0 },
             _ => return None,
         })
     }
@@ -344,6 +353,7 @@ mod tests {
             Request::Load { module: 1, object: vec![1, 2] },
             Request::Find { module: 1, name: "x".to_owned() },
             Request::Counters { module: 1, function: 2 },
+            Request::Life { module: 1, ends: true },
             Request::Write { address: 9, contents: vec![7] },
             Request::Launch(launch),
             Request::Call { module: 2, functions: vec![8, 9] },

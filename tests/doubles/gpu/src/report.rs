@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 /// The violations of a driver's contract, in their order.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     violations: Mutex<Vec<String>>,
 }
 
@@ -15,28 +15,23 @@ thread_local! {
 
 impl Report {
     /// Notes a violation, with the function that this thread has called.
-    pub fn note(&self, what: &str) {
+    pub(crate) fn note(&self, what: &str) {
         let line = format!("{}: {what}", CALL.get());
         self.violations.lock().push(line);
     }
 
     /// All violations since the last reset.
-    pub fn violations(&self) -> Vec<String> {
+    pub(crate) fn violations(&self) -> Vec<String> {
         self.violations.lock().clone()
     }
 
     /// Forgets them.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.violations.lock().clear();
     }
 }
 
 /// Notes which of the driver's functions this thread is in.
-pub fn set_call(name: &'static str) {
+pub(crate) fn set_call(name: &'static str) {
     CALL.set(name);
-}
-
-/// Which of the driver's functions this thread is in, or was last.
-pub fn call() -> &'static str {
-    CALL.get()
 }

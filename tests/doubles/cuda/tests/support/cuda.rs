@@ -2,41 +2,10 @@
 
 #![allow(non_snake_case, reason = "the names are the driver's")]
 
-use longshore_double_gpu::Double;
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
 
-macro_rules! functions {
-    ($($name:ident($($parameter:ident: $kind:ty),*);)*) => {
-        /// A loaded double. Its methods answer the driver's result; tests pass pointers to their own values.
-        pub(crate) struct Cuda {
-            pub(crate) double: Double,
-            $($name: unsafe extern "C" fn($($kind),*) -> u32,)*
-        }
-
-        impl Cuda {
-            /// Opens the double's file.
-            pub(crate) fn open(path: &Path) -> Cuda {
-                let double = Double::open(path).expect("the double can be opened");
-                // SAFETY: the driver's functions have these types.
-                $(let $name = unsafe {
-                    *double.library().get(stringify!($name)).expect(stringify!($name))
-                };)*
-                Cuda { double, $($name,)* }
-            }
-
-            $(
-                #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
-                pub(crate) fn $name(&self, $($parameter: $kind),*) -> u32 {
-                    // SAFETY: tests pass what the driver's documentation asks for, or what the double is to refuse.
-                    unsafe { (self.$name)($($parameter),*) }
-                }
-            )*
-        }
-    };
-}
-
-functions! {
+longshore_double_gpu::tried_functions! {
+    Cuda:
     cuInit(flags: u32);
     cuGetProcAddress_v2(name: *const c_char, function: *mut usize, version: i32, flags: u64, status: *mut u32);
     cuDeviceGetCount(count: *mut i32);

@@ -92,6 +92,7 @@ impl Processor {
             Request::Read { address, bytes } => Ok(space::read(address, bytes)),
             Request::Write { address, contents } => done(space::write(address, &contents)),
             Request::Launch(launch) => self.modules.launch(queue, &launch),
+            Request::Life { module, ends } => self.modules.life(module, ends),
             Request::Call { module, functions } => self.modules.call(queue, module, &functions),
         }
     }

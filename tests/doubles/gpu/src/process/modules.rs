@@ -76,6 +76,16 @@ impl Modules {
         Ok(Vec::new())
     }
 
+    /// Runs constructors, or destructors. Blocks.
+    pub(super) fn life(&self, module: u64, ends: bool) -> Reply {
+        let twin = self.get(module)?;
+        let done = match ends {
+            false => twin.module.run_constructors(),
+            true => twin.module.run_destructors(),
+        };
+        done.map(|()| Vec::new()).map_err(fault)
+    }
+
     /// Calls functions without arguments. Blocks.
     pub(super) fn call(&self, queue: &HostQueue, module: u64, functions: &[u64]) -> Reply {
         let twin = self.get(module)?;

@@ -1,0 +1,23 @@
+//! Contexts and each other's memory.
+
+use longshore_double_gpu::driver::{Answer, memory, object, transfer};
+
+pub(crate) fn enable(peer: usize, flags: u32) -> Answer {
+    memory::enable_peer(&*object::context(peer)?, flags)
+}
+
+pub(crate) fn disable(peer: usize) -> Answer {
+    memory::disable_peer(&*object::context(peer)?)
+}
+
+pub(crate) fn copy(
+    to: u64,
+    to_context: usize,
+    from: u64,
+    from_context: usize,
+    bytes: usize,
+    stream: usize,
+) -> Answer {
+    let (to_context, from_context) = (object::context(to_context)?, object::context(from_context)?);
+    transfer::between_contexts(to, &to_context, from, &from_context, bytes, stream)
+}

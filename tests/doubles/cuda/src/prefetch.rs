@@ -1,0 +1,29 @@
+//! Prefetches to locations.
+
+use longshore_double_gpu::driver::memory::{self, LOCATION_DEVICE, Location};
+use longshore_double_gpu::driver::{Answer, Code, broken};
+
+const LOCATION_HOST: u32 = 2;
+const LOCATION_HOST_NUMA: u32 = 3;
+const LOCATION_HOST_NUMA_CURRENT: u32 = 4;
+
+/// `cuMemPrefetchAsync_v2`.
+pub(crate) fn prefetch_to(
+    address: u64,
+    bytes: usize,
+    location: Location,
+    flags: u32,
+    stream: usize,
+) -> Answer {
+    let device = match location.kind {
+        LOCATION_DEVICE => location.id,
+        LOCATION_HOST | LOCATION_HOST_NUMA | LOCATION_HOST_NUMA_CURRENT => -1,
+        kind => {
+            return Err(broken(Code::INVALID_VALUE, format!("{kind} is no kind of location")));
+        }
+    };
+    if flags != 0 {
+        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of prefetches")));
+    }
+    memory::prefetch(address, bytes, device, stream)
+}

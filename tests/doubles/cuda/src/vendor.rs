@@ -1,0 +1,90 @@
+//! What CUDA's driver has of its own.
+
+use crate::attributes::{self, capability};
+use crate::cluster;
+use crate::code::ILLEGAL_INSTRUCTION;
+use crate::current;
+use crate::functions::FUNCTIONS;
+use crate::lists::Lists;
+use longshore_double_gpu::Settings;
+use longshore_double_gpu::driver::context::Context;
+use longshore_double_gpu::driver::function::Function;
+use longshore_double_gpu::driver::launch::Shape;
+use longshore_double_gpu::driver::module::Module;
+use longshore_double_gpu::driver::{
+    Answer, Code, Known, Limits, Misfit, Scope, Vendor, Work, broken,
+};
+use longshore_double_gpu::protocol::FaultKind;
+use std::sync::Arc;
+
+/// CUDA's driver.
+pub(crate) struct Cuda;
+
+impl Vendor for Cuda {
+    fn name(&self) -> &'static str {
+        "CUDA"
+    }
+
+    fn variable(&self) -> &'static str {
+        "LONGSHORE_CUDA_DOUBLE"
+    }
+
+    fn device_name(&self) -> &'static str {
+        "Longshore double of an NVIDIA GPU"
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Context
+    }
+
+    fn functions(&self) -> &'static [Known] {
+        FUNCTIONS
+    }
+
+    fn limits(&self, settings: &Settings, _device: usize) -> Limits {
+        attributes::limits(capability(settings))
+    }
+
+    fn memory_types(&self) -> [u32; 2] {
+        [1, 2]
+    }
+
+    fn uninitialized(&self) -> Answer {
+        Err(broken(Code::NOT_INITIALIZED, "cuInit was not called"))
+    }
+
+    fn current(&self) -> Answer<Arc<Context>> {
+        current::context()
+    }
+
+    fn held(&self) -> Vec<String> {
+        current::retained()
+    }
+
+    fn code_of_fault(&self, kind: FaultKind) -> Code {
+        match kind {
+            FaultKind::Address => Code::ILLEGAL_ADDRESS,
+            FaultKind::Assertion => Code::ASSERT,
+            FaultKind::Instruction => ILLEGAL_INSTRUCTION,
+            FaultKind::Refused | FaultKind::Other => Code::LAUNCH_FAILED,
+        }
+    }
+
+    fn code_of_misfit(&self, misfit: Misfit) -> Code {
+        match misfit {
+            Misfit::TooManyItems => Code::LAUNCH_OUT_OF_RESOURCES,
+            Misfit::OtherContext => Code::INVALID_HANDLE,
+            _ => Code::INVALID_VALUE,
+        }
+    }
+
+    fn check_launch(&self, function: &Function, shape: &Shape) -> Answer {
+        cluster::check(function, shape)
+    }
+
+    fn work_of(&self, module: &Arc<Module>, kernel: &str) -> Option<Work> {
+        let lists = Lists::of_kernel(module, kernel)?;
+        let module = Arc::clone(module);
+        Some(Box::new(move || lists.request(&module)))
+    }
+}

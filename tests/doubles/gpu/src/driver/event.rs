@@ -1,0 +1,134 @@
+//! Events.
+
+use super::context::{current, current_or_failed};
+use super::{Answer, Code, Out, broken, driver, object, stream};
+use crate::Ticket;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+const BLOCKING_SYNC: u32 = 1;
+const DISABLE_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
+
+/// An event, and its last record.
+pub struct Event {
+    pub(crate) handle: usize,
+    context: usize,
+    device: usize,
+    has_time: bool,
+    record: Mutex<Option<Record>>,
+}
+
+#[derive(Clone)]
+struct Record {
+    ticket: Ticket,
+    time: Arc<OnceLock<Instant>>,
+}
+
+impl Event {
+    pub(crate) fn context_handle(&self) -> usize {
+        self.context
+    }
+}
+
+/// What is not reached yet of its last record.
+pub(crate) fn pending(event: &Event) -> Option<Ticket> {
+    let record = event.record.lock();
+    record.as_ref().map(|record| record.ticket.clone()).filter(|ticket| !ticket.is_done())
+}
+
+/// Makes an event of the current context, with flags that all drivers have or, of those that one has, with one at the most.
+pub fn create(event: Out<usize>, flags: u32, own: u32) -> Answer {
+    let context = current()?;
+    let known = BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS | own;
+    let is_known = flags & !known == 0 && (flags & own).count_ones() <= 1;
+    if !is_known || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
+        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of events")));
+    }
+    if event.is_null() {
+        return event.put(0);
+    }
+    let made = object::add(|handle| Event {
+        handle,
+        context: context.handle,
+        device: context.device,
+        has_time: flags & DISABLE_TIMING == 0,
+        record: Mutex::default(),
+    });
+    event.put(made.handle)
+}
+
+/// Ends an event.
+pub fn destroy(event: usize) -> Answer {
+    let context = current_or_failed()?;
+    object::remove_event(event)?;
+    context.check()
+}
+
+/// Has a stream reach an event.
+pub fn record(event: usize, stream: usize) -> Answer {
+    let (context, stream) = stream::for_work(stream)?;
+    let event = object::event(event)?;
+    if event.context != context.handle {
+        let scope = driver().vendor.scope();
+        let what = format!("an event is recorded in a stream of another {scope} than its own");
+        return Err(broken(Code::INVALID_HANDLE, what));
+    }
+    let time = Arc::<OnceLock<Instant>>::default();
+    let reached = Arc::clone(&time);
+    let mut record = event.record.lock();
+    let ticket = stream.push(move |_| {
+        let _ = reached.set(Instant::now());
+    })?;
+    *record = Some(Record { ticket, time });
+    Ok(())
+}
+
+/// Whether it was reached.
+pub fn query(event: usize) -> Answer {
+    current()?;
+    let event = object::event(event)?;
+    if pending(&event).is_some() { Err(Code::NOT_READY) } else { check_context(&event) }
+}
+
+/// Waits until it is reached.
+pub fn synchronize(event: usize) -> Answer {
+    current()?;
+    let event = object::event(event)?;
+    if let Some(ticket) = pending(&event) {
+        ticket.wait();
+    }
+    check_context(&event)
+}
+
+/// The time between two events, with the resolution that the documentation promises, half a microsecond.
+pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
+    current()?;
+    let (start, end) = (object::event(start)?, object::event(end)?);
+    check_context(&start)?;
+    check_context(&end)?;
+    if start.device != end.device || !start.has_time || !end.has_time {
+        return Err(Code::INVALID_HANDLE);
+    }
+    // One after the other: they may be the same.
+    let start = start.record.lock().clone();
+    let end = end.record.lock().clone();
+    let (Some(start), Some(end)) = (start, end) else { return Err(Code::INVALID_HANDLE) };
+    let (Some(start), Some(end)) = (start.time.get(), end.time.get()) else {
+        return Err(Code::NOT_READY);
+    };
+    let seconds = match end.checked_duration_since(*start) {
+        Some(after) => after.as_secs_f64(),
+        None => -start.duration_since(*end).as_secs_f64(),
+    };
+    milliseconds.put(((seconds * 2e6).round() / 2e3) as f32)
+}
+
+/// What failed in the event's own context.
+fn check_context(event: &Event) -> Answer {
+    match object::context(event.context) {
+        Ok(context) => context.check(),
+        Err(_) => Err(Code::CONTEXT_IS_DESTROYED),
+    }
+}

@@ -1,0 +1,126 @@
+//! Kernels of modules.
+
+use super::context::current;
+use super::image::Kernel;
+use super::module::{self, Module};
+use super::{Answer, Code, Limits, Out, broken, driver, object};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The attribute that is the most dynamic shared memory of a group.
+pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
+
+const MAX_THREADS_PER_BLOCK: u32 = 0;
+const SHARED_SIZE_BYTES: u32 = 1;
+const LOCAL_SIZE_BYTES: u32 = 3;
+const NUM_REGS: u32 = 4;
+const LANGUAGE_VERSION: u32 = 5;
+const BINARY_VERSION: u32 = 6;
+
+/// A kernel, while its module is loaded.
+pub struct Function {
+    pub(crate) handle: usize,
+    context: usize,
+    module: usize,
+    /// What its image says of it.
+    pub kernel: Kernel,
+    /// Of its device.
+    pub(crate) limits: Limits,
+    /// What programs have set, by the numbers of attributes.
+    set: Mutex<BTreeMap<u32, i32>>,
+}
+
+impl Function {
+    /// The kernel of this name, which the module has.
+    pub(crate) fn new(handle: usize, module: &Module, name: &str) -> Function {
+        let kernels = &module.contents.kernels;
+        let kernel = kernels.iter().find(|kernel| kernel.name == name).cloned();
+        Function {
+            handle,
+            context: module.context_handle(),
+            module: module.handle,
+            kernel: kernel.expect("only kernels of the module are asked for"),
+            limits: module.limits,
+            set: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn context_handle(&self) -> usize {
+        self.context
+    }
+
+    /// Its module.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`, a violation, if that was unloaded.
+    pub(crate) fn module(&self) -> Answer<Arc<Module>> {
+        module::of_function(self.module)
+    }
+
+    /// The most dynamic shared memory of a group.
+    pub(crate) fn most_dynamic_shared_bytes(&self) -> u64 {
+        let plain = u64::from(self.limits.shared_bytes);
+        let plain = plain.saturating_sub(self.kernel.static_shared_bytes);
+        self.attribute(MAX_DYNAMIC_SHARED_SIZE_BYTES).map_or(plain, |bytes| bytes as u64)
+    }
+
+    /// The most items of a group.
+    pub(crate) fn most_items(&self) -> u64 {
+        let most = u64::from(self.limits.items);
+        let required = self.kernel.required_group.map(product);
+        required.or(self.kernel.most_items).unwrap_or(most).min(most)
+    }
+
+    /// What a program has set an attribute to.
+    pub fn attribute(&self, which: u32) -> Option<i32> {
+        self.set.lock().get(&which).copied()
+    }
+
+    /// Sets an attribute, which the driver has and which can have this value.
+    pub fn set_attribute(&self, which: u32, value: i32) {
+        self.set.lock().insert(which, value);
+    }
+}
+
+/// How many there are of three sizes.
+pub fn product(sizes: [u32; 3]) -> u64 {
+    sizes.iter().fold(1, |product, size| product.saturating_mul(u64::from(*size)))
+}
+
+/// The function of a handle, which is of the current context.
+///
+/// # Errors
+/// `INVALID_HANDLE`, a violation, if it is of another one; what failed in the context.
+pub fn of_current(handle: usize) -> Answer<Arc<Function>> {
+    let context = current()?;
+    let function = object::function(handle)?;
+    if function.context != context.handle {
+        let scope = driver().vendor.scope();
+        return Err(broken(Code::INVALID_HANDLE, format!("a function of another {scope}")));
+    }
+    Ok(function)
+}
+
+/// An attribute by its number: one that all drivers have, or one of these, each with what it is at first.
+pub fn attribute(value: Out<i32>, which: u32, function: usize, own: &[(u32, i32)]) -> Answer {
+    let function = of_current(function)?;
+    let own = own.iter().find(|(known, _)| *known == which);
+    let number = match which {
+        MAX_THREADS_PER_BLOCK => function.most_items() as i32,
+        SHARED_SIZE_BYTES => function.kernel.static_shared_bytes as i32,
+        LOCAL_SIZE_BYTES => function.kernel.private_bytes as i32,
+        NUM_REGS => function.kernel.registers as i32,
+        LANGUAGE_VERSION => function.module()?.contents.language,
+        BINARY_VERSION => function.module()?.contents.machine_code,
+        MAX_DYNAMIC_SHARED_SIZE_BYTES => function.most_dynamic_shared_bytes() as i32,
+        _ => match own {
+            Some((_, at_first)) => function.attribute(which).unwrap_or(*at_first),
+            None => {
+                let what = format!("{which} is no attribute of functions");
+                return Err(broken(Code::INVALID_VALUE, what));
+            }
+        },
+    };
+    value.put(number)
+}

@@ -1,0 +1,197 @@
+//! Launches.
+
+use super::context::Context;
+use super::function::{Function, product};
+use super::{Answer, Code, In, Misfit, broken, driver, machine, object, occupancy, stream};
+use crate::protocol::{Fault, Launch, Reply, Request};
+use std::ffi::c_void;
+
+/// What is in the list of extras.
+const EXTRA_BUFFER: usize = 1;
+const EXTRA_SIZE: usize = 2;
+
+/// The size of a launch.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// How many groups.
+    pub groups: [u32; 3],
+    /// How many items in each.
+    pub items: [u32; 3],
+    /// How many groups run near each other, where there is that.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory of a group.
+    pub shared_bytes: u32,
+    /// All groups run at once.
+    pub is_cooperative: bool,
+}
+
+impl Shape {
+    /// Groups, items, and shared memory, which is all that most launches say.
+    pub fn new(groups: [u32; 3], items: [u32; 3], shared_bytes: u32) -> Shape {
+        Shape { groups, items, cluster: [1; 3], shared_bytes, is_cooperative: false }
+    }
+
+    /// The same, with all groups at once.
+    pub fn cooperative(self) -> Shape {
+        Shape { is_cooperative: true, ..self }
+    }
+}
+
+/// The arguments of a launch: an array of pointers to their values, or extras.
+#[derive(Clone, Copy)]
+pub struct Values {
+    /// The array.
+    pub pointers: In<usize>,
+    /// The extras.
+    pub extra: In<usize>,
+    /// What ends the extras.
+    pub extra_end: usize,
+}
+
+impl Values {
+    /// Of a launch that has no extras.
+    pub fn of(pointers: In<usize>) -> Values {
+        Values { pointers, extra: In::none(), extra_end: 0 }
+    }
+}
+
+/// Has a stream run a kernel.
+pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> Answer {
+    let (context, stream) = stream::for_work(stream)?;
+    let function = object::function(function)?;
+    if function.context_handle() != context.handle {
+        let what = format!("a function of another {}", driver().vendor.scope());
+        return Err(broken(code_of(Misfit::OtherContext), what));
+    }
+    check(&function, &shape)?;
+    let module = function.module()?;
+    let arguments = arguments(&function, values)?;
+    let asks = stream.asks();
+    if let Some(work) = driver().vendor.work_of(&module, &function.kernel.name) {
+        stream.push(move |context| {
+            let done = work().and_then(|request| match request {
+                None => Ok(()),
+                Some(request) => run(&request, asks),
+            });
+            note(context, done);
+        })?;
+        return Ok(());
+    }
+    let launch = Request::Launch(Launch {
+        module: module.number,
+        kernel: function.kernel.name.clone(),
+        groups: shape.groups,
+        items: shape.items,
+        shared_bytes: u64::from(shape.shared_bytes),
+        cooperative: shape.is_cooperative,
+        arguments,
+    });
+    stream.push(move |context| note(context, run(&launch, asks)))?;
+    Ok(())
+}
+
+/// Runs a kernel, with registered memory in agreement before and after.
+fn run(launch: &Request, ask: impl Fn(&Request) -> Reply) -> Result<(), Fault> {
+    let _ = driver().calls.enter("kernel");
+    let registrations = Context::registrations();
+    registrations.iter().for_each(|registration| registration.to_device());
+    let reply = ask(launch);
+    registrations.iter().for_each(|registration| registration.to_host());
+    reply.map(|_| ())
+}
+
+fn note(context: &Context, done: Result<(), Fault>) {
+    if let Err(fault) = done {
+        context.fail(&fault);
+    }
+}
+
+fn check(function: &Function, shape: &Shape) -> Answer {
+    if let Some(misfit) = misfit(function, shape) {
+        return Err(code_of(misfit));
+    }
+    driver().vendor.check_launch(function, shape)?;
+    let of_each =
+        occupancy::groups(function, product(shape.items) as u32, u64::from(shape.shared_bytes));
+    let most = u64::from(of_each) * u64::from(machine()?.multiprocessors);
+    if shape.is_cooperative && product(shape.groups) > most {
+        return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
+
+fn misfit(function: &Function, shape: &Shape) -> Option<Misfit> {
+    let is_too_wide = |sizes: [u32; 3], most: [u32; 3]| {
+        sizes.into_iter().zip(most).any(|(size, most)| size > most)
+    };
+    let (limits, items) = (&function.limits, product(shape.items));
+    let required = function.kernel.required_group;
+    let conditions = [
+        (shape.groups.contains(&0), Misfit::NoGroups),
+        (shape.items.contains(&0), Misfit::NoItems),
+        (is_too_wide(shape.groups, limits.groups), Misfit::TooManyGroups),
+        (is_too_wide(shape.items, limits.items_by_dimension), Misfit::LargeGroups),
+        (items > u64::from(limits.items), Misfit::LargeGroups),
+        (required.is_some_and(|required| required != shape.items), Misfit::OtherGroups),
+        (items > function.most_items(), Misfit::TooManyItems),
+        (
+            u64::from(shape.shared_bytes) > function.most_dynamic_shared_bytes(),
+            Misfit::TooMuchSharedMemory,
+        ),
+    ];
+    conditions.into_iter().find(|(is_so, _)| *is_so).map(|(_, misfit)| misfit)
+}
+
+fn code_of(misfit: Misfit) -> Code {
+    driver().vendor.code_of_misfit(misfit)
+}
+
+/// The values, as long as the image says that they are.
+fn arguments(function: &Function, values: Values) -> Answer<Vec<Vec<u8>>> {
+    let arguments = &function.kernel.arguments;
+    if !values.extra.is_null() {
+        return packed_arguments(function, values);
+    }
+    if arguments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pointers = values.pointers.list(arguments.len())?;
+    let missing = |index: usize| {
+        let what = format!("argument {index} of '{}' is null", function.kernel.name);
+        broken(Code::INVALID_VALUE, what)
+    };
+    let mut contents = Vec::with_capacity(arguments.len());
+    for (index, (pointer, argument)) in pointers.into_iter().zip(arguments).enumerate() {
+        if pointer == 0 {
+            return Err(missing(index));
+        }
+        let start = std::ptr::with_exposed_provenance::<u8>(pointer);
+        // SAFETY: the program passed a pointer to each argument's value.
+        let value = unsafe { std::slice::from_raw_parts(start, argument.bytes) };
+        contents.push(value.to_vec());
+    }
+    Ok(contents)
+}
+
+/// The values in one buffer, as the device lays them out.
+fn packed_arguments(function: &Function, values: Values) -> Answer<Vec<Vec<u8>>> {
+    let extra = values.extra.list(5)?;
+    let (buffer, size) = match extra[..] {
+        [EXTRA_BUFFER, buffer, EXTRA_SIZE, size, end] if end == values.extra_end => (buffer, size),
+        _ => return Err(broken(Code::INVALID_VALUE, "extras of a launch that there cannot be")),
+    };
+    let size = std::ptr::with_exposed_provenance::<c_void>(size).cast::<usize>();
+    // SAFETY: the program passed the buffer, and the place of its size.
+    let buffer = unsafe {
+        let start = std::ptr::with_exposed_provenance::<u8>(buffer);
+        std::slice::from_raw_parts(start, size.read_unaligned())
+    };
+    let places = function.kernel.arguments.iter();
+    let contents = places.map(|argument| {
+        let bytes = buffer.get(argument.offset..argument.offset + argument.bytes);
+        bytes.map(<[u8]>::to_vec)
+    });
+    contents
+        .collect::<Option<_>>()
+        .ok_or_else(|| broken(Code::INVALID_VALUE, "the buffer of arguments is too short"))
+}

@@ -1,0 +1,156 @@
+//! The devices, and all memory.
+
+use super::blocks::Blocks;
+use super::context::{Context, Primary};
+use super::state::Driver;
+use super::{Answer, Code};
+use crate::Window;
+use crate::window::{self, MOST_DEVICES};
+use parking_lot::Mutex;
+use std::ffi::CStr;
+use std::io::{self, Error};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is there once the driver is initialised.
+pub struct Machine {
+    /// The devices, by their numbers.
+    pub devices: Vec<Device>,
+    /// Host memory that devices reach.
+    pub(crate) shared: Window,
+    pub(crate) blocks: Blocks,
+    /// All contexts that live.
+    pub(crate) contexts: Mutex<Vec<Arc<Context>>>,
+    /// The program of GPU processes.
+    program: PathBuf,
+    /// Multiprocessors of each device.
+    pub multiprocessors: u32,
+    /// Whether devices have memory pools.
+    pub has_pools: bool,
+    /// Whether devices have managed memory.
+    pub has_managed: bool,
+    /// Whether devices reach each other's memory.
+    pub has_peers: bool,
+    /// Where twins are.
+    pub(crate) twins: Option<PathBuf>,
+}
+
+/// A device.
+pub struct Device {
+    pub(crate) window: Window,
+    /// Its context, or that of them which programs share.
+    pub primary: Mutex<Primary>,
+    /// The handle of its default pool, once it was asked for.
+    pub(crate) default_pool: Mutex<usize>,
+    /// What it can do.
+    pub limits: Limits,
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most items of a group.
+    pub items: u32,
+    /// The same in each dimension.
+    pub items_by_dimension: [u32; 3],
+    /// The most groups in each dimension.
+    pub groups: [u32; 3],
+    /// Items that run in step.
+    pub sub_group: u32,
+    /// Shared memory of a group, dynamic or not, that needs no attribute to be set.
+    pub shared_bytes: u32,
+    /// Items that a multiprocessor runs at a time.
+    pub items_of_multiprocessor: u32,
+    /// Groups that a multiprocessor runs at a time.
+    pub groups_of_multiprocessor: u32,
+    /// Registers of a multiprocessor.
+    pub registers_of_multiprocessor: u32,
+    /// Shared memory of a multiprocessor.
+    pub shared_bytes_of_multiprocessor: u32,
+}
+
+impl Machine {
+    /// What the settings say.
+    ///
+    /// # Errors
+    /// If memory or addresses are not to be had.
+    pub(crate) fn new(driver: &Driver) -> io::Result<Machine> {
+        let settings = &driver.settings;
+        let memory = settings.number("memory", 8 << 30);
+        let count = settings.number("devices", 1).min(MOST_DEVICES as u64) as usize;
+        let device = |index| {
+            Ok(Device {
+                window: Window::new(window::device_base(index), memory)?,
+                primary: Mutex::default(),
+                default_pool: Mutex::default(),
+                limits: driver.vendor.limits(settings, index),
+            })
+        };
+        window::reserve_code_windows()?;
+        Ok(Machine {
+            devices: (0..count).map(device).collect::<io::Result<_>>()?,
+            shared: Window::new(window::shared_base(), window::WINDOW_BYTES)?,
+            blocks: Blocks::default(),
+            contexts: Mutex::default(),
+            program: settings
+                .get("gpu")
+                .map_or_else(beside_this_library, |path| Ok(path.into()))?,
+            multiprocessors: settings.number("multiprocessors", 4) as u32,
+            has_pools: settings.has("pools"),
+            has_managed: settings.has("managed"),
+            has_peers: settings.has("peer"),
+            twins: settings.get("twins").map(PathBuf::from),
+        })
+    }
+
+    /// A device by its number.
+    ///
+    /// # Errors
+    /// `INVALID_DEVICE`.
+    pub fn device(&self, index: i32) -> Answer<&Device> {
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| self.devices.get(index))
+            .ok_or(Code::INVALID_DEVICE)
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The windows that a GPU process has.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.devices.iter().map(|device| &device.window).chain([&self.shared])
+    }
+
+    /// Waits for all that was given to a device.
+    pub(crate) fn wait_for_device(&self, device: usize) {
+        let contexts = self.contexts.lock().clone();
+        for context in contexts.iter().filter(|context| context.device == device) {
+            context.wait();
+        }
+    }
+}
+
+/// The program in the folder of this library's file, or in the one above it, where cargo puts programs.
+fn beside_this_library() -> io::Result<PathBuf> {
+    let path = std::fs::canonicalize(path_of_this_library()?)?;
+    let folders = path.ancestors().skip(1).take(2);
+    let mut programs = folders.map(|folder| folder.join("longshore-double-gpu"));
+    let found = programs.find(|program| program.is_file());
+    found.ok_or_else(|| Error::other("there is no longshore-double-gpu beside this library"))
+}
+
+fn path_of_this_library() -> io::Result<PathBuf> {
+    // SAFETY: plain data, for which zeros are a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here = path_of_this_library as fn() -> io::Result<PathBuf>;
+    // SAFETY: an address of this library, and a place for the answer.
+    if unsafe { libc::dladdr(here as *const libc::c_void, &mut info) } == 0 {
+        return Err(Error::other("the loader does not know this library"));
+    }
+    // SAFETY: the loader's text, which lives as long as this library.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}

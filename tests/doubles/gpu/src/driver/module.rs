@@ -1,0 +1,158 @@
+//! Modules: loading an image, and what it has.
+
+use super::context::{Context, current, current_or_failed};
+use super::function::Function;
+use super::image::{Contents, Image, Refusal, Variable};
+use super::loader::{Loader, Variables};
+use super::memory::release;
+use super::object::{self, Object};
+use super::{Answer, Code, Limits, Out, Scope, Text, broken, driver, machine, twin};
+use crate::protocol::Request;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A loaded image.
+pub struct Module {
+    pub(crate) handle: usize,
+    context: usize,
+    /// What the GPU process knows it as.
+    pub number: u64,
+    /// What the image says of itself.
+    pub contents: Contents,
+    /// Of its device.
+    pub(crate) limits: Limits,
+    variables: Variables,
+    /// Handles by name, of the functions that were asked for.
+    functions: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Module {
+    pub(crate) fn context_handle(&self) -> usize {
+        self.context
+    }
+
+    /// The address of a variable, also of one that programs do not find.
+    pub fn address_of(&self, variable: &str) -> Option<u64> {
+        self.variables.real.get(variable).copied()
+    }
+}
+
+/// Loads an image into the current context. Blocks.
+///
+/// # Errors
+/// What failed in the context, or why `image` cannot be loaded.
+pub fn load(
+    module: Out<usize>,
+    image: impl FnOnce() -> Result<Image, Refusal>,
+) -> Result<(), Refusal> {
+    let context = current()?;
+    if module.is_null() {
+        return Err(broken(Code::INVALID_VALUE, "nobody wants the module").into());
+    }
+    let loaded = image().and_then(|image| load_image(&context, image));
+    let made = loaded.inspect_err(|refusal| driver().vendor.refused(refusal))?;
+    Ok(module.put(made.handle)?)
+}
+
+/// Unloads a module. Waits for its context.
+pub fn unload(module: usize) -> Answer {
+    let current = current_or_failed()?;
+    let module = object::remove_module(module)?;
+    if module.context != current.handle && driver().vendor.scope() == Scope::Context {
+        return Err(broken(Code::INVALID_CONTEXT, "a module of another context is unloaded"));
+    }
+    let context = object::context(module.context)?;
+    context.wait();
+    for function in module.functions.lock().values() {
+        driver().handles.remove(*function);
+    }
+    release_variables(&module.variables);
+    let unloaded = context.ask(&Request::Unload { module: module.number });
+    if let Err(fault) = unloaded {
+        context.fail(&fault);
+    }
+    context.check()
+}
+
+/// The function of a name.
+pub fn function(function: Out<usize>, module: usize, name: Text) -> Answer {
+    current()?;
+    let module = object::module(module)?;
+    let name = name.get()?;
+    if !module.contents.kernels.iter().any(|kernel| kernel.name == name) {
+        return Err(Code::NOT_FOUND);
+    }
+    function.put(handle_of(&module, &name))
+}
+
+/// The address and the size of a variable.
+pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> Answer {
+    current()?;
+    let module = object::module(module)?;
+    let name = name.get()?;
+    let is_it = |variable: &&Variable| variable.name == name && variable.is_seen;
+    let variable = module.contents.variables.iter().find(is_it).ok_or(Code::NOT_FOUND)?;
+    address.put_if_wanted(module.variables.seen[&name]);
+    bytes.put_if_wanted(variable.bytes as usize);
+    Ok(())
+}
+
+/// The handle of a kernel that a module has, the same each time.
+pub fn handle_of(module: &Arc<Module>, name: &str) -> usize {
+    let mut functions = module.functions.lock();
+    if let Some(handle) = functions.get(name) {
+        return *handle;
+    }
+    let made = object::add(|handle| Function::new(handle, module, name));
+    functions.insert(name.to_owned(), made.handle);
+    made.handle
+}
+
+fn load_image(context: &Arc<Context>, image: Image) -> Result<Arc<Module>, Refusal> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let object = twin::as_object(twin::of(&image)?);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let loader = Loader { context, module: number, contents: &image.contents };
+    context.ask(&Request::Load { module: number, object }).map_err(|fault| {
+        let log = format!("the double's twin of this image cannot be loaded: {}\n", fault.message);
+        Refusal::new(image.refused, log)
+    })?;
+    let mut variables = Variables::default();
+    if let Err(refusal) = loader.place(&mut variables) {
+        release_variables(&variables);
+        let _ = context.ask(&Request::Unload { module: number });
+        return Err(refusal);
+    }
+    let limits = machine()?.devices[context.device].limits;
+    Ok(object::add(|handle| Module {
+        handle,
+        context: context.handle,
+        number,
+        contents: image.contents,
+        limits,
+        variables,
+        functions: Mutex::default(),
+    }))
+}
+
+fn release_variables(variables: &Variables) {
+    let Ok(machine) = machine() else { return };
+    for address in variables.seen.values().chain(variables.real.values()) {
+        if let Some(block) = machine.blocks.find(*address) {
+            release(machine, &block);
+        }
+    }
+}
+
+/// The module that a function is of.
+///
+/// # Errors
+/// `INVALID_HANDLE` if it was unloaded.
+pub(crate) fn of_function(handle: usize) -> Answer<Arc<Module>> {
+    match driver().handles.get(handle) {
+        Some(Object::Module(module)) => Ok(module),
+        _ => Err(broken(Code::INVALID_HANDLE, "a function of a module that was unloaded")),
+    }
+}

@@ -1,0 +1,79 @@
+//! What a pointer is.
+
+use super::blocks::{Block, Kind};
+use super::{Answer, Code, In, Untyped, broken, driver, machine};
+
+const CONTEXT: u32 = 1;
+const MEMORY_TYPE: u32 = 2;
+const DEVICE_POINTER: u32 = 3;
+const HOST_POINTER: u32 = 4;
+const SYNC_MEMOPS: u32 = 6;
+const BUFFER_ID: u32 = 7;
+const IS_MANAGED: u32 = 8;
+const DEVICE_ORDINAL: u32 = 9;
+const RANGE_START: u32 = 11;
+const RANGE_BYTES: u32 = 12;
+const MAPPED: u32 = 13;
+const POOL: u32 = 17;
+
+/// One attribute. What the driver does not know is an ordinary answer.
+pub fn attribute(value: Untyped, which: u32, pointer: u64) -> Answer {
+    let block = machine()?.blocks.find(pointer).ok_or(Code::INVALID_VALUE)?;
+    put(value, which, pointer, &block)
+}
+
+/// Several, with zeros for a pointer that the driver does not know.
+pub fn attributes(count: u32, which: In<u32>, values: In<Untyped>, pointer: u64) -> Answer {
+    let block = machine()?.blocks.find(pointer);
+    let (which, values) = (which.list(count as usize)?, values.list(count as usize)?);
+    for (which, value) in which.into_iter().zip(values) {
+        match &block {
+            // What an attribute cannot tell of a pointer is left as zero.
+            Some(block) => match put(value, which, pointer, block) {
+                Ok(()) => {}
+                Err(_) => put_nothing(value, which)?,
+            },
+            None => put_nothing(value, which)?,
+        }
+    }
+    Ok(())
+}
+
+fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> Answer {
+    let is_host = matches!(block.kind, Kind::Pinned | Kind::Registered(_));
+    let [type_of_host, type_of_device] = driver().vendor.memory_types();
+    let offset = pointer - block.address;
+    match which {
+        CONTEXT => value.put(block.context.handle),
+        MEMORY_TYPE => value.put(if is_host { type_of_host } else { type_of_device }),
+        DEVICE_POINTER => value.put(match &block.kind {
+            Kind::Registered(registration) => registration.address + offset,
+            _ => pointer,
+        }),
+        HOST_POINTER => match &block.kind {
+            Kind::Pinned | Kind::Managed | Kind::Registered(_) => value.put(pointer),
+            _ => Err(Code::INVALID_VALUE),
+        },
+        BUFFER_ID => value.put(block.id),
+        SYNC_MEMOPS => value.put(0u8),
+        IS_MANAGED => value.put(u8::from(matches!(block.kind, Kind::Managed))),
+        DEVICE_ORDINAL => value.put(block.context.device as i32),
+        RANGE_START => value.put(block.address),
+        RANGE_BYTES => value.put(block.bytes as usize),
+        MAPPED => value.put(1u8),
+        POOL => value.put(match block.kind {
+            Kind::Pooled(pool) => pool,
+            _ => 0,
+        }),
+        _ => Err(broken(Code::INVALID_VALUE, format!("{which} is no attribute of pointers"))),
+    }
+}
+
+fn put_nothing(value: Untyped, which: u32) -> Answer {
+    match which {
+        MEMORY_TYPE => value.put(0u32),
+        DEVICE_ORDINAL => value.put(-2i32),
+        SYNC_MEMOPS | IS_MANAGED | MAPPED => value.put(0u8),
+        _ => value.put(0u64),
+    }
+}

@@ -1,0 +1,315 @@
+//! Memory pools: allocating and freeing in the order of streams.
+
+use super::blocks::{Block, Kind};
+use super::context::{Context, current, current_or_failed};
+use super::memory::{LOCATION_DEVICE, Location, allocate_block, release};
+use super::object::{self, Object};
+use super::{Answer, Code, In, Out, Untyped, broken, driver, machine, stream};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+const ALLOCATION_PINNED: u32 = 1;
+const ACCESS_READ_WRITE: u32 = 3;
+
+/// A pool of a device's memory.
+pub struct Pool {
+    pub(crate) handle: usize,
+    device: usize,
+    is_default: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the reuse attributes 1 to 3 are.
+    reuse: [i32; 3],
+    threshold: u64,
+    reserved: u64,
+    reserved_high: u64,
+    used: u64,
+    used_high: u64,
+    /// Further devices that access its memory.
+    devices: BTreeSet<usize>,
+}
+
+/// What a pool is to be.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Properties {
+    allocation: u32,
+    handles: u32,
+    location: Location,
+    security: *mut c_void,
+    most_bytes: usize,
+    reserved: [u8; 56],
+}
+
+/// Who has access to a pool's memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Access {
+    location: Location,
+    flags: u32,
+}
+
+impl Pool {
+    fn new(handle: usize, device: usize, is_default: bool) -> Pool {
+        let state = State { reuse: [1; 3], ..State::default() };
+        Pool { handle, device, is_default, state: Mutex::new(state) }
+    }
+
+    /// Pools are of no context.
+    pub(crate) fn context_handle(&self) -> usize {
+        0
+    }
+
+    /// Whether the program made it.
+    pub(crate) fn is_of_program(&self) -> bool {
+        !self.is_default
+    }
+}
+
+impl State {
+    fn take(&mut self, bytes: u64) {
+        self.used += bytes;
+        self.used_high = self.used_high.max(self.used);
+        self.reserved = self.reserved.max(self.used);
+        self.reserved_high = self.reserved_high.max(self.reserved);
+    }
+
+    /// Gives back what is neither used nor to be kept.
+    fn trim(&mut self, keep: u64) {
+        self.reserved = self.used.max(self.reserved.min(keep));
+    }
+}
+
+/// Makes a pool.
+pub fn create(pool: Out<usize>, properties: In<Properties>) -> Answer {
+    let machine = machine()?;
+    let properties = properties.get()?;
+    if !machine.has_pools {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    let is_device = properties.location.kind == LOCATION_DEVICE;
+    let is_clean = properties.reserved[3..].iter().all(|byte| *byte == 0);
+    if properties.allocation != ALLOCATION_PINNED
+        || !is_device
+        || !is_clean
+        || properties.handles != 0
+        || !properties.security.is_null()
+    {
+        return Err(broken(Code::INVALID_VALUE, "properties of a pool that there cannot be"));
+    }
+    let _any_is_enough = properties.most_bytes;
+    machine.device(properties.location.id)?;
+    let device = properties.location.id as usize;
+    let made = object::add(|handle| Pool::new(handle, device, false));
+    pool.put(made.handle)
+}
+
+/// Ends a pool. What is allocated from it stays.
+pub fn destroy(pool: usize) -> Answer {
+    if object::pool(pool)?.is_default {
+        return Err(broken(Code::INVALID_VALUE, "a device's default pool is destroyed"));
+    }
+    object::remove_pool(pool)?;
+    Ok(())
+}
+
+/// The pool of a device that is always there.
+pub fn default_of(pool: Out<usize>, device: i32) -> Answer {
+    pool.put(default_pool(device)?)
+}
+
+/// Sets the attribute with this number.
+pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> Answer {
+    let pool = object::pool(pool)?;
+    let mut state = pool.state.lock();
+    match which {
+        1..=3 => state.reuse[which as usize - 1] = value.get::<i32>()?,
+        4 => state.threshold = value.get::<u64>()?,
+        // High-water marks can be set to zero alone.
+        6 | 8 if value.get::<u64>()? == 0 => {
+            state.reserved_high = state.reserved;
+            state.used_high = state.used;
+        }
+        _ => return Err(broken(Code::INVALID_VALUE, format!("attribute {which} is set"))),
+    }
+    Ok(())
+}
+
+/// What it is set to.
+pub fn attribute(pool: usize, which: u32, value: Untyped) -> Answer {
+    let pool = object::pool(pool)?;
+    let state = pool.state.lock();
+    let number = match which {
+        1..=3 => return value.put(state.reuse[which as usize - 1]),
+        4 => state.threshold,
+        5 => state.reserved,
+        6 => state.reserved_high,
+        7 => state.used,
+        8 => state.used_high,
+        _ => return Err(broken(Code::INVALID_VALUE, format!("attribute {which} is asked for"))),
+    };
+    value.put(number)
+}
+
+/// Gives further devices access, or takes it from them.
+pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> Answer {
+    let pool = object::pool(pool)?;
+    let machine = machine()?;
+    for Access { location, flags } in accesses.list(count)? {
+        let device = machine.device(location.id).map(|_| location.id as usize)?;
+        let is_own = device == pool.device;
+        if location.kind != LOCATION_DEVICE
+            || !matches!(flags, 0 | ACCESS_READ_WRITE)
+            || (is_own && flags == 0)
+        {
+            return Err(broken(Code::INVALID_VALUE, "access to a pool that there cannot be"));
+        }
+        if !is_own && !machine.has_peers {
+            return Err(Code::INVALID_DEVICE);
+        }
+        give_access(&pool, device, flags != 0);
+    }
+    Ok(())
+}
+
+/// Gives back what is neither used nor to be kept.
+pub fn trim(pool: usize, keep: usize) -> Answer {
+    object::pool(pool)?.state.lock().trim(keep as u64);
+    Ok(())
+}
+
+/// Memory of the current device's own pool.
+pub fn allocate_default(address: Out<u64>, bytes: usize, stream: usize) -> Answer {
+    let device = current()?.device as i32;
+    allocate(address, bytes, default_pool(device)?, stream)
+}
+
+/// Memory of a pool. It can be used at once, which no program may rely on.
+pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Answer {
+    let (context, stream) = stream::for_work(stream)?;
+    let pool = object::pool(pool)?;
+    if !machine()?.has_pools {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    if bytes == 0 || address.is_null() {
+        return Err(broken(Code::INVALID_VALUE, "an allocation of no bytes, or for nobody"));
+    }
+    if pool.device != context.device {
+        let what = "memory of another device's pool, which the double does not do";
+        return Err(broken(Code::INVALID_VALUE, what));
+    }
+    let kind = Kind::Pooled(pool.handle);
+    let block = allocate_block(&context, kind, bytes as u64, 0)?;
+    pool.state.lock().take(bytes as u64);
+    stream.push(|_| ())?;
+    address.put(block.address)
+}
+
+/// Frees memory when the stream comes to that.
+pub fn free(address: u64, stream: usize) -> Answer {
+    let context = current_or_failed()?;
+    if context.check().is_err() {
+        return free_at_once(&context, address);
+    }
+    let (_, stream) = stream::for_work(stream)?;
+    let block = to_free(address)?;
+    block.end();
+    stream.push(move |_| {
+        if let Ok(machine) = machine() {
+            release(machine, &block);
+        }
+    })?;
+    Ok(())
+}
+
+/// What of a device's memory is with pools and not in use.
+pub(crate) fn unused_bytes(device: usize) -> u64 {
+    let of_device = |pool: &Arc<Pool>| pool.device == device;
+    let unused = |pool: Arc<Pool>| {
+        let state = pool.state.lock();
+        state.reserved - state.used
+    };
+    pools().into_iter().filter(of_device).map(unused).sum()
+}
+
+/// Gives back what pools keep.
+pub(crate) fn trim_all(device: usize) {
+    for pool in pools().into_iter().filter(|pool| pool.device == device) {
+        pool.state.lock().trim(0);
+    }
+}
+
+/// Notes that memory of a pool is free again. The pool may be gone.
+pub(crate) fn note_freed(pool: usize, bytes: u64) {
+    if let Some(Object::Pool(pool)) = driver().handles.get(pool) {
+        let mut state = pool.state.lock();
+        state.used = state.used.saturating_sub(bytes);
+        let threshold = state.threshold;
+        state.trim(threshold);
+    }
+}
+
+/// Whether a device has access to a pool's memory.
+pub(crate) fn is_accessible(pool: usize, device: usize) -> bool {
+    match driver().handles.get(pool) {
+        Some(Object::Pool(pool)) => pool.state.lock().devices.contains(&device),
+        _ => false,
+    }
+}
+
+fn to_free(address: u64) -> Answer<Arc<Block>> {
+    let is_pooled = |kind: &Kind| matches!(kind, Kind::Device | Kind::Pooled(_));
+    machine()?.blocks.to_free(address, is_pooled)
+}
+
+fn free_at_once(context: &Context, address: u64) -> Answer {
+    release(machine()?, &*to_free(address)?);
+    context.check()
+}
+
+fn give_access(pool: &Pool, device: usize, accessible: bool) {
+    if device == pool.device {
+        return;
+    }
+    let changed = {
+        let devices = &mut pool.state.lock().devices;
+        if accessible { devices.insert(device) } else { devices.remove(&device) }
+    };
+    let Ok(machine) = machine() else { return };
+    if !changed {
+        return;
+    }
+    let of_pool = |block: &Block| matches!(block.kind, Kind::Pooled(of) if of == pool.handle);
+    for block in machine.blocks.select(of_pool) {
+        let contexts = machine.contexts.lock().clone();
+        for context in contexts.iter().filter(|context| context.device == device) {
+            context.show(&block, accessible);
+        }
+    }
+}
+
+fn default_pool(device: i32) -> Answer<usize> {
+    let machine = machine()?;
+    let mut pool = machine.device(device)?.default_pool.lock();
+    if !machine.has_pools {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    if *pool == 0 {
+        *pool = object::add(|handle| Pool::new(handle, device as usize, true)).handle;
+    }
+    Ok(*pool)
+}
+
+fn pools() -> Vec<Arc<Pool>> {
+    let live = driver().handles.live().into_iter();
+    live.filter_map(|(_, object)| match object {
+        Object::Pool(pool) => Some(pool),
+        _ => None,
+    })
+    .collect()
+}

@@ -1,0 +1,82 @@
+//! What devices are: an MI210's numbers, but for those that depend on the target and for the number of compute
+//! units, which is as small as what stands in for them.
+
+use crate::version;
+use longshore_amd_image::Target;
+use longshore_double_gpu::driver::device::{self, memory_of};
+use longshore_double_gpu::driver::{Answer, Code, Device, Limits, Machine, Out, machine};
+
+/// Where AMD's own attributes begin.
+const OWN: u32 = 10_000;
+/// Attributes of these numbers are later than HIP 5.
+const LATER: [std::ops::RangeInclusive<u32>; 2] = [90..=99, OWN + 17..=OWN + 22];
+
+/// What a device can do. Since gfx10, wavefronts have 32 items.
+pub(crate) fn limits(target: &Target) -> Limits {
+    let is_narrow = target.processor.starts_with("gfx1");
+    Limits {
+        items: 1024,
+        items_by_dimension: [1024; 3],
+        groups: [i32::MAX as u32, 65536, 65536],
+        sub_group: if is_narrow { 32 } else { 64 },
+        shared_bytes: 65536,
+        items_of_multiprocessor: 2048,
+        groups_of_multiprocessor: 32,
+        registers_of_multiprocessor: 131_072,
+        shared_bytes_of_multiprocessor: 65536,
+    }
+}
+
+/// An attribute of a device. One that a later version has is an ordinary error.
+pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> Answer {
+    if version::major() < 6 && LATER.iter().any(|numbers| numbers.contains(&which)) {
+        return Err(Code::INVALID_VALUE);
+    }
+    device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
+}
+
+/// An attribute by its number; `None` if there is no such attribute.
+fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> Answer<Option<i32>> {
+    let limits = &of.limits;
+    let yes = |condition: bool| i32::from(condition);
+    Ok(Some(match which {
+        // What a launch can be.
+        26..=28 => limits.items_by_dimension[which as usize - 26] as i32,
+        29..=31 => limits.groups[which as usize - 29] as i32,
+        55 => limits.items_by_dimension[0] as i32,
+        56 => limits.items as i32,
+        57 => limits.items_of_multiprocessor as i32,
+        25 => (limits.items_of_multiprocessor / limits.items) as i32,
+        63 => machine.multiprocessors as i32,
+        71 | 72 => limits.registers_of_multiprocessor as i32,
+        74 => limits.shared_bytes as i32,
+        76 => limits.shared_bytes_of_multiprocessor as i32,
+        87 => limits.sub_group as i32,
+        10 => 1,
+        // Identity.
+        67 => device + 1,
+        23 => 9,
+        61 | 68 | 69 => 0,
+        // Rates, sizes and widths.
+        5 => 1_700_000,
+        19 => 8 << 20,
+        58 | 83 => i32::MAX,
+        59 => 4096,
+        60 => 1_600_000,
+        81 => 256,
+        84 => i32::try_from(memory_of(device)?).unwrap_or(i32::MAX),
+        // What there is.
+        0 | 2 | 3 | 8 | 12 | 14 | 20 | 78 | 85 | 90 => 1,
+        9 | 24 => yes(machine.has_managed),
+        88 => yes(machine.has_pools),
+        // What there is not, and textures, of which there are none.
+        1 | 4 | 6 | 7 | 11 | 13 | 15..=18 | 21 | 22 | 32..=54 | 62 | 64..=66 => 0,
+        70 | 73 | 75 | 77 | 79 | 80 | 82 | 86 | 89 | 91..=99 => 0,
+        OWN | 10_017 => 100_000,
+        10_002 => limits.shared_bytes_of_multiprocessor as i32,
+        10_013 | 10_016 | 10_018 => 1,
+        10_015 => machine.multiprocessors as i32,
+        10_001..=10_022 => 0,
+        _ => return Ok(None),
+    }))
+}

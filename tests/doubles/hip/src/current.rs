@@ -1,0 +1,62 @@
+//! Which device is current, and what devices are.
+
+use longshore_amd_image::Target;
+use longshore_double_gpu::Settings;
+use longshore_double_gpu::driver::context::{self, Context};
+use longshore_double_gpu::driver::{Answer, Out, machine};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// What the limits can be: a stack is at the most as large as hardware makes it, a heap has any size.
+const LIMITS: [(u32, usize); 2] = [(0, (128 << 10) - 16), (2, usize::MAX)];
+
+thread_local! {
+    static CURRENT: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The context of the current device.
+///
+/// # Errors
+/// `OPERATING_SYSTEM` if its GPU process does not start.
+pub(crate) fn context() -> Answer<Arc<Context>> {
+    context_of(CURRENT.get())
+}
+
+/// The context of a device, of which there is one. Blocks if it has to be made.
+///
+/// # Errors
+/// `INVALID_DEVICE`; `OPERATING_SYSTEM` if its GPU process does not start.
+pub(crate) fn context_of(device: i32) -> Answer<Arc<Context>> {
+    let mut primary = machine()?.device(device)?.primary.lock();
+    if let Some(context) = &primary.context {
+        return Ok(Arc::clone(context));
+    }
+    let made = Context::create(device as usize)?;
+    primary.context = Some(Arc::clone(&made));
+    Ok(made)
+}
+
+pub(crate) fn get(device: Out<i32>) -> Answer {
+    device.put(CURRENT.get())
+}
+
+pub(crate) fn set(device: i32) -> Answer {
+    machine()?.device(device)?;
+    CURRENT.set(device);
+    Ok(())
+}
+
+pub(crate) fn set_limit(limit: u32, value: usize) -> Answer {
+    context::set_limit(&LIMITS, limit, value)
+}
+
+/// What a device is.
+///
+/// # Panics
+/// If the settings say what is no target: a test that sets it means it.
+pub(crate) fn target_of(settings: &Settings, device: usize) -> Target {
+    let targets: Vec<&str> = settings.list("target").collect();
+    let last = targets.last().copied().unwrap_or("gfx90a:sramecc+:xnack-");
+    let text = targets.get(device).copied().unwrap_or(last);
+    Target::parse(text).unwrap_or_else(|error| panic!("'target={text}': {error}"))
+}

@@ -1,0 +1,45 @@
+//! Code objects and their twins, made by clang.
+
+use longshore_double_gpu::testing;
+use std::path::Path;
+
+/// Code objects and twins.
+pub(crate) struct Twins(testing::Twins);
+
+impl Twins {
+    /// None yet; `None`, with a line that says so, where there is no clang or linker for it.
+    pub(crate) fn new() -> Option<Twins> {
+        testing::Twins::new(&super::HIP, &["ld.lld-19"]).map(Twins)
+    }
+
+    /// Their folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The settings by which the double finds them.
+    pub(crate) fn settings(&self) -> String {
+        format!("twins={}", self.path().display())
+    }
+
+    /// Compiles C to a code object for gfx90a, and its twin.
+    pub(crate) fn code_object(&self, name: &str, source: &str) -> Vec<u8> {
+        self.compile(name, source, &["-mcpu=gfx90a"], &[])
+    }
+
+    /// The same for a processor, and with features of it.
+    pub(crate) fn code_object_for(&self, name: &str, source: &str, target: &[&str]) -> Vec<u8> {
+        self.compile(name, source, target, &[])
+    }
+
+    /// The same, with counters of a profile.
+    pub(crate) fn instrumented(&self, name: &str, source: &str) -> Vec<u8> {
+        let counters = ["-Xclang", "-fprofile-instrument=llvm", "-mllvm", "-disable-vp"];
+        self.compile(name, source, &["-mcpu=gfx90a"], &counters)
+    }
+
+    fn compile(&self, name: &str, source: &str, target: &[&str], options: &[&str]) -> Vec<u8> {
+        let for_gpus = [&["--target=amdgcn-amd-amdhsa", "-fuse-ld=lld"], target].concat();
+        self.0.compiled(name, "co", source, options, &for_gpus)
+    }
+}
