@@ -30,7 +30,9 @@ impl Context for Current {
     fn enter(&self) -> Result<Entered<'_>, Failure> {
         let mut before = 0;
         // SAFETY: the output is ours.
-        unsafe { self.driver.hipGetDevice(&mut before) }?;
+        if unsafe { self.driver.hipGetDevice(&mut before) }.is_err() {
+            return self.force();
+        }
         let entered = Entered { before: None, of_thread: PhantomData };
         if before == self.ordinal {
             return Ok(entered);

@@ -67,11 +67,11 @@ impl longshore_streams::Context for PrimaryContext {
     fn enter(&self) -> Result<Entered<'_>, Failure> {
         let (driver, mut current) = (&*self.driver, Context::NULL);
         // SAFETY: the output is ours.
-        unsafe { driver.cuCtxGetCurrent(&mut current) }?;
-        if current == self.raw {
+        let asked = unsafe { driver.cuCtxGetCurrent(&mut current) };
+        if asked.is_ok() && current == self.raw {
             return Ok(Entered::found());
         }
-        if current.is_null() {
+        if asked.is_ok() && current.is_null() {
             // SAFETY: the context is retained.
             unsafe { driver.cuCtxSetCurrent(self.raw) }?;
             return Ok(Entered::found());

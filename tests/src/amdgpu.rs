@@ -4,13 +4,16 @@ use crate::doubled::{compiler, read, run, share_twin, twin, with_source};
 use std::path::Path;
 use std::process::Command;
 
-/// A code object of a source in C for a processor ("gfx90a"), with its twin where the double finds it;
+/// The linker of relocatable objects.
+pub const LINKER: &str = "ld.lld-19";
+
+/// A code object of a source in C for a target ("gfx90a", "gfx90a:xnack-"), with its twin where the double finds it;
 /// nothing without the compiler, which is printed. With `-c` among the options it is a relocatable one.
 ///
 /// # Panics
 /// If the source does not compile.
-pub fn compiled(source: &Path, processor: &str, options: &[&str]) -> Option<Vec<u8>> {
-    let image = compiled_without_twin(source, processor, options)?;
+pub fn compiled(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
+    let image = compiled_without_twin(source, target, options)?;
     let of_twin: Vec<_> = options.iter().copied().filter(|option| *option != "-c").collect();
     twin(&image, source, &of_twin);
     Some(image)
@@ -20,22 +23,22 @@ pub fn compiled(source: &Path, processor: &str, options: &[&str]) -> Option<Vec<
 ///
 /// # Panics
 /// If the source does not compile.
-pub fn compiled_without_twin(source: &Path, processor: &str, options: &[&str]) -> Option<Vec<u8>> {
+pub fn compiled_without_twin(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
     let mut compiler = compiler()?;
     let folder = tempfile::tempdir().expect("a folder for the image");
     let image = folder.path().join("image.co");
     compiler.args(["--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding", "-fuse-ld=lld"]);
-    compiler.arg(format!("-mcpu={processor}")).arg("-o").arg(&image);
+    compiler.arg(format!("-mcpu={target}")).arg("-o").arg(&image);
     run(with_source(&mut compiler, source, options));
     Some(read(&image))
 }
 
-/// What the backend makes of a relocatable object by itself, with that one's twin.
+/// What the backend makes of a relocatable object with [`LINKER`], with that one's twin. Nothing without that,
+/// which is printed.
 ///
 /// # Panics
 /// If the linker refuses it.
 pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
-    const LINKER: &str = "ld.lld-19";
     if Command::new(LINKER).arg("--version").output().is_err() {
         eprintln!("not tried: {LINKER} is not installed");
         return None;

@@ -12,14 +12,16 @@ const MOST_CALLS: u64 = 200;
 pub struct Functions {
     /// How the names of all begin.
     pub start: &'static str,
+    /// So many are called in a round, at least.
+    pub least: usize,
     /// Hints, and questions to which there is another way: nobody need be told.
     pub not_needed: &'static [&'static str],
     /// What ends the life of something, which the driver keeps if the call fails.
     pub endings: &'static [&'static str],
     /// Questions about a device; one that does not answer them is passed over if there are others.
     pub about_devices: &'static [&'static str],
-    /// What ends a pool, which only that does.
-    pub end_of_pools: &'static str,
+    /// Functions that alone can end what they end, and how the double calls that.
+    pub only_ends: &'static [(&'static str, &'static str)],
     /// A function, and what gives back what it has kept when it failed, for the rounds that follow.
     pub kept: Option<(&'static str, fn(&Double))>,
 }
@@ -57,7 +59,7 @@ impl Trial<'_> {
         // What the double does on threads of its own, it counts too.
         let called = calls.iter().filter(|(name, _)| name.starts_with(functions.start));
         let in_a_round: Vec<_> = called.map(|(name, _)| (name.clone(), count(name))).collect();
-        assert!(in_a_round.len() > 50, "{in_a_round:?}");
+        assert!(in_a_round.len() >= functions.least, "{in_a_round:?}");
         for (function, count) in in_a_round {
             for nth in 1..=count.min(MOST_CALLS) {
                 self.one_call((&function, count), nth, code);
@@ -93,11 +95,10 @@ impl Trial<'_> {
             give_back(double);
             double.reset();
         }
-        // A pool is of no context: what does not end it, keeps it.
-        let is_kept = |what: &String| {
-            kept_before.contains(what)
-                || function == functions.end_of_pools && what.starts_with("pool")
+        let is_only_end = |what: &String| {
+            functions.only_ends.iter().any(|(end, of)| *end == function && what.starts_with(of))
         };
+        let is_kept = |what: &String| kept_before.contains(what) || is_only_end(what);
         let live: Vec<_> = double.live().into_iter().filter(|what| !is_kept(what)).collect();
         assert_eq!(live, [""; 0], "{what}");
         double.reset();

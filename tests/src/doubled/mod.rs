@@ -7,6 +7,7 @@
 
 pub mod cases;
 mod failures;
+pub mod faults;
 mod round;
 mod tools;
 

@@ -19,10 +19,12 @@ pub(crate) const CASES: &[Case] = &[
 
 const FUNCTIONS: Functions = Functions {
     start: "cu",
+    least: 51,
     not_needed: &NOT_NEEDED,
     endings: &ENDINGS,
     about_devices: &ABOUT_DEVICES,
-    end_of_pools: "cuMemPoolDestroy",
+    // A pool is of no context: what does not end it, keeps it.
+    only_ends: &[("cuMemPoolDestroy", "pool")],
     kept: Some(("cuDevicePrimaryCtxRelease_v2", |double| Other(double).release())),
 };
 

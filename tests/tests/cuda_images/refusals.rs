@@ -58,7 +58,7 @@ fn other_gpus_are_named(setting: &Setting<'_>) {
 }
 
 fn cut_off_images_are_refused(setting: &Setting<'_>) {
-    let Some(ptx) = setting.ptx(SOURCE, &[]) else { return };
+    let Some(ptx) = setting.image(SOURCE) else { return };
     let Some(cubin) = cuda::assembled(&ptx, &setting.arch, &[]) else { return };
     let Some(fatbin) = cuda::fatbin(&[(&setting.arch, &cubin)], &[]) else { return };
     for image in [&cubin, &fatbin] {
@@ -71,7 +71,7 @@ fn cut_off_images_are_refused(setting: &Setting<'_>) {
 }
 
 fn text_has_no_nul(setting: &Setting<'_>) {
-    let Some(mut ptx) = setting.ptx(SOURCE, &[]) else { return };
+    let Some(mut ptx) = setting.image(SOURCE) else { return };
     let middle = ptx.len() / 2;
     ptx[middle] = 0;
     refused(setting, &ptx, ErrorCode::InvalidBinary);

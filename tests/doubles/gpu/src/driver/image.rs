@@ -142,8 +142,9 @@ pub fn elf_at(address: usize, without_bytes: &[u64]) -> Option<Vec<u8>> {
         let number = |at: usize, bytes: usize| {
             section[at..at + bytes].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
         };
-        if !without_bytes.contains(&number(4, 4)) {
-            end = end.max((number(24, 8) as usize).checked_add(number(32, 8) as usize)?);
+        let (start, bytes) = (number(24, 8) as usize, number(32, 8) as usize);
+        if bytes > 0 && !without_bytes.contains(&number(4, 4)) {
+            end = end.max(start.checked_add(bytes)?);
         }
     }
     peek(address, Some(end).filter(|end| *end <= MOST_BYTES)?)

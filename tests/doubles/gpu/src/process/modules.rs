@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The loaded modules, by the numbers that the driver gave them.
 #[derive(Default)]
@@ -21,7 +22,9 @@ pub(super) struct Modules {
 struct Twin {
     /// Goes before the bytes that it was made of.
     module: HostModule,
-    _object: Box<[u8]>,
+    object: Box<[u8]>,
+    /// Constructors, if there are any, have run.
+    is_begun: AtomicBool,
     kernels: Mutex<HashMap<String, Arc<HostKernel>>>,
     /// Names of all functions.
     functions: HashMap<u64, String>,
@@ -76,14 +79,22 @@ impl Modules {
         Ok(Vec::new())
     }
 
-    /// Runs constructors, or destructors. Blocks.
+    /// Runs constructors, or destructors. Blocks. That code says of itself that it failed is no fault.
     pub(super) fn life(&self, module: u64, ends: bool) -> Reply {
         let twin = self.get(module)?;
-        let done = match ends {
+        if ends && !twin.is_begun.swap(true, Ordering::Relaxed) {
+            if memchr::memmem::find(&twin.object, b".init_array").is_some() {
+                let message = "destructors run before constructors".to_owned();
+                return Err(Fault { kind: FaultKind::Address, message });
+            }
+            // What was not initialised has no end.
+            ended(twin.module.run_constructors())?;
+        }
+        twin.is_begun.store(true, Ordering::Relaxed);
+        ended(match ends {
             false => twin.module.run_constructors(),
             true => twin.module.run_destructors(),
-        };
-        done.map(|()| Vec::new()).map_err(fault)
+        })
     }
 
     /// Calls functions without arguments. Blocks.
@@ -122,7 +133,13 @@ impl Twin {
                 functions.insert(module.kernel(&name)?.1.address, name);
             }
         }
-        Ok(Twin { module, _object: object, kernels: Mutex::default(), functions })
+        Ok(Twin {
+            module,
+            object,
+            is_begun: AtomicBool::new(false),
+            kernels: Mutex::default(),
+            functions,
+        })
     }
 
     fn symbol(&self, name: &str) -> Option<Symbol> {
@@ -147,6 +164,14 @@ impl Twin {
 
 fn refusal(error: Error) -> Fault {
     Fault::refused(error.to_string())
+}
+
+/// How constructors, or destructors, ended: they have run, also if a variable says that one of them failed.
+fn ended(result: Result<(), Error>) -> Reply {
+    match result {
+        Err(error) if !error.message().contains("tor_status is ") => Err(fault(error)),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// What became of a kernel. An assertion is told from other failures by the place that its message ends with.

@@ -1,0 +1,18 @@
+//! What the AMDGPU backend makes of HIP: of one that fails, lacks functions, is of another version, has other
+//! users in the process. On the double alone, which can be told to.
+
+mod devices;
+mod failures;
+mod faults;
+mod settings;
+
+use longshore_tests::doubled::cases::{self, Case};
+use longshore_tests::doubled::{AMDGPU, Round};
+use std::process::ExitCode;
+
+const ROUND: Round = Round { of: AMDGPU, clusters: None, shared_bytes: 60_000 };
+
+fn main() -> ExitCode {
+    let lists = [devices::CASES, failures::CASES, faults::CASES, settings::CASES];
+    cases::main(&ROUND, &lists.concat())
+}

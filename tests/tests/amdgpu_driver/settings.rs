@@ -1,0 +1,87 @@
+//! Versions of HIP, and devices that lack something.
+
+use crate::{Case, ROUND};
+use longshore::{Environment, ErrorCode, Outcome};
+use longshore_tests::doubled::cases::{self, assert_clean};
+use longshore_tests::doubled::{Double, image};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "HIP 7 has all", driver: "version=7", check: everything_works },
+    Case { name: "HIP 6 has all", driver: "version=6", check: everything_works },
+    Case {
+        name: "HIP 5 has all but cooperative launches",
+        driver: "version=5",
+        check: everything_works_but_cooperation,
+    },
+    Case {
+        name: "without pools, memory comes from the device itself",
+        driver: "pools=0",
+        check: everything_works,
+    },
+    Case {
+        name: "without managed memory, that is unsupported and the rest works",
+        driver: "managed=0",
+        check: managed_memory_is_unsupported,
+    },
+    Case {
+        name: "a function that is missing is unsupported, and nothing else",
+        driver: "devices=1",
+        check: |double| cases::each_function_may_be_missing(double, &ROUND),
+    },
+    Case {
+        name: "what the user sets for the device is passed on",
+        driver: "devices=1",
+        check: settings_are_passed_on,
+    },
+    Case {
+        name: "a machine without a device says so, with HIP's reason",
+        driver: "devices=0",
+        check: no_device_is_no_error,
+    },
+    Case {
+        name: "so does one with HIP 5, which answers otherwise",
+        driver: "devices=0;version=5",
+        check: no_device_is_no_error,
+    },
+];
+
+fn everything_works(double: &Double) {
+    ROUND.run().unwrap();
+    assert_clean(double);
+}
+
+fn everything_works_but_cooperation(double: &Double) {
+    let error = ROUND.run().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+    assert!(error.message().contains("hipModuleLaunchCooperativeKernel"), "{error}");
+    assert_clean(double);
+}
+
+fn managed_memory_is_unsupported(double: &Double) {
+    let error = ROUND.run().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+    assert!(error.message().contains("managed"), "{error}");
+    assert_clean(double);
+}
+
+fn no_device_is_no_error(double: &Double) {
+    let host = ROUND.host().unwrap();
+    assert!(host.devices().is_empty());
+    let outcome = &host.candidates()[0].outcome;
+    assert!(matches!(outcome, Outcome::NoDevice(why) if why.contains("hipError")), "{outcome:?}");
+    assert_clean(double);
+}
+
+fn settings_are_passed_on(double: &Double) {
+    let environment = Environment::of_process()
+        .with("LONGSHORE_AMDGPU_STACK_BYTES", "4096")
+        .with("LONGSHORE_AMDGPU_HEAP_BYTES", "16777216")
+        .with("LONGSHORE_AMDGPU_PRINTF_BYTES", "65536");
+    let host = ROUND.of.host_with(environment).unwrap();
+    let device = host.device("amdgpu:0").unwrap();
+    let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
+    basic.unload().unwrap();
+    assert_eq!(double.calls_of("hipDeviceSetLimit"), 2);
+    device.close().unwrap();
+    assert_clean(double);
+}

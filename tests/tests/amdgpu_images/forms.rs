@@ -1,0 +1,56 @@
+//! The forms of images that are loaded.
+
+use super::gpu_images::SOURCE;
+use super::{Check, Setting, compile, processor};
+use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
+use longshore_tests::amdgpu;
+
+pub(super) const CHECKS: &[Check] = &[
+    ("a container's best entry is loaded", the_best_entry_is_loaded),
+    ("code for features that the device has set so runs", named_features_run),
+    ("all versions of code objects run", all_versions_run),
+];
+
+fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
+    OffloadImage {
+        bytes,
+        offload_kind: OffloadKind::Hip,
+        image_kind: ImageKind::Object,
+        triple: "amdgcn-amd-amdhsa",
+        arch,
+    }
+}
+
+fn the_best_entry_is_loaded(setting: &Setting<'_>) {
+    let ours = processor(&setting.arch);
+    let other = if ours == "gfx1100" { "gfx90a" } else { "gfx1100" };
+    let Some(plain) = setting.image(&SOURCE.replace("= 5", "= 100")) else { return };
+    let Some(named) = amdgpu::compiled(&setting.source(SOURCE), &setting.arch, &[]) else {
+        return;
+    };
+    let Some(foreign) = compile(&setting.source(SOURCE), other, &[]) else { return };
+    let (foreign, plain) = (entry(other, &foreign), entry(ours, &plain));
+    let named = entry(&setting.arch, &named);
+    setting.runs(&write_offload_binary(&[foreign, plain]), 100);
+    setting.runs(&write_offload_binary(&[plain, foreign]), 100);
+    if setting.arch != ours {
+        setting.runs(&write_offload_binary(&[foreign, plain, named]), 5);
+    }
+}
+
+fn named_features_run(setting: &Setting<'_>) {
+    let Some(image) = amdgpu::compiled(&setting.source(SOURCE), &setting.arch, &[]) else {
+        return;
+    };
+    setting.runs(&image, 5);
+}
+
+fn all_versions_run(setting: &Setting<'_>) {
+    for version in ["4", "5"] {
+        let option = format!("-mcode-object-version={version}");
+        let Some(image) = compile(&setting.source(SOURCE), &setting.arch, &[&option]) else {
+            return;
+        };
+        setting.runs(&image, 5);
+    }
+}

@@ -1,0 +1,116 @@
+//! What the documents of backends for GPUs promise alike, on the first device of one: a trial for each
+//! sentence.
+
+pub(crate) mod launches;
+pub(crate) mod life;
+pub(crate) mod profiles;
+
+use libtest_mimic::{Arguments, Trial};
+use longshore::{Device, DeviceInfo, Environment, Grid};
+use longshore_tests::DeviceName;
+use longshore_tests::doubled::Doubled;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A sentence, and what holds it.
+pub(crate) type Check = (&'static str, fn(&Setting<'_>));
+
+/// What a check has.
+pub(crate) struct Setting<'a> {
+    pub(crate) device: &'a Device,
+    /// What the device's code is for: "sm_90", "gfx90a".
+    pub(crate) arch: String,
+    /// Empty, and gone afterwards. Profiles are written to it.
+    pub(crate) folder: &'a Path,
+    compiler: Compiler,
+}
+
+/// How images of a backend are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Compiler {
+    /// Makes an image of a source for an architecture, with its twin for the double. `None` without the
+    /// tool.
+    pub(crate) compile: fn(&Path, &str, &[&str]) -> Option<Vec<u8>>,
+    /// The other forms of an image for an architecture, as far as there are tools.
+    pub(crate) forms: fn(&Setting<'_>, &str) -> Vec<Vec<u8>>,
+}
+
+/// A program, to be run by [`Setting::runs`].
+pub(crate) const SOURCE: &str = "
+LONGSHORE_GLOBAL uint64_t counter = 5;
+LONGSHORE_CONSTANT float weights[3] = {0.25f, 0.5f, 0.25f};
+LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; longshore_atomic_add(&counter, more); }
+LONGSHORE_KERNEL(weigh, (float *out)) { *out = weights[1]; }
+";
+
+/// `main` of a test with these checks.
+pub(crate) fn main(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
+    let checks: Vec<Check> =
+        checks.iter().chain(life::CHECKS).chain(launches::CHECKS).copied().collect();
+    let trials = devices
+        .first()
+        .into_iter()
+        .flat_map(|device| checks.iter().map(|check| trial(of, device, compiler, *check)));
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn trial(
+    of: &'static Doubled,
+    device: &DeviceName,
+    compiler: Compiler,
+    (name, check): Check,
+) -> Trial {
+    let selector = format!("{}:{}", device.backend, device.index);
+    Trial::test(format!("{selector}: {name}"), move || {
+        let folder = tempfile::tempdir()?;
+        let environment = Environment::of_process()
+            .with("LONGSHORE_PROFILE_FILE", folder.path().join("profile.profraw"));
+        let host = of.host_with(environment)?;
+        let device = host.device(&selector)?;
+        let arch = device.info(DeviceInfo::Architecture)?;
+        let arch = arch.as_text().expect("it is text").to_owned();
+        check(&Setting { device: &device, arch, folder: folder.path(), compiler });
+        let report = device.close()?;
+        assert!(report.leaks.is_empty(), "{:?}", report.leaks);
+        Ok(())
+    })
+}
+
+impl Setting<'_> {
+    /// A file with a source in C.
+    pub(crate) fn source(&self, text: &str) -> PathBuf {
+        let path = self.folder.join("source.c");
+        std::fs::write(&path, format!("#include \"longshore_device.h\"\n{text}")).unwrap();
+        path
+    }
+
+    /// The usual form of a source for the device, with its twin. `None` without the compiler.
+    pub(crate) fn image(&self, text: &str) -> Option<Vec<u8>> {
+        (self.compiler.compile)(&self.source(text), &self.arch, &[])
+    }
+
+    /// All forms of a source for the device, with their twins, as far as there are tools.
+    pub(crate) fn forms(&self, text: &str) -> Vec<Vec<u8>> {
+        (self.compiler.forms)(self, text)
+    }
+
+    /// Loads an image of [`SOURCE`], launches its kernels, and looks at what they did.
+    pub(crate) fn runs(&self, image: &[u8], start: u64) {
+        let device = self.device;
+        let queue = device.queue().unwrap();
+        let program = device.load(image).unwrap();
+        let (add, weigh) = (program.kernel("add").unwrap(), program.kernel("weigh").unwrap());
+        let out = device.buffer::<f32>(1).unwrap();
+        // SAFETY: `add` takes a number, `weigh` a pointer to a number.
+        unsafe {
+            queue.launch(&add, Grid::default(), (7u64,)).unwrap();
+            queue.launch(&weigh, Grid::default(), (&out,)).unwrap();
+        }
+        assert_eq!(out.to_vec(&queue).unwrap(), [0.5]);
+        assert_eq!(program.global("counter").unwrap().read::<u64>(&queue).unwrap(), start + 7);
+        drop((add, weigh));
+        program.unload().unwrap();
+    }
+}
