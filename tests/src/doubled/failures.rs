@@ -8,6 +8,9 @@ const UNKNOWN: u32 = 999;
 /// So many calls of a function are tried.
 const MOST_CALLS: u64 = 200;
 
+/// Gives back what a double has kept.
+pub type GiveBack = fn(&Double);
+
 /// What is special about functions of a driver.
 pub struct Functions {
     /// How the names of all begin.
@@ -23,7 +26,7 @@ pub struct Functions {
     /// Functions that alone can end what they end, and how the double calls that.
     pub only_ends: &'static [(&'static str, &'static str)],
     /// A function, and what gives back what it has kept when it failed, for the rounds that follow.
-    pub kept: Option<(&'static str, fn(&Double))>,
+    pub kept: Option<(&'static str, GiveBack)>,
 }
 
 /// Each call of a round fails once: it is told with its code, nothing is lost, and the next round works.

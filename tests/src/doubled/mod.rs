@@ -11,7 +11,7 @@ pub mod faults;
 mod round;
 mod tools;
 
-pub use failures::{Functions, each_call_fails_once, each_call_lacks_memory};
+pub use failures::{Functions, GiveBack, each_call_fails_once, each_call_lacks_memory};
 pub use longshore_double_gpu::Double;
 pub use round::{Round, image};
 pub(crate) use tools::{compiler, read, run, share_twin, with_source};
