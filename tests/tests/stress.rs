@@ -3,6 +3,7 @@
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
+use longshore_tests::amount::Amount;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
 use std::process::ExitCode;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
 /// Seconds of a trial, unless the variable says otherwise: on the CPU, and on others.
-const SECONDS: u64 = 10;
-const GPU_SECONDS: u64 = 4;
+const SECONDS: Amount<u64> = Amount { usual: 10, small: 1 };
+const GPU_SECONDS: Amount<u64> = Amount { usual: 4, small: 1 };
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
@@ -64,13 +65,13 @@ fn host(name: &DeviceName) -> longshore::Result<Host> {
     gpus::host(name, environment)
 }
 
-fn duration(usual: u64) -> Duration {
+fn duration(usual: Amount<u64>) -> Duration {
     let seconds = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
-    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(usual))
+    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(usual.get()))
 }
 
 /// Runs `round` on eight threads, over and over; each is told its number and that of the round.
-fn repeat(seconds: u64, round: impl Fn(u64, u64) + Sync) {
+fn repeat(seconds: Amount<u64>, round: impl Fn(u64, u64) + Sync) {
     let end = Instant::now() + duration(seconds);
     let one = |seed: u64| {
         let rounds = (0..).take_while(|_| Instant::now() < end);
@@ -87,7 +88,7 @@ fn repeat(seconds: u64, round: impl Fn(u64, u64) + Sync) {
 
 const OWN_QUEUES: &str = "eight threads load, launch, copy and unload at once";
 
-fn own_queues(device: Device, seconds: u64) {
+fn own_queues(device: Device, seconds: Amount<u64>) {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // A program that threads take from each other, launch while it is there, and replace.
     let shared = Mutex::new(device.load(&image[..]).unwrap());

@@ -9,6 +9,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("a container's best entry is loaded", the_best_entry_is_loaded),
     ("code for features that the device has set so runs", named_features_run),
     ("all versions of code objects run", all_versions_run),
+    ("an image is told where its messages go", messages_go_to_a_ring),
 ];
 
 fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
@@ -53,4 +54,20 @@ fn all_versions_run(setting: &Setting<'_>) {
         };
         setting.runs(&image, 5);
     }
+}
+
+fn messages_go_to_a_ring(setting: &Setting<'_>) {
+    const PRINTF_BYTES: u32 = 1 << 20;
+    let Some(image) = setting.image(SOURCE) else { return };
+    let queue = setting.device.queue().unwrap();
+    let programs = [0, 1].map(|_| setting.device.load(&image[..]).unwrap());
+    let rings = programs.each_ref().map(|program| {
+        let global = program.global("__longshore_printf_buffer").unwrap();
+        global.read::<u64>(&queue).unwrap()
+    });
+    assert_eq!(rings[0], rings[1], "a device has one ring");
+    // SAFETY: a ring is memory of the host, and begins with its capacity and what of it is used.
+    let head = unsafe { *(rings[0] as *const [u32; 2]) };
+    assert_eq!(head, [PRINTF_BYTES - 8, 0]);
+    programs.map(|program| program.unload().unwrap());
 }

@@ -6,7 +6,7 @@ mod gpu_images;
 mod profiles;
 mod refusals;
 
-use gpu_images::{Check, Compiler, Setting};
+use gpu_images::{Check, Compiler, Setting, messages};
 use longshore_tests::amdgpu;
 use longshore_tests::doubled::AMDGPU;
 use std::path::Path;
@@ -20,6 +20,9 @@ fn main() -> ExitCode {
         AMDGPU.take_driver();
         // The double knows what this one makes.
         std::env::set_var("LONGSHORE_AMDGPU_LINKER", amdgpu::LINKER);
+    }
+    if messages::is_done(&AMDGPU) {
+        return ExitCode::SUCCESS;
     }
     let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS];
     gpu_images::main(&AMDGPU, COMPILER, &checks.concat())

@@ -7,7 +7,7 @@ mod gpu_images;
 mod profiles;
 mod refusals;
 
-use gpu_images::{Check, Compiler, Setting};
+use gpu_images::{Check, Compiler, Setting, messages};
 use longshore_tests::cuda;
 use longshore_tests::doubled::CUDA;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ const COMPILER: Compiler = Compiler { compile: cuda::compiled, forms };
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
     unsafe { CUDA.take_driver() };
-    if faults::is_done() {
+    if faults::is_done() || messages::is_done(&CUDA) {
         return ExitCode::SUCCESS;
     }
     let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS, faults::CHECKS];

@@ -3,6 +3,7 @@
 
 pub(crate) mod launches;
 pub(crate) mod life;
+pub(crate) mod messages;
 pub(crate) mod profiles;
 
 use libtest_mimic::{Arguments, Trial};
@@ -47,8 +48,8 @@ LONGSHORE_KERNEL(weigh, (float *out)) { *out = weights[1]; }
 pub(crate) fn main(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -> ExitCode {
     let arguments = Arguments::from_args();
     let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
-    let checks: Vec<Check> =
-        checks.iter().chain(life::CHECKS).chain(launches::CHECKS).copied().collect();
+    let own = [life::CHECKS, launches::CHECKS, messages::CHECKS].concat();
+    let checks = [checks, &own].concat();
     let trials = devices
         .first()
         .into_iter()

@@ -1,12 +1,14 @@
 //! The kernels one by one, for sizes around those of groups, blocks and vectors.
 
 use super::rig::Rig;
+use longshore_tests::amount::Amount;
 use longshore_tests::kernels::{
     Form, bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce,
     saxpy, small_floats, stencil, triad,
 };
 
 type Check = (&'static str, fn(&Rig));
+type Numbers<T> = Amount<&'static [T]>;
 
 pub(crate) const CHECKS: [Check; 8] = [
     ("saxpy", check_saxpy),
@@ -19,28 +21,37 @@ pub(crate) const CHECKS: [Check; 8] = [
     ("nbody", check_nbody),
 ];
 
-const SIZES: [usize; 20] =
-    [1, 2, 7, 15, 16, 17, 31, 32, 33, 255, 256, 257, 511, 1000, 2047, 2048, 2049, 4095, 4096, 4097];
+const SIZES: Numbers<usize> = Amount {
+    usual: &[
+        1, 2, 7, 15, 16, 17, 31, 32, 33, 255, 256, 257, 511, 1000, 2047, 2048, 2049, 4095, 4096,
+        4097,
+    ],
+    small: &[1, 33, 257],
+};
 /// Items of a group, where a kernel takes any.
-const GROUP_ITEMS: [u32; 5] = [1, 7, 32, 100, 256];
+const GROUP_ITEMS: Numbers<u32> = Amount { usual: &[1, 7, 32, 100, 256], small: &[32, 100] };
 /// Groups, where each does a part: some have nothing to do.
-const PARTS: [u32; 4] = [1, 2, 3, 20];
-const MATRICES: [[u32; 3]; 9] = [
-    [1, 1, 1],
-    [2, 3, 5],
-    [31, 33, 32],
-    [64, 64, 64],
-    [65, 63, 1],
-    [1, 130, 65],
-    [130, 1, 64],
-    [100, 70, 129],
-    [128, 192, 64],
-];
-const BODIES: [usize; 8] = [1, 2, 31, 33, 255, 256, 257, 600];
+const PARTS: Numbers<u32> = Amount { usual: &[1, 2, 3, 20], small: &[1, 3] };
+const MATRICES: Numbers<[u32; 3]> = Amount {
+    usual: &[
+        [1, 1, 1],
+        [2, 3, 5],
+        [31, 33, 32],
+        [64, 64, 64],
+        [65, 63, 1],
+        [1, 130, 65],
+        [130, 1, 64],
+        [100, 70, 129],
+        [128, 192, 64],
+    ],
+    small: &[[2, 3, 5], [65, 33, 17]],
+};
+const BODIES: Numbers<usize> =
+    Amount { usual: &[1, 2, 31, 33, 255, 256, 257, 600], small: &[1, 33, 257] };
 const FACTOR: f32 = 3.0;
 
 fn check_saxpy(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let (x, y) = (small_floats(1, n), small_floats(2, n));
         for (form, items) in forms_and(GROUP_ITEMS) {
             let (x_there, y_there) = (rig.buffer(&x), rig.buffer(&y));
@@ -54,7 +65,7 @@ fn check_saxpy(rig: &Rig) {
 }
 
 fn check_triad(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let (b, c) = (small_floats(3, n), small_floats(4, n));
         let (b_there, c_there) = (rig.buffer(&b), rig.buffer(&c));
         for (form, items) in forms_and(GROUP_ITEMS) {
@@ -69,7 +80,7 @@ fn check_triad(rig: &Rig) {
 }
 
 fn check_stencil(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let x = small_floats(5, n);
         let x_there = rig.buffer(&x);
         for (form, items) in forms_and(GROUP_ITEMS) {
@@ -84,7 +95,7 @@ fn check_stencil(rig: &Rig) {
 }
 
 fn check_matmul(rig: &Rig) {
-    for sizes in MATRICES {
+    for &sizes in MATRICES.get() {
         let [m, n, k] = sizes.map(|size| size as usize);
         let (a, b) = (small_floats(6, m * k), small_floats(7, k * n));
         let expected = matmul(&a, &b, [m, n, k]);
@@ -103,7 +114,7 @@ fn check_matmul(rig: &Rig) {
 }
 
 fn check_reduce(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let x = small_floats(8, n);
         let x_there = rig.buffer(&x);
         for (form, groups) in forms_and(PARTS) {
@@ -118,7 +129,7 @@ fn check_reduce(rig: &Rig) {
 }
 
 fn check_histogram(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let x = bytes(9, n);
         let x_there = rig.buffer(&x);
         for (form, groups) in forms_and(PARTS) {
@@ -133,7 +144,7 @@ fn check_histogram(rig: &Rig) {
 }
 
 fn check_prefix_sum(rig: &Rig) {
-    for n in SIZES {
+    for &n in SIZES.get() {
         let x = integers(10, n);
         let x_there = rig.buffer(&x);
         for (form, groups) in forms_and(PARTS) {
@@ -148,7 +159,7 @@ fn check_prefix_sum(rig: &Rig) {
 }
 
 fn check_nbody(rig: &Rig) {
-    for n in BODIES {
+    for &n in BODIES.get() {
         let bodies = bodies(11, n);
         let expected = nbody(&bodies);
         let there = rig.buffer(&bodies);
@@ -172,6 +183,7 @@ fn check_nbody(rig: &Rig) {
     }
 }
 
-fn forms_and<const N: usize>(numbers: [u32; N]) -> impl Iterator<Item = (Form, u32)> {
-    Form::ALL.into_iter().flat_map(move |form| numbers.map(|number| (form, number)))
+fn forms_and(numbers: Numbers<u32>) -> impl Iterator<Item = (Form, u32)> {
+    let with = move |form| numbers.get().iter().map(move |number| (form, *number));
+    Form::ALL.into_iter().flat_map(with)
 }

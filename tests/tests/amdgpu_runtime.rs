@@ -1,0 +1,213 @@
+//! What the AMDGPU backend makes of the library that is HIP, or that stands in its place, where that has no device:
+//! the runtime that is installed, other vendors' libraries, parts of HIP, files that are no library. The host says
+//! why, keeps nothing, and goes on with the CPU.
+
+use libloading::Library;
+use longshore::{Environment, ErrorCode, Host, Outcome};
+use longshore_tests::doubled::{AMDGPU, CUDA};
+use longshore_tests::held::Held;
+use longshore_tests::world::host_plugin;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// How often each library is tried in one process.
+const ROUNDS: usize = 400;
+/// Until caches and arenas have grown to what they keep.
+const FIRST_ROUNDS: usize = 100;
+/// What the process holds is counted: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Tries a library in HIP's place, over and over; without one, HIP itself. `check` is shown what became of the
+/// plugin.
+fn tried(library: Option<&Path>, check: impl Fn(&Outcome)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(plugin) = AMDGPU.plugin() else {
+        return println!("the plugin is not built; nothing was tried");
+    };
+    let plugins = [plugin, host_plugin()];
+    let round = || {
+        let host = host(&plugins, library);
+        check(outcome(&host, "amdgpu"));
+        cpu_works(&host);
+    };
+    (0..FIRST_ROUNDS).for_each(|_| round());
+    let before = Held::now();
+    (0..ROUNDS).for_each(|_| round());
+    let after = Held::now();
+    println!("measured: {ROUNDS} rounds: before {before:?}, after {after:?}");
+    after.assert_no_more_than(&before);
+}
+
+fn host(plugins: &[PathBuf], library: Option<&Path>) -> Host {
+    let environment = match library {
+        Some(library) => Environment::empty().with("LONGSHORE_AMDGPU_DRIVER", library),
+        None => Environment::empty(),
+    };
+    let mut builder = Host::builder().environment(environment).only_given_plugins();
+    for plugin in plugins {
+        builder = builder.plugin(plugin);
+    }
+    builder.build().expect("a backend without a device does not stop the others")
+}
+
+fn outcome<'a>(host: &'a Host, backend: &str) -> &'a Outcome {
+    let found = host.candidates().iter().find(|candidate| candidate.backend == backend);
+    &found.unwrap_or_else(|| panic!("no candidate for {backend}: {:?}", host.candidates())).outcome
+}
+
+fn cpu_works(host: &Host) {
+    assert_eq!(outcome(host, "host"), &Outcome::Loaded);
+    let device = host.device("host:0").unwrap();
+    let queue = device.queue().unwrap();
+    let buffer = device.buffer_of(&queue, &[1u32, 2, 3]).unwrap();
+    assert_eq!(buffer.to_vec(&queue).unwrap(), [1, 2, 3]);
+}
+
+/// What the HIP of this machine answers to `hipInit`, and that answer's name. `None` without one, or if it has a
+/// device, which is printed.
+fn runtime_without_device() -> Option<(c_int, String)> {
+    let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+    // SAFETY: HIP's library may be opened.
+    let Some(hip) = names.iter().find_map(|name| unsafe { Library::new(name) }.ok()) else {
+        println!("HIP is not installed; nothing was tried");
+        return None;
+    };
+    // SAFETY: HIP's functions have these types in all versions.
+    let (init, count, name_of) = unsafe {
+        let init = *hip.get::<unsafe extern "C" fn(c_uint) -> c_int>("hipInit").unwrap();
+        let count = *hip.get::<unsafe extern "C" fn(*mut c_int) -> c_int>("hipGetDeviceCount").unwrap();
+        let name_of = *hip.get::<unsafe extern "C" fn(c_int) -> *const c_char>("hipGetErrorName").unwrap();
+        (init, count, name_of)
+    };
+    // HIP does not end what it has begun.
+    std::mem::forget(hip);
+    let mut devices = 0;
+    // SAFETY: the output is ours; a name is a constant string.
+    unsafe {
+        let answer = init(0);
+        if answer == 0 && count(&mut devices) == 0 && devices > 0 {
+            println!("HIP has a device; nothing was tried");
+            return None;
+        }
+        Some((answer, CStr::from_ptr(name_of(answer)).to_str().unwrap().to_owned()))
+    }
+}
+
+#[test]
+fn the_installed_runtime_has_no_device_for_its_own_reason_and_nothing_is_kept() {
+    let Some((answer, name)) = runtime_without_device() else { return };
+    println!("measured: hipInit answers {name}, {answer}");
+    tried(None, |outcome| {
+        let Outcome::NoDevice(why) = outcome else { panic!("{outcome:?}") };
+        let is_said = why.contains(&name) && why.contains(&answer.to_string());
+        // Where it is initialised without a device, only their number tells.
+        assert!(is_said || answer == 0, "hipInit answers {name}, {answer}: {why}");
+    });
+}
+
+#[test]
+fn the_installed_runtime_keeps_no_other_backend_from_working() {
+    let Some(_) = runtime_without_device() else { return };
+    let Some(plugin) = AMDGPU.plugin() else {
+        return println!("the plugin is not built; nothing was tried");
+    };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    host_plugin();
+    let host = host(&[plugin.parent().expect("a folder").to_owned()], None);
+    assert!(matches!(outcome(&host, "amdgpu"), Outcome::NoDevice(_)), "{:?}", host.candidates());
+    for candidate in host.candidates() {
+        println!("{candidate}");
+        assert!(!candidate.outcome.is_fault(), "{candidate}");
+    }
+    cpu_works(&host);
+}
+
+#[test]
+fn the_library_of_another_vendor_is_no_hip() {
+    let loader = PathBuf::from("libvulkan.so.1");
+    // SAFETY: Vulkan's loader may be opened.
+    let loader = unsafe { Library::new(&loader) }.is_ok().then_some(loader);
+    let others: Vec<_> = loader.into_iter().chain(CUDA.double()).collect();
+    if others.is_empty() {
+        println!("neither Vulkan's loader nor the double of CUDA's driver is there; nothing was tried");
+    }
+    for library in others {
+        tried(Some(&library), |outcome| {
+            let Outcome::NoDriver(why) = outcome else { panic!("{outcome:?}") };
+            assert!(why.contains("hipInit"), "{why}");
+        });
+    }
+}
+
+/// A library of a source in C; `None` without a compiler, which is printed.
+fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
+    let (text, library) = (folder.join("hip.c"), folder.join("libamdhip64.so"));
+    std::fs::write(&text, source).unwrap();
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&text);
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "{source}"),
+        Err(error) => {
+            println!("no C compiler: {error}; nothing was tried");
+            return None;
+        }
+    }
+    Some(library)
+}
+
+#[test]
+fn a_function_that_is_missing_is_named() {
+    const INIT: &str = "int hipInit(unsigned flags) { return 0; }\n";
+    const COUNT: &str = "int hipGetDeviceCount(int *count) { *count = 2; return 0; }\n";
+    for (source, missing) in
+        [(INIT.to_owned(), "hipGetDeviceCount"), (format!("{INIT}{COUNT}"), "hip")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(library) = compiled(folder.path(), &source) else { return };
+        tried(Some(&library), |outcome| {
+            let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+            assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+            assert!(error.message().contains(missing), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_result_that_nobody_knows_is_an_error_with_its_number() {
+    for number in [12345, -1, i32::MAX] {
+        let folder = tempfile::tempdir().unwrap();
+        let source = format!("int hipInit(unsigned flags) {{ return {number}; }}\n");
+        let Some(library) = compiled(folder.path(), &source) else { return };
+        tried(Some(&library), |outcome| {
+            let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+            let said = error.vendor().unwrap_or_else(|| panic!("{error}")).number;
+            assert_eq!(said, i64::from(number.cast_unsigned()), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_hip_of_no_devices_has_none() {
+    const SOURCE: &str = "int hipInit(unsigned flags) { return 0; }\n\
+                          int hipGetDeviceCount(int *count) { *count = 0; return 0; }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = compiled(folder.path(), SOURCE) else { return };
+    tried(Some(&library), |outcome| assert!(matches!(outcome, Outcome::NoDevice(_)), "{outcome:?}"));
+}
+
+#[test]
+fn what_is_no_library_or_not_there_is_no_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let junk = folder.path().join("junk.so");
+    let header = folder.path().join("header.so");
+    std::fs::write(&junk, "no ELF file at all").unwrap();
+    std::fs::write(&header, b"\x7fELF\x02\x01\x01").unwrap();
+    for library in [junk, header, folder.path().join("missing.so"), folder.path().to_owned()] {
+        tried(Some(&library), |outcome| {
+            let Outcome::NoDriver(why) = outcome else { panic!("{outcome:?}") };
+            assert!(why.contains(library.to_str().unwrap()), "{why}");
+        });
+    }
+}
