@@ -4,9 +4,10 @@ use crate::driver::Driver;
 use crate::driver::types::{Properties, Uuid, attribute};
 use longshore_amd_image::Target;
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_streams::{Code, Driver as _, Facts, Failure, Features, Limits, of_driver};
-use std::ffi::{CStr, c_char, c_int, c_uint};
-use std::fmt::Write;
+use longshore_streams::{
+    Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
+};
+use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
 /// AMD's number of PCI-SIG.
@@ -173,7 +174,6 @@ impl Ask<'_> {
     }
 
     fn properties(&self) -> String {
-        let mut text = String::new();
         let known = [
             ("ecc", attribute::ECC_ENABLED),
             ("wavefront_size", attribute::WARP_SIZE),
@@ -191,22 +191,8 @@ impl Ask<'_> {
             ("pageable_memory_access", attribute::PAGEABLE_MEMORY_ACCESS),
             ("memory_pools", attribute::MEMORY_POOLS_SUPPORTED),
         ];
-        for (name, which) in known {
-            if let Some(value) = self.optional(which) {
-                let _ = writeln!(text, "{name}={value}");
-            }
-        }
-        text
+        lines(&known, |which| self.optional(which))
     }
-}
-
-fn text(
-    write: impl FnOnce(*mut c_char, c_int) -> std::result::Result<(), Failure>,
-) -> std::result::Result<String, Failure> {
-    let mut buffer = [0u8; 256];
-    write(buffer.as_mut_ptr().cast(), buffer.len() as c_int)?;
-    let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
-    Ok(text.to_string_lossy().trim().to_owned())
 }
 
 /// The first text in properties that is a target ID, and ends with NUL.

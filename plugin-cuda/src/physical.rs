@@ -4,8 +4,10 @@ use crate::driver::Driver;
 use crate::driver::types::{Device, Uuid, device_attribute as attribute};
 use longshore_cuda_image::Arch;
 use longshore_plugin_api::Result;
-use longshore_streams::{Code, Driver as _, Facts, Failure, Features, Limits, of_driver};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use longshore_streams::{
+    Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
+};
+use std::ffi::{c_int, c_uint};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -123,7 +125,7 @@ impl Ask<'_> {
 
     fn properties(&self, arch: Arch, name: &str) -> String {
         let (major, minor) = (arch.major(), arch.minor());
-        let mut text = format!("compute_capability={major}.{minor}\n");
+
         let known = [
             ("ecc", attribute::ECC_ENABLED),
             ("warp_size", attribute::WARP_SIZE),
@@ -145,17 +147,15 @@ impl Ask<'_> {
             ("memory_pools", attribute::MEMORY_POOLS_SUPPORTED),
             ("cluster_launch", attribute::CLUSTER_LAUNCH),
         ];
-        for (name, which) in known {
-            if let Some(value) = self.optional(which) {
-                let _ = writeln!(text, "{name}={value}");
-            }
-        }
+        let mut text = format!("compute_capability={major}.{minor}\n");
+        text.push_str(&lines(&known, |which| self.optional(which)));
         match mig_profile(name) {
             Some(profile) => _ = writeln!(text, "mig=1\nmig_profile={profile}"),
             None => text.push_str("mig=0\n"),
         }
         text
     }
+
     fn name(&self) -> std::result::Result<String, Failure> {
         text(|buffer, bytes| {
             // SAFETY: the buffer has so many bytes.
@@ -200,15 +200,6 @@ fn raw(driver: &Driver, ordinal: c_int) -> std::result::Result<Device, Failure> 
     // SAFETY: the output is ours.
     unsafe { driver.cuDeviceGet(&mut raw, ordinal) }?;
     Ok(raw)
-}
-
-fn text(
-    write: impl FnOnce(*mut c_char, c_int) -> std::result::Result<(), Failure>,
-) -> std::result::Result<String, Failure> {
-    let mut buffer = [0u8; 256];
-    write(buffer.as_mut_ptr().cast(), buffer.len() as c_int)?;
-    let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
-    Ok(text.to_string_lossy().trim().to_owned())
 }
 
 /// "1g.10gb" of "NVIDIA H100 PCIe MIG 1g.10gb".

@@ -1,8 +1,10 @@
 //! What is known of a device before it is opened.
 
+use crate::call::{Call, Failure};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
 };
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 
 /// What does not change of a device.
@@ -154,8 +156,30 @@ fn arithmetic(query: DeviceInfo, has_half: bool) -> Option<InfoValue> {
     Some(InfoValue::U32(number))
 }
 
+/// Lines of the form "name=value", of what has a value.
+pub fn lines(known: &[(&str, u32)], value: impl Fn(u32) -> Option<i32>) -> String {
+    let lines = known.iter().filter_map(|(name, which)| Some((name, value(*which)?)));
+    lines.fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "{name}={value}");
+        text
+    })
+}
+
+/// What a function of a driver writes into a buffer of so many bytes: a text that ends with NUL.
+///
+/// # Errors
+/// Those of the driver.
+pub fn text(
+    write: impl FnOnce(*mut c_char, c_int) -> Call,
+) -> std::result::Result<String, Failure> {
+    let mut buffer = [0u8; 256];
+    write(buffer.as_mut_ptr().cast(), buffer.len() as c_int)?;
+    let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
+    Ok(text.to_string_lossy().trim().to_owned())
+}
+
 /// Two digits for each byte.
-pub fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

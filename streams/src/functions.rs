@@ -1,4 +1,4 @@
-//! Tables of a driver's functions.
+//! Tables of a driver's functions, and what is made of them.
 
 /// Makes `Functions`, the functions that a driver's library has, and for each a method of the driver of its
 /// name: an unsafe one that answers a [`Call`](crate::Call), [`Failure::missing`](crate::Failure::missing) for
@@ -33,5 +33,20 @@ macro_rules! driver_functions {
                 }
             )*
         }
+    };
+}
+
+/// Methods of [`Driver`](crate::Driver) that only call a function of a driver: what each takes, and the function with its
+/// arguments.
+#[macro_export]
+macro_rules! forward {
+    ($($name:ident($($parameter:ident: $kind:ty),*) => $function:ident($($argument:expr),*);)*) => {
+        $(
+            #[inline]
+            unsafe fn $name(&self $(, $parameter: $kind)*) -> $crate::Call {
+                // SAFETY: promised by the caller.
+                unsafe { self.$function($($argument),*) }
+            }
+        )*
     };
 }

@@ -47,7 +47,7 @@ pub use device::{DeviceCore, StreamDevice};
 pub use driver::{Context, Driver, EventKind, Location};
 pub use error::of_driver;
 pub use event::StreamEvent;
-pub use facts::{Facts, Features, Limits, hex};
+pub use facts::{Facts, Features, Limits, lines, text};
 pub use handle::{DevicePtr, Event, Function, Handle, Module, Pool, Stream};
 pub use kernel::{Launch, StreamKernel};
 pub use memory::Registrations;

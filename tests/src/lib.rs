@@ -30,12 +30,14 @@
 //! every device of this machine. Start reading at `conformance/mod.rs`.
 
 pub mod amdgpu;
+pub mod amount;
 mod conformance;
 pub mod cuda;
 pub mod device_code;
 pub mod doubled;
 mod fixtures;
 pub mod gpus;
+pub mod held;
 pub mod kernels;
 pub mod programs;
 mod services;

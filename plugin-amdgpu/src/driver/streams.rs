@@ -9,7 +9,7 @@ use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
 use longshore_plugin_api::ErrorCode;
-use longshore_streams::{Call, Code, DeviceCore, EventKind, Launch, Registrations};
+use longshore_streams::{Call, Code, DeviceCore, EventKind, Launch, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `hipCpuDeviceId`.
@@ -60,38 +60,45 @@ impl longshore_streams::Driver for Driver {
         device.own().close(device.driver());
     }
 
+    forward! {
+        create_stream(stream: &mut Stream) => hipStreamCreateWithFlags(stream, stream_flag::NON_BLOCKING);
+        destroy_stream(stream: Stream) => hipStreamDestroy(stream);
+        synchronize_stream(stream: Stream) => hipStreamSynchronize(stream);
+        query_stream(stream: Stream) => hipStreamQuery(stream);
+        wait_event(stream: Stream, event: Event) => hipStreamWaitEvent(stream, event, 0);
+        destroy_event(event: Event) => hipEventDestroy(event);
+        record_event(event: Event, stream: Stream) => hipEventRecord(event, stream);
+        query_event(event: Event) => hipEventQuery(event);
+        synchronize_event(event: Event) => hipEventSynchronize(event);
+        elapsed(milliseconds: &mut f32, start: Event, end: Event) => hipEventElapsedTime(milliseconds, start, end);
+        destroy_pool(pool: Pool) => hipMemPoolDestroy(pool);
+        allocate_from(address: &mut DevicePtr, bytes: usize, pool: Pool, stream: Stream) => hipMallocFromPoolAsync(address, bytes, pool, stream);
+        free_on(address: DevicePtr, stream: Stream) => hipFreeAsync(address, stream);
+        allocate(address: &mut DevicePtr, bytes: usize) => hipMalloc(address, bytes);
+        free(address: DevicePtr) => hipFree(address);
+        free_host(address: DevicePtr) => hipHostFree(address);
+        allocate_managed(address: &mut DevicePtr, bytes: usize) => hipMallocManaged(address, bytes, attach::GLOBAL);
+        unregister(address: u64) => hipHostUnregister(address as *mut c_void);
+        device_address(device: &mut DevicePtr, address: u64) => hipHostGetDevicePointer(device, address as *mut c_void, 0);
+        copy(to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) => hipMemcpyAsync(to, from, bytes, copy_kind::DEFAULT, stream);
+        copy_to_device(to: DevicePtr, from: *const c_void, bytes: usize, stream: Stream) => hipMemcpyHtoDAsync(to, from, bytes, stream);
+        copy_to_host(to: *mut c_void, from: DevicePtr, bytes: usize, stream: Stream) => hipMemcpyDtoHAsync(to, from, bytes, stream);
+        fill_8(to: DevicePtr, value: u8, count: usize, stream: Stream) => hipMemsetD8Async(to, value, count, stream);
+        fill_16(to: DevicePtr, value: u16, count: usize, stream: Stream) => hipMemsetD16Async(to, value, count, stream);
+        fill_32(to: DevicePtr, value: u32, count: usize, stream: Stream) => hipMemsetD32Async(to, value.cast_signed(), count, stream);
+        enable_access(peer: &Current) => hipDeviceEnablePeerAccess(peer.ordinal(), 0);
+        unload(module: Module) => hipModuleUnload(module);
+        function(function: &mut Function, module: Module, name: &CStr) => hipModuleGetFunction(function, module, name.as_ptr());
+        global(address: &mut DevicePtr, bytes: &mut usize, module: Module, name: &CStr) => hipModuleGetGlobal(address, bytes, module, name.as_ptr());
+        active_groups(groups: &mut i32, function: Function, items: i32, shared: usize) => hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(groups, function, items, shared);
+    }
+
     unsafe fn free_bytes(&self, free: &mut u64) -> Call {
         let (mut bytes, mut total) = (0, 0);
         // SAFETY: promised by the caller.
         unsafe { self.hipMemGetInfo(&mut bytes, &mut total) }?;
         *free = bytes as u64;
         Ok(())
-    }
-
-    unsafe fn create_stream(&self, stream: &mut Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipStreamCreateWithFlags(stream, stream_flag::NON_BLOCKING) }
-    }
-
-    unsafe fn destroy_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipStreamDestroy(stream) }
-    }
-
-    #[inline]
-    unsafe fn synchronize_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipStreamSynchronize(stream) }
-    }
-
-    unsafe fn query_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipStreamQuery(stream) }
-    }
-
-    unsafe fn wait_event(&self, stream: Stream, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipStreamWaitEvent(stream, event, 0) }
     }
 
     unsafe fn create_event(&self, event: &mut Event, kind: EventKind) -> Call {
@@ -102,31 +109,6 @@ impl longshore_streams::Driver for Driver {
         };
         // SAFETY: promised by the caller.
         unsafe { self.hipEventCreateWithFlags(event, flags) }
-    }
-
-    unsafe fn destroy_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipEventDestroy(event) }
-    }
-
-    unsafe fn record_event(&self, event: Event, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipEventRecord(event, stream) }
-    }
-
-    unsafe fn query_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipEventQuery(event) }
-    }
-
-    unsafe fn synchronize_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipEventSynchronize(event) }
-    }
-
-    unsafe fn elapsed(&self, milliseconds: &mut f32, start: Event, end: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipEventElapsedTime(milliseconds, start, end) }
     }
 
     unsafe fn create_pool(&self, pool: &mut Pool, ordinal: i32) -> Call {
@@ -149,11 +131,6 @@ impl longshore_streams::Driver for Driver {
         }
     }
 
-    unsafe fn destroy_pool(&self, pool: Pool) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemPoolDestroy(pool) }
-    }
-
     unsafe fn allow_pool(&self, pool: Pool, ordinal: i32) -> Call {
         const READ_WRITE: c_uint = 3;
         let location = Location { kind: Location::DEVICE, id: ordinal };
@@ -162,46 +139,10 @@ impl longshore_streams::Driver for Driver {
         unsafe { self.hipMemPoolSetAccess(pool, &access, 1) }
     }
 
-    unsafe fn allocate_from(
-        &self,
-        address: &mut DevicePtr,
-        bytes: usize,
-        pool: Pool,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMallocFromPoolAsync(address, bytes, pool, stream) }
-    }
-
-    unsafe fn free_on(&self, address: DevicePtr, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipFreeAsync(address, stream) }
-    }
-
-    unsafe fn allocate(&self, address: &mut DevicePtr, bytes: usize) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMalloc(address, bytes) }
-    }
-
-    unsafe fn free(&self, address: DevicePtr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipFree(address) }
-    }
-
     unsafe fn allocate_host(&self, address: &mut DevicePtr, bytes: usize) -> Call {
         let flags = host_memory::PORTABLE | host_memory::MAPPED;
         // SAFETY: promised by the caller.
         unsafe { self.hipHostMalloc(address, bytes, flags) }
-    }
-
-    unsafe fn free_host(&self, address: DevicePtr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipHostFree(address) }
-    }
-
-    unsafe fn allocate_managed(&self, address: &mut DevicePtr, bytes: usize) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMallocManaged(address, bytes, attach::GLOBAL) }
     }
 
     unsafe fn register(&self, address: u64, bytes: usize) -> Call {
@@ -218,16 +159,6 @@ impl longshore_streams::Driver for Driver {
         }
     }
 
-    unsafe fn unregister(&self, address: u64) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipHostUnregister(address as *mut c_void) }
-    }
-
-    unsafe fn device_address(&self, device: &mut DevicePtr, address: u64) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipHostGetDevicePointer(device, address as *mut c_void, 0) }
-    }
-
     fn is_managed(&self, address: u64) -> bool {
         self.pointer(pointer_attribute::IS_MANAGED, address) == Some(1)
     }
@@ -241,33 +172,6 @@ impl longshore_streams::Driver for Driver {
         }
         let start = self.pointer(pointer_attribute::RANGE_START_ADDR, address)?;
         Some((start, self.pointer(pointer_attribute::RANGE_SIZE, address)?))
-    }
-
-    unsafe fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemcpyAsync(to, from, bytes, copy_kind::DEFAULT, stream) }
-    }
-
-    unsafe fn copy_to_device(
-        &self,
-        to: DevicePtr,
-        from: *const c_void,
-        bytes: usize,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemcpyHtoDAsync(to, from, bytes, stream) }
-    }
-
-    unsafe fn copy_to_host(
-        &self,
-        to: *mut c_void,
-        from: DevicePtr,
-        bytes: usize,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemcpyDtoHAsync(to, from, bytes, stream) }
     }
 
     unsafe fn copy_between(
@@ -288,21 +192,6 @@ impl longshore_streams::Driver for Driver {
                 stream,
             )
         }
-    }
-
-    unsafe fn fill_8(&self, to: DevicePtr, value: u8, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemsetD8Async(to, value, count, stream) }
-    }
-
-    unsafe fn fill_16(&self, to: DevicePtr, value: u16, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemsetD16Async(to, value, count, stream) }
-    }
-
-    unsafe fn fill_32(&self, to: DevicePtr, value: u32, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipMemsetD32Async(to, value.cast_signed(), count, stream) }
     }
 
     unsafe fn prefetch(
@@ -326,32 +215,6 @@ impl longshore_streams::Driver for Driver {
         unsafe { self.hipDeviceCanAccessPeer(&mut answer, ordinal, peer) }?;
         *can = answer != 0;
         Ok(())
-    }
-
-    unsafe fn enable_access(&self, peer: &Current) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipDeviceEnablePeerAccess(peer.ordinal(), 0) }
-    }
-
-    unsafe fn unload(&self, module: Module) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipModuleUnload(module) }
-    }
-
-    unsafe fn function(&self, function: &mut Function, module: Module, name: &CStr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipModuleGetFunction(function, module, name.as_ptr()) }
-    }
-
-    unsafe fn global(
-        &self,
-        address: &mut DevicePtr,
-        bytes: &mut usize,
-        module: Module,
-        name: &CStr,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.hipModuleGetGlobal(address, bytes, module, name.as_ptr()) }
     }
 
     #[inline]
@@ -385,19 +248,6 @@ impl longshore_streams::Driver for Driver {
         // SAFETY: promised by the caller.
         unsafe {
             self.hipModuleOccupancyMaxPotentialBlockSize(&mut groups, items, function, shared, 0)
-        }
-    }
-
-    unsafe fn active_groups(
-        &self,
-        groups: &mut i32,
-        function: Function,
-        items: i32,
-        shared: usize,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe {
-            self.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(groups, function, items, shared)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaOwn;
 use longshore_plugin_api::ErrorCode;
-use longshore_streams::{Call, Code, EventKind, Launch, Registrations};
+use longshore_streams::{Call, Code, EventKind, Launch, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `CU_DEVICE_CPU`.
@@ -53,38 +53,45 @@ impl longshore_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
+    forward! {
+        create_stream(stream: &mut Stream) => cuStreamCreate(stream, stream_flag::NON_BLOCKING);
+        destroy_stream(stream: Stream) => cuStreamDestroy(stream);
+        synchronize_stream(stream: Stream) => cuStreamSynchronize(stream);
+        query_stream(stream: Stream) => cuStreamQuery(stream);
+        wait_event(stream: Stream, event: Event) => cuStreamWaitEvent(stream, event, 0);
+        destroy_event(event: Event) => cuEventDestroy(event);
+        record_event(event: Event, stream: Stream) => cuEventRecord(event, stream);
+        query_event(event: Event) => cuEventQuery(event);
+        synchronize_event(event: Event) => cuEventSynchronize(event);
+        elapsed(milliseconds: &mut f32, start: Event, end: Event) => cuEventElapsedTime(milliseconds, start, end);
+        destroy_pool(pool: Pool) => cuMemPoolDestroy(pool);
+        allocate_from(address: &mut DevicePtr, bytes: usize, pool: Pool, stream: Stream) => cuMemAllocFromPoolAsync(address, bytes, pool, stream);
+        free_on(address: DevicePtr, stream: Stream) => cuMemFreeAsync(address, stream);
+        allocate(address: &mut DevicePtr, bytes: usize) => cuMemAlloc(address, bytes);
+        free(address: DevicePtr) => cuMemFree(address);
+        free_host(address: DevicePtr) => cuMemFreeHost(address as *mut c_void);
+        allocate_managed(address: &mut DevicePtr, bytes: usize) => cuMemAllocManaged(address, bytes, attach::GLOBAL);
+        unregister(address: u64) => cuMemHostUnregister(address as *mut c_void);
+        device_address(device: &mut DevicePtr, address: u64) => cuMemHostGetDevicePointer(device, address as *mut c_void, 0);
+        copy(to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) => cuMemcpyAsync(to, from, bytes, stream);
+        copy_to_device(to: DevicePtr, from: *const c_void, bytes: usize, stream: Stream) => cuMemcpyHtoDAsync(to, from, bytes, stream);
+        copy_to_host(to: *mut c_void, from: DevicePtr, bytes: usize, stream: Stream) => cuMemcpyDtoHAsync(to, from, bytes, stream);
+        fill_8(to: DevicePtr, value: u8, count: usize, stream: Stream) => cuMemsetD8Async(to, value, count, stream);
+        fill_16(to: DevicePtr, value: u16, count: usize, stream: Stream) => cuMemsetD16Async(to, value, count, stream);
+        fill_32(to: DevicePtr, value: u32, count: usize, stream: Stream) => cuMemsetD32Async(to, value, count, stream);
+        enable_access(peer: &PrimaryContext) => cuCtxEnablePeerAccess(peer.raw(), 0);
+        unload(module: Module) => cuModuleUnload(module);
+        function(function: &mut Function, module: Module, name: &CStr) => cuModuleGetFunction(function, module, name.as_ptr());
+        global(address: &mut DevicePtr, bytes: &mut usize, module: Module, name: &CStr) => cuModuleGetGlobal(address, bytes, module, name.as_ptr());
+        active_groups(groups: &mut i32, function: Function, items: i32, shared: usize) => cuOccupancyMaxActiveBlocksPerMultiprocessor(groups, function, items, shared);
+    }
+
     unsafe fn free_bytes(&self, free: &mut u64) -> Call {
         let (mut bytes, mut total) = (0, 0);
         // SAFETY: promised by the caller.
         unsafe { self.cuMemGetInfo(&mut bytes, &mut total) }?;
         *free = bytes as u64;
         Ok(())
-    }
-
-    unsafe fn create_stream(&self, stream: &mut Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuStreamCreate(stream, stream_flag::NON_BLOCKING) }
-    }
-
-    unsafe fn destroy_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuStreamDestroy(stream) }
-    }
-
-    #[inline]
-    unsafe fn synchronize_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuStreamSynchronize(stream) }
-    }
-
-    unsafe fn query_stream(&self, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuStreamQuery(stream) }
-    }
-
-    unsafe fn wait_event(&self, stream: Stream, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuStreamWaitEvent(stream, event, 0) }
     }
 
     unsafe fn create_event(&self, event: &mut Event, kind: EventKind) -> Call {
@@ -95,31 +102,6 @@ impl longshore_streams::Driver for Driver {
         };
         // SAFETY: promised by the caller.
         unsafe { self.cuEventCreate(event, flags) }
-    }
-
-    unsafe fn destroy_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuEventDestroy(event) }
-    }
-
-    unsafe fn record_event(&self, event: Event, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuEventRecord(event, stream) }
-    }
-
-    unsafe fn query_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuEventQuery(event) }
-    }
-
-    unsafe fn synchronize_event(&self, event: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuEventSynchronize(event) }
-    }
-
-    unsafe fn elapsed(&self, milliseconds: &mut f32, start: Event, end: Event) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuEventElapsedTime(milliseconds, start, end) }
     }
 
     unsafe fn create_pool(&self, pool: &mut Pool, ordinal: i32) -> Call {
@@ -143,43 +125,12 @@ impl longshore_streams::Driver for Driver {
         }
     }
 
-    unsafe fn destroy_pool(&self, pool: Pool) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemPoolDestroy(pool) }
-    }
-
     unsafe fn allow_pool(&self, pool: Pool, ordinal: i32) -> Call {
         const READ_WRITE: c_uint = 3;
         let location = Location { kind: Location::DEVICE, id: ordinal };
         let access = Access { location, flags: READ_WRITE };
         // SAFETY: promised by the caller; the structure is valid during the call.
         unsafe { self.cuMemPoolSetAccess(pool, &access, 1) }
-    }
-
-    unsafe fn allocate_from(
-        &self,
-        address: &mut DevicePtr,
-        bytes: usize,
-        pool: Pool,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemAllocFromPoolAsync(address, bytes, pool, stream) }
-    }
-
-    unsafe fn free_on(&self, address: DevicePtr, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemFreeAsync(address, stream) }
-    }
-
-    unsafe fn allocate(&self, address: &mut DevicePtr, bytes: usize) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemAlloc(address, bytes) }
-    }
-
-    unsafe fn free(&self, address: DevicePtr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemFree(address) }
     }
 
     unsafe fn allocate_host(&self, address: &mut DevicePtr, bytes: usize) -> Call {
@@ -189,16 +140,6 @@ impl longshore_streams::Driver for Driver {
         unsafe { self.cuMemHostAlloc(&mut host, bytes, flags) }?;
         *address = host as u64;
         Ok(())
-    }
-
-    unsafe fn free_host(&self, address: DevicePtr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemFreeHost(address as *mut c_void) }
-    }
-
-    unsafe fn allocate_managed(&self, address: &mut DevicePtr, bytes: usize) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemAllocManaged(address, bytes, attach::GLOBAL) }
     }
 
     unsafe fn register(&self, address: u64, bytes: usize) -> Call {
@@ -215,16 +156,6 @@ impl longshore_streams::Driver for Driver {
         }
     }
 
-    unsafe fn unregister(&self, address: u64) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemHostUnregister(address as *mut c_void) }
-    }
-
-    unsafe fn device_address(&self, device: &mut DevicePtr, address: u64) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemHostGetDevicePointer(device, address as *mut c_void, 0) }
-    }
-
     fn is_managed(&self, address: u64) -> bool {
         self.pointer(pointer_attribute::IS_MANAGED, address) == Some(1)
     }
@@ -238,33 +169,6 @@ impl longshore_streams::Driver for Driver {
         Some((start, self.pointer(pointer_attribute::RANGE_SIZE, address)?))
     }
 
-    unsafe fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemcpyAsync(to, from, bytes, stream) }
-    }
-
-    unsafe fn copy_to_device(
-        &self,
-        to: DevicePtr,
-        from: *const c_void,
-        bytes: usize,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemcpyHtoDAsync(to, from, bytes, stream) }
-    }
-
-    unsafe fn copy_to_host(
-        &self,
-        to: *mut c_void,
-        from: DevicePtr,
-        bytes: usize,
-        stream: Stream,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemcpyDtoHAsync(to, from, bytes, stream) }
-    }
-
     unsafe fn copy_between(
         &self,
         (to, to_context): (DevicePtr, &PrimaryContext),
@@ -276,21 +180,6 @@ impl longshore_streams::Driver for Driver {
         unsafe {
             self.cuMemcpyPeerAsync(to, to_context.raw(), from, from_context.raw(), bytes, stream)
         }
-    }
-
-    unsafe fn fill_8(&self, to: DevicePtr, value: u8, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemsetD8Async(to, value, count, stream) }
-    }
-
-    unsafe fn fill_16(&self, to: DevicePtr, value: u16, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemsetD16Async(to, value, count, stream) }
-    }
-
-    unsafe fn fill_32(&self, to: DevicePtr, value: u32, count: usize, stream: Stream) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuMemsetD32Async(to, value, count, stream) }
     }
 
     unsafe fn prefetch(
@@ -323,32 +212,6 @@ impl longshore_streams::Driver for Driver {
         unsafe { self.cuDeviceCanAccessPeer(&mut answer, ordinal, peer) }?;
         *can = answer != 0;
         Ok(())
-    }
-
-    unsafe fn enable_access(&self, peer: &PrimaryContext) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuCtxEnablePeerAccess(peer.raw(), 0) }
-    }
-
-    unsafe fn unload(&self, module: Module) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuModuleUnload(module) }
-    }
-
-    unsafe fn function(&self, function: &mut Function, module: Module, name: &CStr) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuModuleGetFunction(function, module, name.as_ptr()) }
-    }
-
-    unsafe fn global(
-        &self,
-        address: &mut DevicePtr,
-        bytes: &mut usize,
-        module: Module,
-        name: &CStr,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuModuleGetGlobal(address, bytes, module, name.as_ptr()) }
     }
 
     #[inline]
@@ -395,17 +258,6 @@ impl longshore_streams::Driver for Driver {
         unsafe {
             self.cuOccupancyMaxPotentialBlockSize(&mut groups, items, function, None, shared, 0)
         }
-    }
-
-    unsafe fn active_groups(
-        &self,
-        groups: &mut i32,
-        function: Function,
-        items: i32,
-        shared: usize,
-    ) -> Call {
-        // SAFETY: promised by the caller.
-        unsafe { self.cuOccupancyMaxActiveBlocksPerMultiprocessor(groups, function, items, shared) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::runner::DeviceName;
 use super::{Check, Stop};
+use crate::amount;
 use crate::fixtures::Fixtures;
 use longshore::{
     Buffer, Device, DeviceEntry, DeviceFacts, Environment, Error, ErrorCode, Grid, Host, Kernel,
@@ -210,7 +211,8 @@ impl Gate {
             let (open, changed) = &*state;
             let open = open.lock().unwrap_or_else(PoisonError::into_inner);
             // Whether it was opened or the time is over makes no difference here.
-            drop(changed.wait_timeout_while(open, GATE_LIMIT, |open| !*open));
+            let limit = amount::limit(GATE_LIMIT);
+            drop(changed.wait_timeout_while(open, limit, |open| !*open));
         })?;
         Ok(gate)
     }

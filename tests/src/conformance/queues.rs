@@ -2,11 +2,15 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
+use crate::amount;
 use longshore::{ErrorCode, Grid, MemoryKind, Queue, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// What takes longer has waited for a gate, which stays closed for twice that.
+const LIMIT: Duration = Duration::from_secs(5);
 
 behaviour_list! { "queues":
     "a queue runs its kernels in order" ["P-45"] kernels_run_in_order;
@@ -54,7 +58,7 @@ fn launching_does_not_block(cx: &Context) -> Check {
         basic.bump(&queue)?;
     }
     let took = called.elapsed();
-    ensure!(took < Duration::from_secs(5), "launching blocked for {took:?}");
+    ensure!(took < amount::limit(LIMIT), "launching blocked for {took:?}");
     thread::sleep(Duration::from_millis(20));
     ensure_eq!(basic.global(&observer)?, 5, "counter while the queue is blocked");
     gate.open();
@@ -79,7 +83,7 @@ fn copying_does_not_block(cx: &Context) -> Check {
         queue.copy(to.pointer(), from.pointer(), 64)?;
     }
     let took = called.elapsed();
-    ensure!(took < Duration::from_secs(5), "queueing a fill and a copy blocked for {took:?}");
+    ensure!(took < amount::limit(LIMIT), "queueing a fill and a copy blocked for {took:?}");
     ensure!(to.to_vec(&observer)? == [1; 64], "the copy has run before the host function");
     gate.open();
     queue.synchronize()?;
@@ -152,7 +156,7 @@ fn queues_are_independent(cx: &Context) -> Check {
     let called = Instant::now();
     ensure_eq!(basic.read(&free)?, 5, "counter seen from the other queue");
     let took = called.elapsed();
-    ensure!(took < Duration::from_secs(5), "the other queue waited for {took:?}");
+    ensure!(took < amount::limit(LIMIT), "the other queue waited for {took:?}");
     gate.open();
     blocked.synchronize()?;
     ensure_eq!(basic.read(&free)?, 6, "counter when the first queue is done");

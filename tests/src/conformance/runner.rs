@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::{Behaviour, Outcome, behaviours};
+use crate::amount;
 use crate::fixtures::Fixtures;
 use longshore::{DeviceFacts, Environment, Host, Result};
 use std::any::Any;
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// A behaviour that takes longer hangs.
+/// A behaviour that takes longer hangs, unless little is tried ([`amount::limit`]).
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where the plugins, devices and images of a run come from. Cloning is cheap.
@@ -110,7 +111,7 @@ impl Setup {
         Ok(host.devices().iter().map(|entry| DeviceName::of(entry.facts())).collect())
     }
 
-    /// Runs one behaviour, at most a minute. Blocks.
+    /// Runs one behaviour, at most a minute, or ten where little is tried. Blocks.
     pub fn run(&self, device: &DeviceName, behaviour: &'static Behaviour) -> Outcome {
         let (sender, receiver) = mpsc::channel();
         let (setup, device) = (self.clone(), device.clone());
@@ -123,8 +124,9 @@ impl Setup {
         if let Err(error) = thread::Builder::new().name(behaviour.name.to_owned()).spawn(body) {
             return Outcome::Failed(format!("no thread to run it on: {error}"));
         }
-        let timed_out = |_| Outcome::Failed(format!("it did not end within {LIMIT:?}"));
-        receiver.recv_timeout(LIMIT).unwrap_or_else(timed_out)
+        let limit = amount::limit(LIMIT);
+        let timed_out = |_| Outcome::Failed(format!("it did not end within {limit:?}"));
+        receiver.recv_timeout(limit).unwrap_or_else(timed_out)
     }
 
     /// Runs all behaviours that the filter lets through, one after the other, and calls

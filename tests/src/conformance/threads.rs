@@ -2,6 +2,7 @@
 
 use super::context::{Context, Counter, bytes, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
+use crate::amount;
 use longshore::{ErrorCode, MemoryKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,6 +17,8 @@ behaviour_list! { "threads":
 
 const THREADS: usize = 8;
 const PERIOD: Duration = Duration::from_millis(300);
+/// What threads do until something ends, they do no longer.
+const LIMIT: Duration = Duration::from_secs(6);
 
 fn threads_do_everything(cx: &Context) -> Check {
     let shared = cx.basic()?;
@@ -80,7 +83,7 @@ fn unloading_races_with_launching(cx: &Context) -> Check {
         };
         let unloaded = thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
-                .map(|seed| scope.spawn(move || work(seed, Instant::now() + 20 * PERIOD)))
+                .map(|seed| scope.spawn(move || work(seed, Instant::now() + amount::limit(LIMIT))))
                 .collect();
             thread::sleep(Duration::from_millis(5));
             let unloaded = basic.program.clone().unload();
@@ -106,7 +109,7 @@ fn closing_races_with_use(cx: &Context) -> Check {
                 buffer.to_vec(&queue)?;
                 queue.record()?.synchronize()
             };
-            let end = Instant::now() + 20 * PERIOD;
+            let end = Instant::now() + amount::limit(LIMIT);
             while Instant::now() < end {
                 match attempt() {
                     Ok(()) => {}

@@ -71,6 +71,26 @@ pub fn assert_clean(double: &Double) {
     assert_eq!(double.live(), [""; 0]);
 }
 
+/// All works.
+///
+/// # Panics
+/// If that is not so.
+pub fn everything_works(double: &Double, round: &Round) {
+    round.run().unwrap();
+    assert_clean(double);
+}
+
+/// Managed memory is unsupported, and that is said.
+///
+/// # Panics
+/// If that is not so.
+pub fn managed_memory_is_unsupported(double: &Double, round: &Round) {
+    let error = round.run().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+    assert!(error.message().contains("managed"), "{error}");
+    assert_clean(double);
+}
+
 /// Each function of the driver may be missing: in a process of its own, as the driver is looked at once.
 ///
 /// # Panics

@@ -16,12 +16,12 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "without pools, memory comes from the device itself",
         driver: "pools=0",
-        check: everything_works,
+        check: |double| cases::everything_works(double, &ROUND),
     },
     Case {
         name: "without managed memory, that is unsupported and the rest works",
         driver: "managed=0",
-        check: managed_memory_is_unsupported,
+        check: |double| cases::managed_memory_is_unsupported(double, &ROUND),
     },
     Case {
         name: "a function that is missing is unsupported, and nothing else",
@@ -45,22 +45,10 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-fn everything_works(double: &Double) {
-    ROUND.run().unwrap();
-    assert_clean(double);
-}
-
 fn everything_works_but_cooperation(double: &Double) {
     let error = ROUND.run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
     assert!(error.message().contains("hipModuleLaunchCooperativeKernel"), "{error}");
-    assert_clean(double);
-}
-
-fn managed_memory_is_unsupported(double: &Double) {
-    let error = ROUND.run().unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
-    assert!(error.message().contains("managed"), "{error}");
     assert_clean(double);
 }
 

@@ -9,7 +9,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "without pools, memory comes from the device itself",
         driver: "pools=0",
-        check: everything_works,
+        check: |double| cases::everything_works(double, &ROUND),
     },
     Case {
         name: "an older driver has the older functions",
@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "without managed memory, that is unsupported and the rest works",
         driver: "managed=0",
-        check: managed_memory_is_unsupported,
+        check: |double| cases::managed_memory_is_unsupported(double, &ROUND),
     },
     Case {
         name: "a function that is missing is unsupported, and nothing else",
@@ -38,24 +38,12 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-fn everything_works(double: &Double) {
-    ROUND.run().unwrap();
-    assert_clean(double);
-}
-
 fn everything_works_but_clusters(double: &Double) {
     match ROUND.run() {
         Ok(()) => {}
         Err(error) => assert_eq!(error.code(), ErrorCode::Unsupported, "{error}"),
     }
     assert_eq!(double.violations(), [""; 0]);
-}
-
-fn managed_memory_is_unsupported(double: &Double) {
-    let error = ROUND.run().unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
-    assert!(error.message().contains("managed"), "{error}");
-    assert_clean(double);
 }
 
 fn no_device_is_no_error(_: &Double) {
