@@ -6,8 +6,16 @@ use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "HIP 7 has all", driver: "version=7", check: everything_works },
-    Case { name: "HIP 6 has all", driver: "version=6", check: everything_works },
+    Case {
+        name: "HIP 7 has all",
+        driver: "version=7",
+        check: |double| cases::everything_works(double, &ROUND),
+    },
+    Case {
+        name: "HIP 6 has all",
+        driver: "version=6",
+        check: |double| cases::everything_works(double, &ROUND),
+    },
     Case {
         name: "HIP 5 has all but cooperative launches",
         driver: "version=5",
