@@ -1183,7 +1183,8 @@ static LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_ uint32_t longshore_text_bytes_(str
 
 LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
   uint32_t *const ring = (uint32_t *)__longshore_printf_buffer;
-  if (!ring) return;
+  /* A ring that is full counts no further, or the count would begin anew some time. */
+  if (!ring || LONGSHORE_ATOMIC_(load_n, __ATOMIC_RELAXED, LONGSHORE_SCOPE_SYSTEM, ring + 1) > ring[0]) return;
   uint32_t bytes = (uint32_t)(8 + 16 * count);
   for (size_t i = 0; i < count; ++i) bytes += longshore_text_bytes_(words[i]);
   bytes = (bytes + 7) / 8 * 8;

@@ -1,6 +1,6 @@
 //! Which images a device runs, and how well.
 
-use longshore_amd_image::{Header, Target};
+use longshore_amd_image::{CodeObject, Header, Malformed, Target};
 use longshore_plugin_api::ImageEntry;
 
 /// Of what suits a device alike, what is linked comes before what has to be.
@@ -11,7 +11,12 @@ const LINKED: u32 = 100;
 /// # Errors
 /// Why the device does not run it, for people.
 pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> {
-    let header = Header::read(image).map_err(|malformed| malformed.to_string())?;
+    let malformed = |malformed: Malformed| malformed.to_string();
+    let mut header = Header::read(image).map_err(malformed)?;
+    if Target::parse(&header.target.processor).is_err() {
+        // A later one, whose name stands farther behind.
+        header = CodeObject::read(image).map_err(malformed)?.header;
+    }
     if !header.is_supported() {
         let version = header.version;
         return Err(format!("the code object is of version {version}, expected 4, 5 or 6"));

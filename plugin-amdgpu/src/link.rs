@@ -23,6 +23,10 @@ const LINKERS: [&str; 7] = [
 /// `HostToolNotFound` without a linker; `LinkFailure` with its words; `HostIo` if there is no place for its
 /// files.
 pub(crate) fn link(object: &[u8], linker: Option<&str>) -> Result<Vec<u8>> {
+    if is_privileged() {
+        let message = "a relocatable object needs a linker, and a set-uid process starts none";
+        return Err(Error::new(ErrorCode::HostToolNotFound, message));
+    }
     let folder = tempfile::Builder::new().prefix("longshore-link-").tempdir();
     let folder = folder.map_err(|error| failed("making a folder for the linker", &error))?;
     let (from, to) = (folder.path().join("object.o"), folder.path().join("linked.co"));
@@ -34,6 +38,12 @@ pub(crate) fn link(object: &[u8], linker: Option<&str>) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorCode::LinkFailure, message));
     }
     std::fs::read(&to).map_err(|error| failed("reading what was linked", &error))
+}
+
+/// The process may do more than whoever started it: what they have put on its path is not run.
+fn is_privileged() -> bool {
+    // SAFETY: the function has no precondition.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 fn run(linker: Option<&str>, from: &Path, to: &Path) -> Result<Output> {

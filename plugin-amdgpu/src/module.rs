@@ -1,6 +1,7 @@
 //! What a loaded code object says of itself.
 
 mod profile;
+mod steps;
 
 use crate::device::Core;
 use crate::driver::Driver;
@@ -11,7 +12,7 @@ use longshore_plugin_api::{
     SymbolKind,
 };
 use longshore_streams::{Function, Image, Module, ModuleCore, profile_part};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Where images say that messages go.
@@ -27,6 +28,8 @@ const STATUS: [&str; 2] = ["__longshore_constructor_status", "__longshore_destru
 pub struct AmdgpuImage {
     contents: CodeObject,
     kernels: HashMap<String, usize>,
+    /// Names of the variables that HIP finds.
+    globals: HashSet<String>,
     /// What HIP may still read.
     _bytes: Loaded,
 }
@@ -35,15 +38,15 @@ pub struct AmdgpuImage {
 enum Loaded {
     /// The host's.
     AsGiven(ImageBytes),
-    /// Linked from the host's.
-    Linked(Vec<u8>),
+    /// Made of the host's.
+    Made(Vec<u8>),
 }
 
 impl Loaded {
     fn get(&self) -> &[u8] {
         match self {
             Loaded::AsGiven(bytes) => bytes.get(),
-            Loaded::Linked(bytes) => bytes,
+            Loaded::Made(bytes) => bytes,
         }
     }
 }
@@ -62,10 +65,11 @@ impl AmdgpuImage {
             true => {
                 let linked = link::link(bytes.get(), own.linker.as_deref())?;
                 let contents = read(&linked)?;
-                (Loaded::Linked(linked), contents)
+                (Loaded::Made(linked), contents)
             }
         };
         refuse_undefined(&contents)?;
+        let bytes = steps::hidden(bytes.get(), &contents)?.map_or(bytes, Loaded::Made);
         let mut module = Module::NULL;
         device.call("loading an image", |driver| {
             // SAFETY: the image is whole, as its reader has seen, and stays.
@@ -73,7 +77,9 @@ impl AmdgpuImage {
         })?;
         let names = contents.kernels.iter().enumerate();
         let kernels = names.map(|(at, kernel)| (kernel.name.clone(), at)).collect();
-        Ok((module, AmdgpuImage { contents, kernels, _bytes: bytes }))
+        let visible = contents.variables.iter().filter(|variable| is_visible(variable));
+        let globals = visible.map(|variable| variable.name.clone()).collect();
+        Ok((module, AmdgpuImage { contents, kernels, globals, _bytes: bytes }))
     }
 
     fn kernel(&self, name: &str) -> Option<&Kernel> {
@@ -95,39 +101,26 @@ impl AmdgpuImage {
             // The kernel may run all the same.
             module.run(function, what).inspect_err(|_| module.settle())?;
         }
-        module.check_status(status, what)
+        match self.globals.contains(status) {
+            true => module.check_status(status, what),
+            false => Ok(()),
+        }
     }
 
-    /// Where a variable of the image is: also one that HIP does not find, if it finds another, as all of an
-    /// image is moved by the same distance.
-    fn place_of(
-        &self,
-        module: &ModuleCore<Driver>,
-        variable: &Variable,
-    ) -> Result<Option<GlobalAddress>> {
-        if is_visible(variable)
-            && let Some(found) = module.variable(&variable.name)?
-        {
-            return Ok(Some(found));
+    /// HIP's variable of this name. HIP is asked for what it finds alone: over other symbols it ends the
+    /// process.
+    fn variable(&self, module: &ModuleCore<Driver>, name: &str) -> Result<Option<GlobalAddress>> {
+        match self.globals.contains(name) {
+            true => module.variable(name),
+            false => Ok(None),
         }
-        for other in self.contents.variables.iter().filter(|other| is_visible(other)) {
-            if let Some(found) = module.variable(&other.name)? {
-                let distance = found.address.wrapping_sub(other.address);
-                let address = variable.address.wrapping_add(distance);
-                return Ok(Some(GlobalAddress { address, bytes: variable.bytes }));
-            }
-        }
-        Ok(None)
     }
 }
 
 impl Image<Driver> for AmdgpuImage {
     /// Tells the image where its messages go.
     fn was_loaded(&self, module: &ModuleCore<Driver>) -> Result<()> {
-        if !self.contents.variables.iter().any(|variable| variable.name == MESSAGES) {
-            return Ok(());
-        }
-        let Some(found) = module.variable(MESSAGES)?.filter(|found| found.bytes == 8) else {
+        let Some(found) = self.variable(module, MESSAGES)?.filter(|found| found.bytes == 8) else {
             return Ok(());
         };
         let device = module.device();
@@ -135,8 +128,13 @@ impl Image<Driver> for AmdgpuImage {
         module.write(found.address, &ring.to_le_bytes())
     }
 
-    fn is_step(&self, kernel: &str) -> bool {
-        self.kernel(kernel).is_some_and(|kernel| kernel.kind != KernelKind::Normal)
+    fn has(&self, name: &str, kind: SymbolKind) -> bool {
+        match kind {
+            SymbolKind::Kernel => {
+                self.kernel(name).is_some_and(|kernel| kernel.kind == KernelKind::Normal)
+            }
+            SymbolKind::Global => self.globals.contains(name),
+        }
     }
 
     /// All of it is from the image.

@@ -33,11 +33,15 @@ impl longshore_streams::Physical for AmdgpuPhysical {
 }
 
 impl AmdgpuPhysical {
-    /// Asks HIP for what does not change.
+    /// Asks HIP for what does not change. `pools` says whether memory may come from pools.
     ///
     /// # Errors
     /// Those of HIP; `BackendFailure` if it does not say what the device is.
-    pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<AmdgpuPhysical> {
+    pub(crate) fn query(
+        driver: &Arc<Driver>,
+        ordinal: c_int,
+        pools: bool,
+    ) -> Result<AmdgpuPhysical> {
         let doing = format!("asking about HIP device {ordinal}");
         let failed = |failure| of_driver(&**driver, &doing, failure);
         let ask = Ask { driver, ordinal };
@@ -89,7 +93,7 @@ impl AmdgpuPhysical {
             features: Features {
                 cooperative: optional(attribute::COOPERATIVE_LAUNCH)? != 0,
                 managed: optional(attribute::MANAGED_MEMORY)? != 0,
-                pools: optional(attribute::MEMORY_POOLS_SUPPORTED)? != 0,
+                pools: pools && optional(attribute::MEMORY_POOLS_SUPPORTED)? != 0,
                 clusters: false,
             },
             properties: ask.properties(),

@@ -26,7 +26,9 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<AmdgpuPlatform>> {
         // SAFETY: the output is ours.
         unsafe { driver.hipGetDeviceCount(count) }
     };
-    AmdgpuPlatform::connect(driver, settings, count, AmdgpuPhysical::query)
+    let pools = settings.pools;
+    let query = |driver: &Arc<Driver>, ordinal: i32| AmdgpuPhysical::query(driver, ordinal, pools);
+    AmdgpuPlatform::connect(driver, settings, count, query)
 }
 
 /// What stands in HIP's place without being it is no driver.

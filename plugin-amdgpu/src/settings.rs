@@ -15,6 +15,8 @@ pub struct Settings {
     pub(crate) driver: Option<String>,
     /// `LINKER`: a program in `ld.lld`'s place.
     pub(crate) linker: Option<String>,
+    /// `POOLS`: device memory comes from a pool of HIP's.
+    pub(crate) pools: bool,
     /// `STACK_BYTES`, of each item.
     pub(crate) stack_bytes: Option<usize>,
     /// `HEAP_BYTES`, for `malloc` in kernels.
@@ -32,6 +34,7 @@ impl Settings {
         Ok(Settings {
             driver: (read.setting)("DRIVER"),
             linker: (read.setting)("LINKER"),
+            pools: read.number("POOLS", 0..=1)? == Some(1),
             stack_bytes: read.number("STACK_BYTES", 1..=usize::MAX)?,
             heap_bytes: read.number("HEAP_BYTES", 1..=usize::MAX)?,
             printf_bytes: printf_bytes.unwrap_or(PRINTF_BYTES),

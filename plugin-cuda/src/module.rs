@@ -116,8 +116,8 @@ impl CudaImage {
 }
 
 impl Image<Driver> for CudaImage {
-    fn is_step(&self, kernel: &str) -> bool {
-        is_step(kernel)
+    fn has(&self, name: &str, kind: SymbolKind) -> bool {
+        kind == SymbolKind::Global || !is_step(name)
     }
 
     fn attributes(

@@ -96,8 +96,9 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether the kernel runs constructors or destructors: it is none of the program's.
-    fn is_step(&self, kernel: &str) -> bool;
+    /// Whether the driver may be asked for something of the program's by this name: what runs constructors or
+    /// destructors is none of that, and some drivers do not survive being asked for what is of another kind.
+    fn has(&self, name: &str, kind: SymbolKind) -> bool;
 
     /// What is known of a kernel.
     ///

@@ -138,7 +138,7 @@ impl<B: StreamBackend> Device<B> for StreamDevice<B> {
         idle
     }
 
-    /// Memory that somebody else in the process has registered with CUDA is taken as it is, and left
+    /// Memory that somebody else in the process has registered with the driver is taken as it is, and left
     /// to them.
     fn pin(&self, range: Span) -> Result<u64> {
         self.core.memory.pin(&self.core, range)
@@ -308,7 +308,7 @@ impl<D: Driver> DeviceCore<D> {
     pub fn failed(&self, doing: impl fmt::Display, failure: Failure) -> Error {
         let doing = format!("{} device '{}': {doing}", D::NAME, self.facts.name);
         let error = error::of_driver(self.driver(), &doing, failure);
-        if !failure.result.is_some_and(D::is_sticky) {
+        if !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
             return error;
         }
         let told = self.lost.get_or_init(|| {
@@ -417,6 +417,11 @@ impl<D: Driver> DeviceCore<D> {
         self.registry.add()
     }
 
+    /// The same for kernels on the service stream.
+    pub(crate) fn register_service(&self) -> Arc<InFlight> {
+        self.registry.add_service()
+    }
+
     /// Gives back what the driver holds. The context is current.
     fn destroy(&self) {
         let driver = self.driver();
@@ -439,7 +444,7 @@ impl<D: Driver> DeviceCore<D> {
 
 impl<D: Driver> Drop for DeviceCore<D> {
     fn drop(&mut self) {
-        // Without the context the driver has given back what was in it.
+        // Without the context there is nothing that could be given back.
         if let Ok(_current) = self.context.enter().or_else(|_| self.context.force()) {
             self.destroy();
         }

@@ -37,9 +37,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
     fn error_code(result: Code) -> ErrorCode;
     /// Whether nothing works on the device any more after this result.
     fn is_sticky(result: Code) -> bool;
+    /// The same, if the driver may be asked.
+    fn is_lost(&self, result: Code) -> bool {
+        Self::is_sticky(result)
+    }
     /// The memory of the process that was registered with the driver by backends.
     fn registrations() -> &'static Registrations;
-    /// A device has done all that some queue or event of it was waited for. Must not block for long.
+    /// A device has done all that some queue or event of it was waited for. Blocks whoever waited.
     fn was_waited_for(_device: &DeviceCore<Self>) {}
     /// A device is given up: nothing runs on it. Its context is current.
     fn is_closing(_device: &DeviceCore<Self>) {}

@@ -2,8 +2,9 @@
 
 /// Makes `Functions`, the functions that a driver's library has, and for each a method of the driver of its
 /// name: an unsafe one that answers a [`Call`](crate::Call), [`Failure::missing`](crate::Failure::missing) for
-/// one that the library lacks. The driver is a structure with a field `functions`. A line is the
-/// function's name and its parameters; how they are found, the backend writes.
+/// one that the library lacks. The driver is a structure with a field `functions` and a method `was_refused`,
+/// which is called after a call that failed. A line is the function's name and its parameters; how they are
+/// found, the backend writes.
 #[macro_export]
 macro_rules! driver_functions {
     ($driver:ident: $($name:ident ($($parameter:ident: $kind:ty),*);)*) => {
@@ -28,7 +29,10 @@ macro_rules! driver_functions {
                     // SAFETY: promised by the caller.
                     match unsafe { function($($parameter),*) } {
                         $crate::Code::SUCCESS => Ok(()),
-                        result => Err($crate::Failure::new(stringify!($name), result)),
+                        result => {
+                            self.was_refused();
+                            Err($crate::Failure::new(stringify!($name), result))
+                        }
                     }
                 }
             )*

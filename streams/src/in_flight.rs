@@ -8,6 +8,8 @@ use std::sync::{Arc, Weak};
 
 /// So many of a queue's last launches are known.
 const SLOTS: usize = 16;
+/// The number of what is no queue of the program.
+const SERVICE: u64 = u64::MAX;
 /// So many kernels are named.
 const MOST_NAMED: usize = 8;
 
@@ -17,6 +19,8 @@ pub(crate) struct InFlight {
     pub(crate) queue: u64,
     /// How many were noted, ever.
     noted: AtomicU64,
+    /// How many of those the driver was given.
+    handed: AtomicU64,
     /// How many of those are known to be done.
     done: AtomicU64,
     /// The numbers of the last kernels; the one noted as number `n` is at `n % SLOTS`.
@@ -31,20 +35,26 @@ impl InFlight {
         self.last[number as usize % SLOTS].store(kernel, Ordering::Relaxed);
     }
 
-    /// What was noted until now; to be given to [`InFlight::are_done`].
+    /// The driver was given a launch that was noted, or has refused it.
     #[inline]
-    pub(crate) fn noted(&self) -> u64 {
-        self.noted.load(Ordering::Relaxed)
+    pub(crate) fn was_handed(&self) {
+        self.handed.fetch_add(1, Ordering::Release);
     }
 
-    /// All that was noted until then is done.
+    /// What the driver was given until now; to be given to [`InFlight::are_done`].
     #[inline]
-    pub(crate) fn are_done(&self, noted: u64) {
-        self.done.fetch_max(noted, Ordering::Relaxed);
+    pub(crate) fn handed(&self) -> u64 {
+        self.handed.load(Ordering::Acquire)
+    }
+
+    /// All that the driver was given until then is done.
+    #[inline]
+    pub(crate) fn are_done(&self, handed: u64) {
+        self.done.fetch_max(handed, Ordering::Relaxed);
     }
 
     fn kernels(&self) -> impl Iterator<Item = u64> {
-        let noted = self.noted();
+        let noted = self.noted.load(Ordering::Relaxed);
         let first = self.done.load(Ordering::Relaxed).max(noted.saturating_sub(SLOTS as u64));
         (first..noted).map(|number| self.last[number as usize % SLOTS].load(Ordering::Relaxed))
     }
@@ -62,9 +72,19 @@ pub(crate) struct Registry {
 impl Registry {
     /// The launches of a new queue.
     pub(crate) fn add(&self) -> Arc<InFlight> {
+        self.add_numbered(self.next_queue.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The launches of the backend itself, for a while.
+    pub(crate) fn add_service(&self) -> Arc<InFlight> {
+        self.add_numbered(SERVICE)
+    }
+
+    fn add_numbered(&self, queue: u64) -> Arc<InFlight> {
         let in_flight = Arc::new(InFlight {
-            queue: self.next_queue.fetch_add(1, Ordering::Relaxed),
+            queue,
             noted: AtomicU64::new(0),
+            handed: AtomicU64::new(0),
             done: AtomicU64::new(0),
             last: Default::default(),
         });
@@ -112,6 +132,7 @@ impl Registry {
         for (number, name, count) in counts.iter().take(MOST_NAMED) {
             let comma = if text.is_empty() { "" } else { ", " };
             let _ = match count {
+                _ if *number == SERVICE => write!(text, "{comma}the {name}"),
                 1 => write!(text, "{comma}'{name}' (queue {number})"),
                 count => write!(text, "{comma}'{name}' (queue {number}, {count} times)"),
             };
@@ -135,7 +156,11 @@ mod tests {
         let queues = [registry.add(), registry.add()];
         assert_eq!(registry.in_flight(), "");
         queues[0].note(kernels[0]);
-        queues[0].are_done(queues[0].noted());
+        queues[0].are_done(queues[0].handed());
+        assert!(!registry.is_idle(), "the driver does not have it yet");
+        queues[0].was_handed();
+        queues[0].are_done(queues[0].handed());
+        assert!(registry.is_idle());
         queues[0].note(kernels[1]);
         queues[1].note(kernels[0]);
         queues[1].note(kernels[0]);

@@ -49,6 +49,10 @@ impl<D: Driver> StreamKernel<D> {
         attributes: KernelAttributes,
     ) -> StreamKernel<D> {
         let name: Arc<str> = name.into();
+        let mut attributes = attributes;
+        if attributes.max_group_items == 0 {
+            attributes.max_group_items = device.facts().limits.group_items;
+        }
         let usual = device.facts().limits.shared_bytes;
         let core = KernelCore {
             function,
@@ -104,7 +108,7 @@ impl<D: Driver> KernelCore<D> {
         if items > u64::from(self.attributes.max_group_items)
             || !fits(&shape.items, &limits.items)
             || !fits(&shape.groups, &limits.groups)
-            || (required != [0; 3] && required != shape.items)
+            || required.iter().zip(shape.items).any(|(fixed, size)| *fixed != 0 && *fixed != size)
         {
             return Err(self.wrong_shape(shape));
         }
@@ -212,7 +216,7 @@ impl<D: Driver> KernelCore<D> {
             self.allow_shared(dynamic_shared_bytes)?;
         }
         let required = self.attributes.required_group;
-        if required != [0; 3] {
+        if !required.contains(&0) {
             return Ok(required.iter().product());
         }
         let mut items = 0;

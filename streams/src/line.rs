@@ -195,13 +195,13 @@ impl<D: Driver> Line<D> {
     /// A lost device; those of the driver.
     #[inline]
     pub(crate) fn synchronize_stream(&self) -> Result<()> {
-        let noted = self.in_flight.noted();
+        let handed = self.in_flight.handed();
         let _current = self.device.enter()?;
         // SAFETY: the stream is live.
         let result = unsafe { self.device.driver().synchronize_stream(self.stream) };
         match result {
             Ok(()) => {
-                self.in_flight.are_done(noted);
+                self.in_flight.are_done(handed);
                 D::was_waited_for(&self.device);
                 Ok(())
             }
@@ -212,24 +212,31 @@ impl<D: Driver> Line<D> {
         }
     }
 
-    /// The same, but asleep: whoever waits on the line's thread is in no hurry, and the driver otherwise
-    /// burns a processor.
+    /// The same, but asleep, if that can be: whoever waits on the line's thread is in no hurry, and the driver
+    /// otherwise burns a processor.
     ///
     /// # Errors
     /// As for [`Line::synchronize_stream`].
     pub(crate) fn sleep_until_stream_is_done(&self) -> Result<()> {
-        let noted = self.in_flight.noted();
+        let handed = self.in_flight.handed();
         let (driver, _current) = (self.device.driver(), self.device.enter()?);
-        let sleeper = self.device.take_event(EventKind::Sleeper)?;
+        let Ok(sleeper) = self.device.take_event(EventKind::Sleeper) else {
+            return self.synchronize_stream();
+        };
         // SAFETY: both are live and of one context.
-        let result = unsafe {
-            let recorded = driver.record_event(sleeper, self.stream);
-            recorded.and_then(|()| driver.synchronize_event(sleeper))
+        let recorded = unsafe { driver.record_event(sleeper, self.stream) };
+        let result = match recorded {
+            // SAFETY: as above.
+            Ok(()) => unsafe { driver.synchronize_event(sleeper) },
+            Err(_) => Ok(()),
         };
         self.device.give_event(sleeper, EventKind::Sleeper);
+        if recorded.is_err() {
+            return self.synchronize_stream();
+        }
         let queue = self.in_flight.queue;
         self.device.check(format_args!("waiting for queue {queue}"), result)?;
-        self.in_flight.are_done(noted);
+        self.in_flight.are_done(handed);
         D::was_waited_for(&self.device);
         Ok(())
     }

@@ -13,7 +13,7 @@ use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
 use pinned::Pinned;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use registrations::Registrations;
 
@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     pool: Option<Pool>,
     /// On which it is allocated and freed.
     stream: Stream,
+    /// Something was freed there that nobody has waited for.
+    has_unsettled: AtomicBool,
     managed: bool,
 }
 
@@ -75,6 +77,7 @@ impl Memory {
             pinning: Mutex::new(()),
             pool,
             stream,
+            has_unsettled: AtomicBool::new(false),
             managed: facts.features.managed,
         })
     }
@@ -204,7 +207,7 @@ impl Memory {
 
     /// Gives back everything that is left. No work uses any of it. The context is current.
     pub(crate) fn destroy<D: Driver>(&self, driver: &D) {
-        let mut has_freed = false;
+        let mut has_freed = self.has_unsettled.load(Ordering::Relaxed);
         for entry in self.live.iter() {
             has_freed |= self.free_raw(driver, entry.value()).is_ok();
         }
@@ -246,6 +249,7 @@ impl Memory {
                 (MemoryKind::Device, Some(pool)) => {
                     driver.allocate_from(&mut address, bytes, pool, self.stream)?;
                     if let Err(failure) = driver.synchronize_stream(self.stream) {
+                        self.has_unsettled.store(true, Ordering::Relaxed);
                         let _ = driver.free_on(address, self.stream);
                         return Err(failure);
                     }

@@ -126,13 +126,22 @@ impl<D: Driver> ModuleCore<D> {
             wait: true,
         };
         let launch = Launch { shape, cluster: None };
+        let in_flight = self.device.register_service();
+        let number = self.device.registry().name_kernel(&what.into());
+        in_flight.note(number);
         let ran = self.device.call(format_args!("running {what}"), |driver| {
             // SAFETY: the kernel takes no arguments and is of the live module.
             unsafe {
-                driver.launch(kernel, &launch, std::ptr::null(), service)?;
+                let launched = driver.launch(kernel, &launch, std::ptr::null(), service);
+                in_flight.was_handed();
+                launched?;
                 driver.synchronize_stream(service)
             }
         });
+        if ran.is_ok() {
+            in_flight.are_done(in_flight.handed());
+        }
+        self.device.registry().forget_kernel(number);
         D::was_waited_for(&self.device);
         ran
     }
@@ -213,6 +222,22 @@ impl<B: StreamBackend> StreamModule<B> {
             Err(error) => core.unload().and(Err(error)),
         }
     }
+
+    /// The driver's function of a kernel of the program.
+    fn function(&self, name: &str) -> Result<Option<Function>> {
+        match self.image.has(name, SymbolKind::Kernel) {
+            true => self.core.function(name),
+            false => Ok(None),
+        }
+    }
+
+    /// The driver's variable of a global.
+    fn variable(&self, name: &str) -> Result<Option<GlobalAddress>> {
+        match self.image.has(name, SymbolKind::Global) {
+            true => self.core.variable(name),
+            false => Ok(None),
+        }
+    }
 }
 
 impl<B: StreamBackend> longshore_plugin_api::Module<B> for StreamModule<B> {
@@ -220,12 +245,8 @@ impl<B: StreamBackend> longshore_plugin_api::Module<B> for StreamModule<B> {
         if let Some(kernel) = self.kernels.lock().get(name) {
             return Ok((Arc::clone(kernel), kernel.attributes()));
         }
-        let function = match self.image.is_step(name) {
-            true => None,
-            false => self.core.function(name)?,
-        };
-        let Some(function) = function else {
-            return Err(match self.core.variable(name)? {
+        let Some(function) = self.function(name)? else {
+            return Err(match self.variable(name)? {
                 Some(_) => wrong_kind(name, "a global", "kernel"),
                 None => not_found(name, "kernel"),
             });
@@ -239,10 +260,10 @@ impl<B: StreamBackend> longshore_plugin_api::Module<B> for StreamModule<B> {
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
-        if let Some(found) = self.core.variable(name)? {
+        if let Some(found) = self.variable(name)? {
             return Ok(found);
         }
-        Err(match !self.image.is_step(name) && self.core.function(name)?.is_some() {
+        Err(match self.function(name)?.is_some() {
             true => wrong_kind(name, "a kernel", "global"),
             false => not_found(name, "global"),
         })
@@ -265,7 +286,7 @@ impl<B: StreamBackend> longshore_plugin_api::Module<B> for StreamModule<B> {
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
-        let Some(found) = self.core.variable(PoolTracker::SYMBOL)? else { return Ok(None) };
+        let Some(found) = self.variable(PoolTracker::SYMBOL)? else { return Ok(None) };
         PoolTracker::parse(&self.core.read(found)?).map(Some)
     }
 

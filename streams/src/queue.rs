@@ -13,7 +13,8 @@ use longshore_plugin_api::{
 use std::sync::Arc;
 
 /// An in-order queue: a stream of the driver that does not wait for the process's default one. Its thread
-/// starts with the first work that only the host can do. A host function may use the driver and its own queue, but what waits for that is `InvalidQueue`.
+/// starts with the first work that only the host can do. A host function may use the driver and its own
+/// queue, but what waits for that is `InvalidQueue`.
 ///
 /// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not wait.
 ///
@@ -80,6 +81,7 @@ impl<B: StreamBackend> StreamQueue<B> {
         // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
         // the kernel does with them; the stream is live.
         let launched = unsafe { kernel.launch(launch, arguments.pointers(), self.line.stream()) };
+        self.line.in_flight().was_handed();
         launched.map_err(|failure| kernel.refused(shape, failure))?;
         drop(current);
         self.wait_if(shape.wait)

@@ -92,6 +92,7 @@ impl<D: Driver> KeptLaunch<D> {
         // keeps the kernel's module until the queue is done.
         let launched =
             unsafe { self.kernel.launch(&self.launch, pointers.as_ptr(), line.stream()) };
+        line.in_flight().was_handed();
         launched.map_err(|failure| self.kernel.refused(&self.launch.shape, failure))
     }
 }

@@ -143,9 +143,9 @@ impl Fill {
 
     /// Whether the driver takes it without blocking the caller.
     pub(crate) fn is_asynchronous<D: Driver>(&self, device: &DeviceCore<D>) -> bool {
-        let is_set = matches!(self.pattern.len(), 1 | 2 | 4);
-        is_set
-            || self.pattern.len() as u64 <= D::CAPTURED_BYTES && !device.memory.is_of_host(self.to)
+        let length = self.pattern.len() as u64;
+        let is_set = matches!(length, 1 | 2 | 4) && self.to.is_multiple_of(length);
+        is_set || length <= D::CAPTURED_BYTES && !device.memory.is_of_host(self.to)
     }
 
     /// Hands it to the stream; blocks if it is not asynchronous.

@@ -1,6 +1,6 @@
 //! Making images for AMD's GPUs.
 
-use crate::doubled::{compiler, read, run, share_twin, twin, with_source};
+use crate::doubled::{compiler, compiler_named, read, run, share_twin, twin, twin_by, with_source};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,18 +19,36 @@ pub fn compiled(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>
     Some(image)
 }
 
+/// The same by a compiler of this name. Nothing without it, which is printed.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn compiled_by(
+    compiler: &str,
+    source: &Path,
+    target: &str,
+    options: &[&str],
+) -> Option<Vec<u8>> {
+    let image = compile(compiler_named(compiler)?, source, target, options);
+    twin_by(compiler_named(compiler)?, &image, source, options);
+    Some(image)
+}
+
 /// The same without a twin, as options for it differ, or as there can be none.
 ///
 /// # Panics
 /// If the source does not compile.
 pub fn compiled_without_twin(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
-    let mut compiler = compiler()?;
+    Some(compile(compiler()?, source, target, options))
+}
+
+fn compile(mut compiler: Command, source: &Path, target: &str, options: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder for the image");
     let image = folder.path().join("image.co");
     compiler.args(["--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding", "-fuse-ld=lld"]);
     compiler.arg(format!("-mcpu={target}")).arg("-o").arg(&image);
     run(with_source(&mut compiler, source, options));
-    Some(read(&image))
+    read(&image)
 }
 
 /// What the backend makes of a relocatable object with [`LINKER`], with that one's twin. Nothing without that,

@@ -59,7 +59,8 @@ functions! {
     hipHostRegister(address: *mut c_void, bytes: usize, flags: c_uint);
     hipHostUnregister(address: *mut c_void);
     hipHostGetDevicePointer(device: *mut DevicePtr, address: *mut c_void, flags: c_uint);
-    hipPointerGetAttribute(value: *mut c_void, which: c_uint, address: DevicePtr);
+    hipDrvPointerGetAttributes
+        (count: c_uint, which: *mut c_uint, values: *mut *mut c_void, address: DevicePtr);
     hipMemPoolCreate(pool: *mut Pool, properties: *const PoolProperties);
     hipMemPoolDestroy(pool: Pool);
     hipMemPoolSetAttribute(pool: Pool, which: c_uint, value: *mut c_void);

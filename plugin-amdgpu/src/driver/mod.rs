@@ -20,11 +20,15 @@ use std::ffi::{CStr, c_char};
 /// `hipGetErrorName` and `hipGetErrorString`.
 type TextOf = unsafe extern "C" fn(Code) -> *const c_char;
 
+/// `hipGetLastError`.
+type LastError = unsafe extern "C" fn() -> Code;
+
 /// The loaded library. It stays loaded: what it has started does not end.
 pub struct Driver {
     functions: Functions,
     name_of: Option<TextOf>,
     text_of: Option<TextOf>,
+    last_error: Option<LastError>,
 }
 
 impl Driver {
@@ -40,6 +44,10 @@ impl Driver {
             functions: Functions::find(&library),
             name_of: text("hipGetErrorName"),
             text_of: text("hipGetErrorString"),
+            // SAFETY: HIP's function of this name has this type.
+            last_error: unsafe { library.get::<LastError>("hipGetLastError") }
+                .ok()
+                .map(|found| *found),
         };
         std::mem::forget::<Library>(library);
         Ok(driver)
@@ -56,6 +64,16 @@ impl Driver {
     /// Whether it is HIP 6 or later, which renumbered kinds of memory and laid properties out anew.
     fn is_renumbered(&self) -> bool {
         self.functions.hipGetDevicePropertiesR0600.is_some()
+    }
+
+    /// A call has failed. HIP keeps that for the thread, where the program would find it and take it for an
+    /// error of its own.
+    #[cold]
+    fn was_refused(&self) {
+        if let Some(last_error) = self.last_error {
+            // SAFETY: the function takes nothing.
+            unsafe { last_error() };
+        }
     }
 
     /// What HIP says of a result with one of its functions.

@@ -1,15 +1,16 @@
 //! The driver as one with streams.
 
 use super::types::{
-    Access, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties, REGISTER_READ_ONLY,
-    Stream, attach, copy_kind, event_flag, host_memory, pointer_attribute, pool_attribute,
-    stream_flag,
+    Access, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties, Stream, attach,
+    copy_kind, event_flag, host_memory, pointer_attribute, pool_attribute, stream_flag,
 };
 use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
 use longshore_plugin_api::ErrorCode;
-use longshore_streams::{Call, Code, DeviceCore, EventKind, Launch, Registrations, forward};
+use longshore_streams::{
+    Call, Code, DeviceCore, EventKind, Failure, Launch, Registrations, forward,
+};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `hipCpuDeviceId`.
@@ -48,6 +49,14 @@ impl longshore_streams::Driver for Driver {
         result::is_sticky(result)
     }
 
+    /// HIP 7 answers every call with the same once a device has failed, whatever that is.
+    fn is_lost(&self, result: Code) -> bool {
+        let mut device = 0;
+        // SAFETY: the output is ours.
+        let asked = unsafe { self.hipGetDevice(&mut device) };
+        result::is_sticky(result) || asked.is_err_and(|failure| failure.is(result))
+    }
+
     fn registrations() -> &'static Registrations {
         &REGISTRATIONS
     }
@@ -72,7 +81,6 @@ impl longshore_streams::Driver for Driver {
         synchronize_event(event: Event) => hipEventSynchronize(event);
         elapsed(milliseconds: &mut f32, start: Event, end: Event) => hipEventElapsedTime(milliseconds, start, end);
         destroy_pool(pool: Pool) => hipMemPoolDestroy(pool);
-        allocate_from(address: &mut DevicePtr, bytes: usize, pool: Pool, stream: Stream) => hipMallocFromPoolAsync(address, bytes, pool, stream);
         free_on(address: DevicePtr, stream: Stream) => hipFreeAsync(address, stream);
         allocate(address: &mut DevicePtr, bytes: usize) => hipMalloc(address, bytes);
         free(address: DevicePtr) => hipFree(address);
@@ -105,7 +113,8 @@ impl longshore_streams::Driver for Driver {
         let flags = match kind {
             EventKind::Plain => event_flag::DISABLE_TIMING,
             EventKind::Timed => event_flag::DEFAULT,
-            EventKind::Sleeper => event_flag::DISABLE_TIMING | event_flag::BLOCKING_SYNC,
+            // With another flag beside it, HIP does not sleep.
+            EventKind::Sleeper => event_flag::BLOCKING_SYNC,
         };
         // SAFETY: promised by the caller.
         unsafe { self.hipEventCreateWithFlags(event, flags) }
@@ -131,6 +140,22 @@ impl longshore_streams::Driver for Driver {
         }
     }
 
+    /// Some versions answer success without memory.
+    unsafe fn allocate_from(
+        &self,
+        address: &mut DevicePtr,
+        bytes: usize,
+        pool: Pool,
+        stream: Stream,
+    ) -> Call {
+        // SAFETY: promised by the caller.
+        unsafe { self.hipMallocFromPoolAsync(address, bytes, pool, stream) }?;
+        match *address {
+            0 => Err(Failure::new("hipMallocFromPoolAsync", Code::OUT_OF_MEMORY)),
+            _ => Ok(()),
+        }
+    }
+
     unsafe fn allow_pool(&self, pool: Pool, ordinal: i32) -> Call {
         const READ_WRITE: c_uint = 3;
         let location = Location { kind: Location::DEVICE, id: ordinal };
@@ -145,33 +170,27 @@ impl longshore_streams::Driver for Driver {
         unsafe { self.hipHostMalloc(address, bytes, flags) }
     }
 
+    /// HIP would register memory of others once more, and then take theirs back with ours.
     unsafe fn register(&self, address: u64, bytes: usize) -> Call {
-        let flags = host_memory::PORTABLE | host_memory::MAPPED;
-        let register = |flags| {
-            // SAFETY: promised by the caller.
-            unsafe { self.hipHostRegister(address as *mut c_void, bytes, flags) }
-        };
-        match register(flags) {
-            Err(failure) if failure.is(Code::INVALID_VALUE) => {
-                register(flags | REGISTER_READ_ONLY).map_err(|_| failure)
-            }
-            registered => registered,
+        let last = address + (bytes - 1) as u64;
+        if self.page_locked(address).is_some() || self.page_locked(last).is_some() {
+            let result = Code::HOST_MEMORY_ALREADY_REGISTERED;
+            return Err(Failure::new("hipHostRegister", result));
         }
+        let flags = host_memory::PORTABLE | host_memory::MAPPED;
+        // SAFETY: promised by the caller.
+        unsafe { self.hipHostRegister(address as *mut c_void, bytes, flags) }
     }
 
     fn is_managed(&self, address: u64) -> bool {
-        self.pointer(pointer_attribute::IS_MANAGED, address) == Some(1)
+        self.pointer(address).is_some_and(|known| known.is_managed)
     }
 
     fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
         // `hipMemoryTypeHost`.
-        let host = u64::from(self.is_renumbered());
-        let kind = self.pointer(pointer_attribute::MEMORY_TYPE, address);
-        if kind != Some(host) && !self.is_managed(address) {
-            return None;
-        }
-        let start = self.pointer(pointer_attribute::RANGE_START_ADDR, address)?;
-        Some((start, self.pointer(pointer_attribute::RANGE_SIZE, address)?))
+        let host = u32::from(self.is_renumbered());
+        let known = self.pointer(address).filter(|known| known.bytes > 0)?;
+        (known.kind == host || known.is_managed).then_some((known.start, known.bytes))
     }
 
     unsafe fn copy_between(
@@ -252,13 +271,33 @@ impl longshore_streams::Driver for Driver {
     }
 }
 
+/// What HIP knows of an address.
+struct Known {
+    /// `hipMemoryType`.
+    kind: u32,
+    is_managed: bool,
+    start: u64,
+    /// 0 if it knows nothing. HIP writes 32 bits.
+    bytes: u64,
+}
+
 impl Driver {
-    /// What the driver knows of an address.
-    fn pointer(&self, which: c_uint, address: u64) -> Option<u64> {
-        let mut value = 0u64;
-        // SAFETY: no attribute that is asked for has more than 8 bytes; of those with fewer the others
-        // stay 0.
-        let asked = unsafe { self.hipPointerGetAttribute((&raw mut value).cast(), which, address) };
-        asked.is_ok().then_some(value)
+    fn pointer(&self, address: u64) -> Option<Known> {
+        let (mut kind, mut is_managed, mut start, mut bytes) = (0u64, 0u64, 0u64, 0u64);
+        let mut which = [
+            pointer_attribute::MEMORY_TYPE,
+            pointer_attribute::IS_MANAGED,
+            pointer_attribute::RANGE_START_ADDR,
+            pointer_attribute::RANGE_SIZE,
+        ];
+        let places = [&raw mut kind, &raw mut is_managed, &raw mut start, &raw mut bytes];
+        let mut places = places.map(|place| place.cast::<c_void>());
+        let count = which.len() as c_uint;
+        // SAFETY: none of the attributes has more than 8 bytes; of those with fewer the others stay 0.
+        let asked = unsafe {
+            self.hipDrvPointerGetAttributes(count, which.as_mut_ptr(), places.as_mut_ptr(), address)
+        };
+        let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, bytes };
+        asked.is_ok().then_some(known)
     }
 }

@@ -147,5 +147,3 @@ constants! {
 
 /// `hipLimitStackSize`, which came with HIP 5.3.
 pub(crate) const LIMIT_STACK_SIZE: c_uint = 0;
-/// `hipHostRegisterReadOnly`.
-pub(crate) const REGISTER_READ_ONLY: c_uint = 8;

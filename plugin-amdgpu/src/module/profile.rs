@@ -1,4 +1,4 @@
-//! The profile of an image: variables, of which those that other images cannot see are read too.
+//! The profile of an image: variables that HIP finds. Those that only the image sees cannot be read through it.
 
 use super::AmdgpuImage;
 use crate::driver::Driver;
@@ -14,8 +14,11 @@ impl AmdgpuImage {
         let mut sections = Vec::new();
         for variable in &self.contents.variables {
             let Some(kind) = profile_part(&variable.name) else { continue };
-            let Some(place) = self.place_of(module, variable)? else {
-                log::warn!("HIP does not find '{}' of a profile", variable.name);
+            let Some(place) = self.variable(module, &variable.name)? else {
+                log::warn!(
+                    "'{}' of a profile is not visible, so HIP does not find it",
+                    variable.name
+                );
                 continue;
             };
             let contents = module.read(place)?;

@@ -37,4 +37,8 @@ impl Driver {
         std::mem::forget::<Library>(library);
         Ok(Driver { functions, version })
     }
+
+    /// A call has failed, which leaves nothing behind.
+    #[inline]
+    fn was_refused(&self) {}
 }

@@ -44,7 +44,14 @@ impl Memory {
         let registered = D::registrations()
             .join(start, bytes, || device.try_call(|driver| register(driver, start, bytes)));
         let registration = match registered {
-            Ok(registration) => Some(registration),
+            Ok(Some(registration)) => Some(registration),
+            Ok(None) => {
+                return Err(pinned_already(
+                    start,
+                    bytes,
+                    "some of which another device has pinned",
+                ));
+            }
             Err(failure) if failure.is(Code::HOST_MEMORY_ALREADY_REGISTERED) => {
                 self.check_of_others(device, start, bytes)?;
                 None

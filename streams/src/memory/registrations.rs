@@ -20,7 +20,7 @@ impl Registrations {
     }
 
     /// Takes part in a registration that has all of a range, or makes one. The answer is its start, to be
-    /// given to [`Registrations::leave`].
+    /// given to [`Registrations::leave`]; none if a registration has some of the range alone.
     ///
     /// # Errors
     /// Those of `register`; there is none then.
@@ -29,17 +29,19 @@ impl Registrations {
         start: u64,
         bytes: u64,
         register: impl FnOnce() -> Result<(), E>,
-    ) -> Result<u64, E> {
+    ) -> Result<Option<u64>, E> {
         let mut registered = self.0.lock();
-        if let Some((first, found)) = registered.range_mut(..=start).next_back()
-            && start - first + bytes <= found.bytes
+        let last = start.saturating_add(bytes - 1);
+        if let Some((first, found)) = registered.range_mut(..=last).next_back()
+            && first.saturating_add(found.bytes) > start
         {
-            found.users += 1;
-            return Ok(*first);
+            let has_all = *first <= start && start - first + bytes <= found.bytes;
+            found.users += usize::from(has_all);
+            return Ok(has_all.then_some(*first));
         }
         register()?;
         registered.insert(start, Registration { bytes, users: 1 });
-        Ok(start)
+        Ok(Some(start))
     }
 
     /// Gives up what [`Registrations::join`] answered. `unregister` is called for the last one; if it fails,
@@ -96,15 +98,18 @@ mod tests {
             left.unwrap();
             assert_eq!(called, expected);
         };
-        assert_eq!(join(start, 100, true), start);
-        assert_eq!(join(start + 10, 90, false), start);
-        assert_eq!(join(start + 200, 10, true), start + 200);
+        assert_eq!(join(start, 100, true), Some(start));
+        assert_eq!(join(start + 10, 90, false), Some(start));
+        assert_eq!(join(start + 200, 10, true), Some(start + 200));
+        for (from, bytes) in [(start, 101), (start + 50, 60), (start - 10, 20), (start - 10, 500)] {
+            assert_eq!(join(from, bytes, false), None);
+        }
         leave(start, false);
         leave(start, true);
         leave(start, false);
         leave(start + 200, true);
         assert_eq!(registrations.join(start, 1, || Err(7)), Err(7));
-        assert_eq!(join(start, 1, true), start);
+        assert_eq!(join(start, 1, true), Some(start));
         assert_eq!(registrations.leave(start, || Err(7)), Err(7));
         leave(start, true);
     }

@@ -114,6 +114,7 @@ fn without_a_function(round: &Round) {
     let host = round.of.host_with(Environment::of_process()).unwrap();
     if host.devices().is_empty() {
         println!("without {function}: {:?}", host.candidates()[0].outcome);
+        assert!(round.connecting.contains(&&*function), "without {function} there is no device");
         return;
     }
     drop(host);

@@ -17,6 +17,8 @@ pub struct Round {
     pub of: Doubled,
     /// A size of clusters that its devices have, if they have any.
     pub clusters: Option<[u32; 3]>,
+    /// Functions without which there is no driver, or no device.
+    pub connecting: &'static [&'static str],
     /// Dynamic shared memory for a launch: more than every kernel has, where there can be more.
     pub shared_bytes: u64,
 }

@@ -13,11 +13,16 @@ const PROFDATA: &str = "llvm-profdata-19";
 
 /// The compiler; nothing without it, which is printed.
 pub(crate) fn compiler() -> Option<Command> {
-    if Command::new(CLANG).arg("--version").output().is_err() {
-        eprintln!("not tried: {CLANG} is not installed");
+    compiler_named(CLANG)
+}
+
+/// Another compiler; nothing without it, which is printed.
+pub(crate) fn compiler_named(name: &str) -> Option<Command> {
+    if Command::new(name).arg("--version").output().is_err() {
+        eprintln!("not tried: {name} is not installed");
         return None;
     }
-    Some(Command::new(CLANG))
+    Some(Command::new(name))
 }
 
 /// The folder in which doubles look for twins: those of the suite's own images, and what tests add.
@@ -30,9 +35,13 @@ pub fn twins() -> PathBuf {
 /// # Panics
 /// If the source does not compile.
 pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
+    twin_by(Command::new(CLANG), image, source, options);
+}
+
+/// The same by another compiler.
+pub(crate) fn twin_by(mut compiler: Command, image: &[u8], source: &Path, options: &[&str]) {
     let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
     let object = folder.path().join("twin.o");
-    let mut compiler = Command::new(CLANG);
     compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
     run(with_source(&mut compiler, source, options));
     // The double looks for functions and variables that only their file can see, too; not for sections.

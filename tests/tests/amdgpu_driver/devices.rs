@@ -1,8 +1,8 @@
 //! Other users of HIP in the process: the device that is current, and memory that is registered.
 
 use crate::{Case, ROUND};
-use longshore_tests::doubled::Double;
 use longshore_tests::doubled::cases::assert_clean;
+use longshore_tests::doubled::{Double, image};
 use std::ffi::{c_int, c_uint, c_void};
 
 pub(crate) const CASES: &[Case] = &[
@@ -10,6 +10,11 @@ pub(crate) const CASES: &[Case] = &[
         name: "a thread has the same device current afterwards",
         driver: "devices=2",
         check: the_current_device_stays,
+    },
+    Case {
+        name: "errors that the backend expects are not left for the program to find",
+        driver: "devices=1",
+        check: no_error_is_left,
     },
     Case {
         name: "memory that somebody else registered is pinned, and stays registered",
@@ -59,6 +64,21 @@ fn the_current_device_stays(double: &Double) {
         device.close().unwrap();
         assert_eq!(current(double), theirs);
     }
+    assert_clean(double);
+}
+
+fn no_error_is_left(double: &Double) {
+    ROUND.run().unwrap();
+    let host = ROUND.host().unwrap();
+    let device = host.device("amdgpu:0").unwrap();
+    let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
+    assert!(basic.kernel("no such kernel").is_err());
+    assert!(device.allocate(longshore::MemoryKind::Device, 1 << 40, 1).is_err());
+    basic.unload().unwrap();
+    device.close().unwrap();
+    // SAFETY: the function has this type.
+    let left = unsafe { function::<unsafe extern "C" fn() -> u32>(double, "hipGetLastError")() };
+    assert_eq!(left, 0);
     assert_clean(double);
 }
 

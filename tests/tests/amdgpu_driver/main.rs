@@ -10,7 +10,16 @@ use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{AMDGPU, Round};
 use std::process::ExitCode;
 
-const ROUND: Round = Round { of: AMDGPU, clusters: None, shared_bytes: 60_000 };
+const ROUND: Round =
+    Round { of: AMDGPU, clusters: None, connecting: &CONNECTING, shared_bytes: 60_000 };
+
+const CONNECTING: [&str; 5] = [
+    "hipInit",
+    "hipDeviceGetAttribute",
+    "hipDeviceGetName",
+    "hipDeviceTotalMem",
+    "hipGetDeviceCount",
+];
 
 fn main() -> ExitCode {
     let lists = [devices::CASES, failures::CASES, faults::CASES, settings::CASES];

@@ -1,7 +1,7 @@
 //! Versions of HIP, and devices that lack something.
 
 use crate::{Case, ROUND};
-use longshore::{Environment, ErrorCode, Outcome};
+use longshore::{Environment, ErrorCode, Host, Outcome};
 use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 
@@ -20,6 +20,11 @@ pub(crate) const CASES: &[Case] = &[
         name: "HIP 5 has all but cooperative launches",
         driver: "version=5",
         check: everything_works_but_cooperation,
+    },
+    Case {
+        name: "with pools, memory comes from one",
+        driver: "devices=1",
+        check: memory_comes_from_a_pool,
     },
     Case {
         name: "without pools, memory comes from the device itself",
@@ -78,6 +83,22 @@ fn settings_are_passed_on(double: &Double) {
     let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
     basic.unload().unwrap();
     assert_eq!(double.calls_of("hipDeviceSetLimit"), 2);
+    device.close().unwrap();
+    assert_clean(double);
+}
+
+fn memory_comes_from_a_pool(double: &Double) {
+    let environment = Environment::of_process().with("LONGSHORE_AMDGPU_POOLS", "1");
+    let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
+    let host = host.plugin(ROUND.of.plugin().unwrap()).build().unwrap();
+    let device = host.device("amdgpu:0").unwrap();
+    let queue = device.queue().unwrap();
+    drop(device.buffer_of(&queue, &[1u8; 1000]).unwrap());
+    assert_eq!(double.calls_of("hipMallocFromPoolAsync"), 1);
+    // HIP says that all went well, and gives nothing.
+    let error = device.allocate(longshore::MemoryKind::Device, 1 << 40, 1).map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+    drop(queue);
     device.close().unwrap();
     assert_clean(double);
 }

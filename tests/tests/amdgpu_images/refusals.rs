@@ -13,6 +13,10 @@ pub(super) const CHECKS: &[Check] = &[
     ("images for other features are refused, and both targets are named", other_features_are_named),
     ("cut-off images are refused", cut_off_images_are_refused),
     ("arguments that the metadata does not have are refused", wrong_arguments_are_refused),
+    (
+        "HIP is asked for no symbol over which it ends the process",
+        symbols_of_other_kinds_are_unknown,
+    ),
 ];
 
 const SOURCE: &str = "LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }\n";
@@ -86,5 +90,28 @@ fn wrong_arguments_are_refused(setting: &Setting<'_>) {
     let refused = unsafe { queue.launch(&nop, longshore::Grid::default(), (1u32,)) };
     assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidArgument);
     drop(nop);
+    program.unload().unwrap();
+}
+
+fn symbols_of_other_kinds_are_unknown(setting: &Setting<'_>) {
+    const WITH_A_FUNCTION: &str = "
+__attribute__((visibility(\"default\"), noinline)) int helper(int x) { return x + 1; }
+LONGSHORE_KERNEL(k, (int *out)) { *out = helper(*out); }
+__attribute__((constructor)) static void nothing(void) {}
+";
+    let Some(image) = setting.image(WITH_A_FUNCTION) else { return };
+    let program = setting.device.load(&image[..]).unwrap();
+    for name in ["helper", "k.kd", "amdgcn.device.init", "__init_array_start"] {
+        assert_eq!(
+            program.kernel(name).map(drop).unwrap_err().code(),
+            ErrorCode::NotFound,
+            "{name}"
+        );
+        assert_eq!(
+            program.global(name).map(drop).unwrap_err().code(),
+            ErrorCode::NotFound,
+            "{name}"
+        );
+    }
     program.unload().unwrap();
 }

@@ -29,8 +29,9 @@ const FUNCTIONS: Functions = Functions {
 };
 
 /// What is only a hint, or a question to which there is another way: at the end the context is entered in
-/// another one, and a thread is left without a context that is gone if that can be.
-const NOT_NEEDED: [&str; 11] = [
+/// another one, a thread is left without a context that is gone if that can be, and who would sleep until an
+/// event is reached can wait awake.
+const NOT_NEEDED: [&str; 13] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDriverGetVersion",
@@ -39,6 +40,8 @@ const NOT_NEEDED: [&str; 11] = [
     "cuGetProcAddress_v2",
     "cuDeviceGetPCIBusId",
     "cuDevicePrimaryCtxGetState",
+    "cuEventCreate",
+    "cuEventRecord",
     "cuMemPrefetchAsync_v2",
     "cuPointerGetAttribute",
     "cuStreamQuery",

@@ -10,7 +10,17 @@ use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{CUDA, Round};
 use std::process::ExitCode;
 
-const ROUND: Round = Round { of: CUDA, clusters: Some([2, 1, 1]), shared_bytes: 60_000 };
+const ROUND: Round =
+    Round { of: CUDA, clusters: Some([2, 1, 1]), connecting: &CONNECTING, shared_bytes: 60_000 };
+
+const CONNECTING: [&str; 6] = [
+    "cuInit",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+];
 
 fn main() -> ExitCode {
     let lists = [contexts::CASES, failures::CASES, faults::CASES, settings::CASES];

@@ -20,8 +20,8 @@ pub(crate) fn load(module: Out<usize>, image: In<c_void>, options: Options) -> A
         Ok(image.into())
     });
     match loaded {
-        Ok(()) if jit.is_verbose => jit.inform(&log),
-        Ok(()) => {}
+        Ok(_) if jit.is_verbose => jit.inform(&log),
+        Ok(_) => {}
         Err(refusal) => {
             jit.complain(&refusal.log);
             return Err(refusal.code);

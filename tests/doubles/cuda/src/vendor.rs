@@ -49,6 +49,10 @@ impl Vendor for Cuda {
         [1, 2]
     }
 
+    fn staged_bytes(&self) -> u64 {
+        64 << 10
+    }
+
     fn uninitialized(&self) -> Answer {
         Err(broken(Code::NOT_INITIALIZED, "cuInit was not called"))
     }

@@ -3,7 +3,7 @@
 use crate::{attributes, current, image, memory as own_memory, properties, version};
 use longshore_double_gpu::driver::launch::{Shape, Values, launch};
 use longshore_double_gpu::driver::pool::{Access, Properties};
-use longshore_double_gpu::driver::{In, Out, Text, Untyped};
+use longshore_double_gpu::driver::{In, Out, Text, Untyped, take_last_error};
 use longshore_double_gpu::driver::{
     device, event, fill, function, host_memory, memory, module, occupancy, pointer, pool, stream,
     transfer,
@@ -25,6 +25,8 @@ longshore_double_gpu::driver_functions! {
     hipRuntimeGetVersion 5 Nothing (version: Out<i32>) => version::runtime_version(version);
     hipGetErrorName 5 Nothing (result: u32) -> *const c_char => version::error_name(result);
     hipGetErrorString 5 Nothing (result: u32) -> *const c_char => version::error_text(result);
+
+    hipGetLastError 5 Nothing () => take_last_error();
 
     hipGetDeviceCount 5 Nothing (count: Out<i32>) => version::device_count(count);
     hipDeviceGetName 5 Driver (name: Out<u8>, room: i32, device: i32) => device::name(name, room, device);
@@ -59,6 +61,8 @@ longshore_double_gpu::driver_functions! {
         => host_memory::device_pointer(device, address, flags);
     hipPointerGetAttribute 5 Driver (value: Untyped, which: u32, pointer: u64)
         => pointer::attribute(value, which, pointer);
+    hipDrvPointerGetAttributes 5 Driver (count: u32, which: In<u32>, values: In<Untyped>, pointer: u64)
+        => pointer::attributes(count, which, values, pointer);
 
     hipMemPoolCreate 5 Driver (pool: Out<usize>, properties: In<Properties>) => pool::create(pool, properties);
     hipMemPoolDestroy 5 Driver (pool: usize) => pool::destroy(pool);
@@ -104,7 +108,7 @@ longshore_double_gpu::driver_functions! {
         => event::elapsed(milliseconds, start, end);
 
     hipModuleLoadData 5 Driver (module: Out<usize>, image: In<c_void>) => image::load(module, image);
-    hipModuleUnload 5 Driver (module: usize) => module::unload(module);
+    hipModuleUnload 5 Driver (module: usize) => image::unload(module);
     hipModuleGetFunction 5 Driver (function: Out<usize>, module: usize, name: Text)
         => module::function(function, module, name);
     hipModuleGetGlobal 5 Driver (address: Out<u64>, bytes: Out<usize>, module: usize, name: Text)

@@ -2,31 +2,65 @@
 
 use crate::code::SHARED_OBJECT_INIT_FAILED;
 use crate::current::target_of;
-use longshore_amd_image::{CodeObject, Kernel, Linkage, Target, Variable};
+use longshore_amd_image::{CodeObject, Kernel, Linkage, Target};
 use longshore_double_gpu::driver::context::current;
 use longshore_double_gpu::driver::image::{
-    self, Argument, Contents, ELF_MAGIC, Image, Place, Refusal, elf_at, peek,
+    self, Argument, Contents, ELF_MAGIC, Image, Reference, Refusal, elf_at, peek,
 };
-use longshore_double_gpu::driver::{Answer, Code, In, Out, driver, module};
+use longshore_double_gpu::driver::module::{self, Module};
+use longshore_double_gpu::driver::{Answer, Code, In, Out, driver, object};
+use longshore_double_gpu::protocol::Request;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 
 /// Sections of these types have no bytes, or are none.
 const WITHOUT_BYTES: [u64; 2] = [0, 8];
 /// What is read of bytes that do not say how many they are.
 const FIRST_BYTES: usize = 64;
-/// How the names of a profile's counters begin.
+/// How the names of a profile's records and counters begin, and where a record says where the counters are.
+const RECORD: &str = "__profd_";
 const COUNTERS: &str = "__profc_";
+const COUNTERS_AT: u64 = 16;
+/// Kinds of kernels that the runtime runs by itself, and how a program may have hidden them from it.
+const HIDDEN: [(&[u8], &[u8]); 2] =
+    [(b"\xa5.kind\xa4INIT", b"\xa5.kind\xa4init"), (b"\xa5.kind\xa4FINI", b"\xa5.kind\xa4fini")];
+/// Modules whose destructors the runtime runs.
+static WITH_DESTRUCTORS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> Answer {
+    let mut by_runtime = [false; 2];
     let loaded = module::load(module, || {
         let bytes = image::bytes_at(image.address(), |magic| match magic {
             ELF_MAGIC => elf_at(image.address(), &WITHOUT_BYTES),
             _ => peek(image.address(), FIRST_BYTES),
         })?;
+        by_runtime = HIDDEN.map(|(_, shown)| memchr::memmem::find(&bytes, shown).is_some());
         let device = current()?.device;
-        read(bytes, &target_of(&driver().settings, device))
+        read(as_made(bytes), &target_of(&driver().settings, device))
     });
-    loaded.map_err(|refusal| refusal.code)
+    let loaded = loaded.map_err(|refusal| refusal.code)?;
+    let [begins, ends] = by_runtime;
+    if begins {
+        run(&loaded, false)?;
+    }
+    if ends {
+        WITH_DESTRUCTORS.lock().insert(loaded.handle());
+    }
+    Ok(())
+}
+
+pub(crate) fn unload(module: usize) -> Answer {
+    if WITH_DESTRUCTORS.lock().remove(&module) {
+        run(&*object::module(module)?, true)?;
+    }
+    module::unload(module)
+}
+
+/// Runs what the runtime runs by itself: constructors when it loads, destructors when it unloads.
+fn run(module: &Module, ends: bool) -> Answer {
+    let ran = current()?.ask(&Request::Life { module: module.number, ends });
+    ran.map(drop).map_err(|_| Code::LAUNCH_FAILED)
 }
 
 /// What a code object says, if the device runs it.
@@ -54,30 +88,45 @@ fn read(bytes: Vec<u8>, device: &Target) -> Result<Image, Refusal> {
     Ok(Image { bytes, contents, refused: Code::INVALID_IMAGE })
 }
 
+/// An image as its compiler made it, by which its twin is found.
+fn as_made(mut bytes: Vec<u8>) -> Vec<u8> {
+    for (hidden, shown) in HIDDEN {
+        let places: Vec<usize> = memchr::memmem::find_iter(&bytes, hidden).collect();
+        for place in places {
+            bytes[place..place + shown.len()].copy_from_slice(shown);
+        }
+    }
+    bytes
+}
+
 /// A processor's version is what functions tell of the code.
 fn contents(object: &CodeObject, bytes: &[u8]) -> Contents {
     let digits = object.header.target.processor.trim_start_matches("gfx");
     let version = digits.chars().take_while(char::is_ascii_digit).collect::<String>();
     let version = version.parse().unwrap_or(0);
-    // All of an image is moved by the same distance, by which programs find what the runtime does not tell of.
-    let is_hidden =
-        |of: &Variable| of.linkage == Linkage::Internal && of.name.starts_with(COUNTERS);
-    let has_places = object.variables.iter().any(is_hidden);
     let variables = object.variables.iter().map(|variable| image::Variable {
         name: variable.name.clone(),
         bytes: variable.bytes,
         is_seen: variable.linkage != Linkage::Internal,
         initial: variable.initial(bytes).to_vec(),
-        references: Vec::new(),
-        place: has_places.then_some(Place { section: 0, offset: variable.address }),
+        references: counters_of(&variable.name).into_iter().collect(),
+        place: None,
     });
     Contents {
         kernels: object.kernels.iter().map(kernel).collect(),
         variables: variables.collect(),
-        has_references: false,
+        has_references: object.variables.iter().any(|of| counters_of(&of.name).is_some()),
         language: version,
         machine_code: version,
     }
+}
+
+/// The counters of a record, as it refers to them here: by their address. In the image it is their distance, but the twin
+/// has them elsewhere.
+fn counters_of(record: &str) -> Option<Reference> {
+    let function = record.strip_prefix(RECORD)?;
+    let symbol = format!("{COUNTERS}{function}");
+    Some(Reference { offset: COUNTERS_AT, symbol, addend: 0 })
 }
 
 fn kernel(kernel: &Kernel) -> image::Kernel {

@@ -9,7 +9,7 @@ use longshore_double_gpu::driver::{Answer, Code, Out, broken, machine, memory, p
 const HOST_FLAGS: u32 = 1 | 2 | 4 | 0x1000_0000 | 0x2000_0000 | COHERENT | NON_COHERENT;
 const COHERENT: u32 = 0x4000_0000;
 const NON_COHERENT: u32 = 0x8000_0000;
-/// Portable, mapped, read-only.
+/// Portable, mapped, coarse-grained.
 const REGISTER_FLAGS: u32 = 1 | 2 | 8;
 
 /// Kinds of copies.
@@ -29,7 +29,14 @@ pub(crate) fn allocate_from_pool(
     pool: usize,
     stream: usize,
 ) -> Answer {
-    if bytes == 0 { address.put(0) } else { pool::allocate(address, bytes, pool, stream) }
+    if bytes == 0 {
+        return address.put(0);
+    }
+    // Many versions do not tell that there is no memory left.
+    match pool::allocate(address, bytes, pool, stream) {
+        Err(Code::OUT_OF_MEMORY) => address.put(0),
+        allocated => allocated,
+    }
 }
 
 pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> Answer {
@@ -43,8 +50,13 @@ pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> Answ
     host_memory::allocate(address, bytes, flags, HOST_FLAGS)
 }
 
-/// Devices reach it whatever the flags.
+/// Devices reach it whatever the flags. The runtime does not refuse what is registered already: it would
+/// register that once more, and take the first registration back with the second.
 pub(crate) fn register(address: usize, bytes: usize, flags: u32) -> Answer {
+    if host_memory::is_known(address as u64)? {
+        let what = "memory is registered that the runtime has already";
+        return Err(broken(Code::HOST_MEMORY_ALREADY_REGISTERED, what));
+    }
     let mapped = flags | REGISTER_DEVICE_MAP;
     host_memory::register(address, bytes, mapped, REGISTER_FLAGS)
 }

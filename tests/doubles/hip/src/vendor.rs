@@ -52,6 +52,11 @@ impl Vendor for Hip {
         if version::major() < 6 { MEMORY_TYPES_BEFORE_6 } else { MEMORY_TYPES }
     }
 
+    /// As little as the documentation promises.
+    fn staged_bytes(&self) -> u64 {
+        0
+    }
+
     fn uninitialized(&self) -> Answer {
         version::start()
     }

@@ -148,7 +148,7 @@ impl Context {
     ///
     /// # Errors
     /// Those of the request.
-    pub(crate) fn ask(&self, request: &Request) -> Result<Vec<u8>, Fault> {
+    pub fn ask(&self, request: &Request) -> Result<Vec<u8>, Fault> {
         let gone = |_| Fault { kind: FaultKind::Other, message: "the context is gone".to_owned() };
         self.gpu().map_err(gone)?.ask(request)
     }

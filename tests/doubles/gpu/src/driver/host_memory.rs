@@ -38,6 +38,14 @@ pub fn free(address: u64) -> Answer {
     context.check()
 }
 
+/// Whether the driver has memory at this address.
+///
+/// # Errors
+/// If it is not initialised.
+pub fn is_known(address: u64) -> Answer<bool> {
+    Ok(machine()?.blocks.find(address).is_some())
+}
+
 /// Registers memory of the program, with some of the known flags. The device gets an address of its own for it.
 pub fn register(address: usize, bytes: usize, flags: u32, known: u32) -> Answer {
     let context = current()?;

@@ -42,6 +42,8 @@ mod vendor;
 pub use code::{Answer, Code, Named, describe};
 pub use functions::{Address, Known};
 pub use machine::{Device, Limits, Machine};
-pub use state::{Driver, Needs, Returned, broken, driver, enter, initialize, machine};
+pub use state::{
+    Driver, Needs, Returned, broken, driver, enter, initialize, machine, take_last_error,
+};
 pub use value::{In, Out, Text, Untyped};
 pub use vendor::{Misfit, Scope, Vendor, Work};

@@ -29,6 +29,11 @@ pub struct Module {
 }
 
 impl Module {
+    /// What the program knows it as.
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
     pub(crate) fn context_handle(&self) -> usize {
         self.context
     }
@@ -46,14 +51,15 @@ impl Module {
 pub fn load(
     module: Out<usize>,
     image: impl FnOnce() -> Result<Image, Refusal>,
-) -> Result<(), Refusal> {
+) -> Result<Arc<Module>, Refusal> {
     let context = current()?;
     if module.is_null() {
         return Err(broken(Code::INVALID_VALUE, "nobody wants the module").into());
     }
     let loaded = image().and_then(|image| load_image(&context, image));
     let made = loaded.inspect_err(|refusal| driver().vendor.refused(refusal))?;
-    Ok(module.put(made.handle)?)
+    module.put(made.handle)?;
+    Ok(made)
 }
 
 /// Unloads a module. Waits for its context.

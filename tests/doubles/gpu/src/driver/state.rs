@@ -25,6 +25,7 @@ pub struct Driver {
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
 thread_local! {
+    static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -47,6 +48,9 @@ pub trait Returned {
 
     /// The value for what was not done.
     fn of_code(code: Code) -> Self;
+
+    /// Keeps it for the thread, if it is an error.
+    fn note(&self) {}
 }
 
 impl Returned for u32 {
@@ -58,6 +62,12 @@ impl Returned for u32 {
 
     fn of_code(code: Code) -> u32 {
         code.0
+    }
+
+    fn note(&self) {
+        if *self != 0 {
+            LAST_ERROR.set(*self);
+        }
     }
 }
 
@@ -134,14 +144,28 @@ pub fn initialize() -> Answer {
 /// Enters a function: counts the call, fails it if it was told to, checks what any function needs, and does it.
 pub fn enter<R: Returned>(name: &'static str, needs: Needs, body: impl FnOnce() -> R::Done) -> R {
     set_call(name);
-    if let Some(code) = driver().calls.enter(name) {
-        return R::of_code(Code(code));
+    let checked =
+        || match driver().calls.enter(name).map_or_else(|| check(needs), |code| Err(Code(code))) {
+            Ok(()) => R::of(body()),
+            Err(code) => R::of_code(code),
+        };
+    let result =
+        catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| R::of_code(Code::UNKNOWN));
+    if needs != Needs::Nothing {
+        result.note();
     }
-    let checked = || match check(needs) {
-        Ok(()) => R::of(body()),
-        Err(code) => R::of_code(code),
-    };
-    catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| R::of_code(Code::UNKNOWN))
+    result
+}
+
+/// The last error of the calling thread that it was not told of.
+///
+/// # Errors
+/// That error.
+pub fn take_last_error() -> Answer {
+    match LAST_ERROR.take() {
+        0 => Ok(()),
+        code => Err(Code(code)),
+    }
 }
 
 /// Notes that the contract was broken, and gives back the code that says so to the program.

@@ -10,9 +10,6 @@ use super::{Answer, Code, broken, driver, machine};
 use crate::protocol::{Fault, Request};
 use std::ptr::with_exposed_provenance_mut;
 
-/// What is taken along at once.
-const STAGED_BYTES: u64 = 64 << 10;
-
 /// Copies to a device, and waits if a driver does.
 pub fn to_device(to: u64, from: usize, bytes: usize) -> Answer {
     to_device_async(to, from, bytes, 0)?;
@@ -158,7 +155,7 @@ fn copy(bytes: usize, stream: usize, ranges: impl FnOnce() -> Answer<(Range, Ran
         return Ok(());
     }
     let (to, from) = ranges()?;
-    if from.is_pageable && !to.is_pageable && from.bytes <= STAGED_BYTES {
+    if from.is_pageable && !to.is_pageable && from.bytes <= driver().vendor.staged_bytes() {
         return stage(&context, &stream, to, &from);
     }
     let holds_up = to.is_pageable || from.is_pageable;

@@ -39,6 +39,9 @@ pub trait Vendor: Sync {
     /// The numbers of host memory and device memory as types of pointers.
     fn memory_types(&self) -> [u32; 2];
 
+    /// So many bytes of pageable memory are taken along when a copy from there is queued.
+    fn staged_bytes(&self) -> u64;
+
     /// Called before a function that needs the driver, while it is not initialised.
     ///
     /// # Errors
