@@ -38,7 +38,7 @@ fn main() {
             fs::write(out.join(image).with_extension("spv"), "").expect("OUT_DIR is writable");
         }
     }
-    for form in [PTX, CODE_OBJECT] {
+    for form in [&[PTX][..], &CODE_OBJECTS].concat() {
         if let Err(why) = images_and_twins(&form, &sources.join("gpu"), &out) {
             println!("cargo::warning={} is not tested: {why}", form.extension);
             for image in FOR_GPUS {
@@ -104,9 +104,11 @@ fn spirv_modules(sources: &Path, out: &Path) -> Result<(), String> {
 }
 
 /// A form of images for GPUs.
+#[derive(Clone, Copy)]
 struct Form {
     extension: &'static str,
     tools: &'static [&'static str],
+    processor: &'static str,
     options: &'static [&'static str],
 }
 
@@ -114,29 +116,41 @@ struct Form {
 const PTX: Form = Form {
     extension: "ptx",
     tools: &["clang-19", "llvm-objcopy-19"],
+    processor: "-march=sm_70",
     options: &[
         "--target=nvptx64-nvidia-cuda",
-        "-march=sm_70",
         "--cuda-feature=+ptx63",
         "-nogpulib",
         "-ffreestanding",
         "-S",
     ],
 };
-/// For a GPU whose code no other runs.
-const CODE_OBJECT: Form = Form {
-    extension: "co",
-    tools: &["clang-19", "ld.lld-19", "llvm-objcopy-19"],
-    options: &[
-        "--target=amdgcn-amd-amdhsa",
-        "-mcpu=gfx90a",
-        "-nogpulib",
-        "-ffreestanding",
-        "-fuse-ld=lld",
-        // One of them lacks a function, which the backend is to find.
-        "-Wl,--unresolved-symbols=ignore-all",
-    ],
-};
+/// For GPUs of which each runs its own code alone.
+const CODE_OBJECTS: [Form; 7] = [
+    code_object("gfx908.co", "-mcpu=gfx908"),
+    code_object("gfx90a.co", "-mcpu=gfx90a"),
+    code_object("gfx942.co", "-mcpu=gfx942"),
+    code_object("gfx1030.co", "-mcpu=gfx1030"),
+    code_object("gfx1100.co", "-mcpu=gfx1100"),
+    code_object("gfx1200.co", "-mcpu=gfx1200"),
+    code_object("gfx1201.co", "-mcpu=gfx1201"),
+];
+
+const fn code_object(extension: &'static str, processor: &'static str) -> Form {
+    Form {
+        extension,
+        tools: &["clang-19", "ld.lld-19", "llvm-objcopy-19"],
+        processor,
+        options: &[
+            "--target=amdgcn-amd-amdhsa",
+            "-nogpulib",
+            "-ffreestanding",
+            "-fuse-ld=lld",
+            // One of them lacks a function, which the backend is to find.
+            "-Wl,--unresolved-symbols=ignore-all",
+        ],
+    }
+}
 
 /// Compiles the images of a form, and their twins; the error says which tool is not installed.
 fn images_and_twins(form: &Form, sources: &Path, out: &Path) -> Result<(), String> {
@@ -157,7 +171,7 @@ fn images_and_twins(form: &Form, sources: &Path, out: &Path) -> Result<(), Strin
             run(compiler.arg(&source));
         };
         let made = out.join(image).with_extension(form.extension);
-        compile(form.options, &made);
+        compile(&[form.options, &[form.processor]].concat(), &made);
         let twin = twins.join(twin_name(&fs::read(&made).expect("the compiler has written it")));
         compile(&TWIN, &twin);
         // The double looks for functions and variables that only their file can see, too; not for sections.

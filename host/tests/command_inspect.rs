@@ -216,6 +216,73 @@ fn a_code_object_tells_what_it_is_for_even_if_its_metadata_cannot_be_read() {
     }
 }
 
+/// The kernels of `tests/kernels/kernels.c` with the bytes of their arguments.
+const KERNELS: [(&str, &[u64]); 18] = [
+    ("empty", &[]),
+    ("histogram", &[8, 8, 8]),
+    ("histogram_items", &[8, 8, 8]),
+    ("matmul", &[8, 8, 8, 4, 4, 4]),
+    ("matmul_items", &[8, 8, 8, 4, 4, 4]),
+    ("nbody", &[8, 8, 8]),
+    ("nbody_items", &[8, 8, 8]),
+    ("prefix_sum", &[8, 8, 8, 8]),
+    ("prefix_sum_items", &[8, 8, 8, 8]),
+    ("prefix_sum_parts", &[8, 8, 8]),
+    ("reduce", &[8, 8, 8]),
+    ("reduce_items", &[8, 8, 8]),
+    ("saxpy", &[4, 8, 8, 8]),
+    ("saxpy_items", &[4, 8, 8, 8]),
+    ("stencil", &[8, 8, 8]),
+    ("stencil_items", &[8, 8, 8]),
+    ("triad", &[4, 8, 8, 8, 8]),
+    ("triad_items", &[4, 8, 8, 8, 8]),
+];
+
+#[test]
+fn a_code_object_shows_all_kernels_with_their_arguments_for_each_processor() {
+    if !clang_is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (processor, sub_group) in [("gfx90a", 64), ("gfx942", 64), ("gfx1100", 32), ("gfx1201", 32)]
+    {
+        let image = folder.path().join(processor);
+        let mut clang = Command::new("clang-19");
+        clang.args(["--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding", "-fuse-ld=lld"]);
+        clang.arg(format!("-mcpu={processor}")).arg("-O2").arg("-I").arg(root.join("include"));
+        clang.arg(root.join("tests/kernels/kernels.c")).arg("-o").arg(&image);
+        let output = clang.output().unwrap();
+        assert!(output.status.success(), "{clang:?}: {}", String::from_utf8_lossy(&output.stderr));
+
+        let file = inspect(&image);
+        let shown = &file["images"][0];
+        assert_eq!(shown["format"], "code-object");
+        assert_eq!(shown["architecture"], processor);
+        assert_eq!((&shown["problems"], &shown["undefined"]), (&json!([]), &json!([])));
+        let text = longshore(&["inspect", image.to_str().unwrap()]);
+        text.assert_succeeds();
+        let mut kernels = shown["kernels"].as_array().unwrap().clone();
+        kernels.sort_by_key(|kernel| kernel["name"].to_string());
+        assert_eq!(kernels.len(), KERNELS.len(), "{processor}: {:?}", names(&shown["kernels"]));
+        for (kernel, (name, bytes)) in kernels.iter().zip(KERNELS) {
+            let context = format!("{processor}: {kernel:#}");
+            assert_eq!(kernel["name"], name, "{context}");
+            // As the compiler lays them out, and as the source declares them.
+            let (known, described) = (&kernel["metadata"], &kernel["description"]);
+            assert_eq!(known["argument_sizes"], json!(bytes), "{context}");
+            assert_eq!(known["sub_group_items"], sub_group, "{context}");
+            let arguments = described["arguments"].as_array().unwrap();
+            let sizes: Vec<_> = arguments.iter().map(|argument| &argument["bytes"]).collect();
+            assert_eq!(json!(sizes), json!(bytes), "{context}");
+            let declared = described["declaration"].as_str().unwrap();
+            let is_of_kernel = |line: &&str| line.split(' ').next() == Some(name);
+            let line = text.stdout.lines().find(is_of_kernel);
+            assert!(line.is_some_and(|line| line.contains(declared)), "{}", text.stdout);
+        }
+    }
+}
+
 #[test]
 fn instrumented_objects_show_their_profile_sections() {
     if !clang_is_installed() {

@@ -41,7 +41,7 @@ impl<B: StreamBackend> StreamPlatform<B> {
                 ));
             }
         }
-        if devices_count == 0 {
+        if devices_count <= 0 {
             return Ok(Connected::NoDevice(format!("the {name} driver has no device")));
         }
         let (mut devices, mut first_error) = (Vec::new(), None);

@@ -44,9 +44,24 @@ const PTX: [(&str, &[u8]); 7] =
 const CUBINS: [(&str, &[u8]); 7] =
     images!(".cubin": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
 
-/// For gfx90a; without bytes where there was no compiler for it.
-const CODE_OBJECTS: [(&str, &[u8]); 7] =
-    images!(".co": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+macro_rules! code_objects {
+    ($($extension:literal),*) => {
+        [$(images!(
+            $extension: "basic", "echo", "clash", "life", "failing", "stillborn", "undefined"
+        )),*]
+    };
+}
+
+/// For these processors; without bytes where there was no compiler for it.
+const CODE_OBJECTS: [[(&str, &[u8]); 7]; 7] = code_objects!(
+    ".gfx908.co",
+    ".gfx90a.co",
+    ".gfx942.co",
+    ".gfx1030.co",
+    ".gfx1100.co",
+    ".gfx1200.co",
+    ".gfx1201.co"
+);
 
 macro_rules! wgsl {
     ($($source:literal),*) => {
@@ -73,7 +88,7 @@ impl Fixtures {
             .and("spirv", &SPIRV)
             .and("wgsl", &WGSL)
             .and("ptx", &PTX)
-            .and("code-object", &CODE_OBJECTS)
+            .and("code-object", &CODE_OBJECTS.concat())
     }
 
     /// Those of the images that come with the suite which are in WGSL.

@@ -107,8 +107,12 @@ impl Run {
     fn trials(self) -> Vec<Trial> {
         let devices = match self.setup.devices() {
             Ok(devices) => devices,
-            Err(error) => return vec![broken(&self.plugin, &error)],
+            Err(error) => return vec![broken(&self.plugin, &format!("{error:?}"))],
         };
+        let of = backend_of(&self.plugin).and_then(Doubled::of).filter(Doubled::is_double);
+        if devices.is_empty() && of.is_some() && Environment::of_process().devices().is_none() {
+            return vec![broken(&self.plugin, "the double of its driver shows no device")];
+        }
         let Run { setup, images, behaviours: is_tried, .. } = self;
         let setup = Arc::new(setup);
         let trial = |(device, behaviour): (DeviceName, &'static Behaviour)| {
@@ -147,9 +151,9 @@ fn complaint_of_double(device: &DeviceName) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-fn broken(plugin: &Path, error: &longshore::Error) -> Trial {
-    let (name, text) = (plugin.display().to_string(), format!("{error:?}"));
-    Trial::test(name, move || Err(text.into()))
+fn broken(plugin: &Path, why: &str) -> Trial {
+    let (name, why) = (plugin.display().to_string(), why.to_owned());
+    Trial::test(name, move || Err(why.into()))
 }
 
 /// The plugins beside this program's folder; the CPU's is built if it is not there.

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them. That of the
-//! hot paths is criterion's: a floor is the same work done without Longshore, measured in the same
-//! run, and a group `<name>` has the benchmarks `floor` and `longshore`.
+//! Those of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them, that of
+//! instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work done without
+//! Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -40,6 +40,8 @@ pub enum Suite {
     Cuda,
     /// Calls, launches, copies, discovery.
     HotPaths,
+    /// Instructions of the backends of CUDA and AMDGPU, on doubles of the drivers.
+    Instructions,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
     /// The in-memory linker and other linkers.
@@ -49,7 +51,7 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, or of what is measured of CUDA or Vulkan.
+/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of CUDA or Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
@@ -57,6 +59,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
         Suite::Cuda => with_plugin("cuda", &["cuda"], filter),
         Suite::HotPaths => hot_paths(),
+        Suite::Instructions => instructions(filter),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
         Suite::Linker => benchmark(&["linker"], filter),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
@@ -74,6 +77,20 @@ fn with_plugin(backend: &str, suite: &[&str], filter: Option<&str>) -> Result<()
 fn benchmark(suite: &[&str], filter: Option<&str>) -> Result<()> {
     let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench"]);
     process::run(command.args(suite).arg("--").args(filter))
+}
+
+/// With the plugins and the doubles of their drivers.
+fn instructions(filter: Option<&str>) -> Result<()> {
+    const PACKAGES: [&str; 5] = [
+        "longshore-plugin-cuda",
+        "longshore-plugin-amdgpu",
+        "longshore-double-cuda",
+        "longshore-double-hip",
+        "longshore-double-gpu",
+    ];
+    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
+    process::run(process::cargo(["build", "--release"]).args(packages))?;
+    benchmark(&["instructions"], filter)
 }
 
 fn hot_paths() -> Result<()> {

@@ -44,6 +44,9 @@ enum Task {
         /// Check devices that are CPUs too; their results are only printed.
         #[arg(long)]
         all: bool,
+        /// Try little, as on an emulated GPU: fewer rounds, shorter stress, smaller kernels, longer time limits.
+        #[arg(long)]
+        small: bool,
     },
     /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
     Sanitize,
@@ -55,7 +58,7 @@ fn main() -> Result<()> {
         Task::Demo => demo::run(),
         Task::Test { install } => test::run(install),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
-        Task::GpuCheck { backend, all } => gpu_check::run(backend, all),
+        Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),
         Task::Sanitize => sanitize::run(),
     }
 }

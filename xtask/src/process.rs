@@ -3,7 +3,7 @@
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -34,15 +34,35 @@ pub fn run(command: &mut Command) -> Result<()> {
 pub fn captured(command: &mut Command) -> Result<(ExitStatus, String)> {
     println!("$ {}", shown(command));
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| shown(command))?;
-    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let text = echoed(child.stdout.take().expect("it is piped"))?;
+    Ok((child.wait()?, text))
+}
+
+/// The same with what it prints to standard error between.
+///
+/// # Errors
+/// A program that cannot be started.
+pub fn captured_with_errors(mut command: Command) -> Result<(ExitStatus, String)> {
+    println!("$ {}", shown(&command));
+    let (output, input) = std::io::pipe()?;
+    command.stdout(input.try_clone()?).stderr(input);
+    let mut child = command.spawn().with_context(|| shown(&command))?;
+    // As long as the command is there, what is printed has no end.
+    drop(command);
+    let text = echoed(output)?;
+    Ok((child.wait()?, text))
+}
+
+/// Prints lines, and answers them when they have ended.
+fn echoed(output: impl Read) -> Result<String> {
     let mut text = String::new();
-    for line in output.split(b'\n') {
+    for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         println!("{line}");
         text.push_str(&line);
         text.push('\n');
     }
-    Ok((child.wait()?, text))
+    Ok(text)
 }
 
 /// What a program says, on one line; "unknown" if it fails.

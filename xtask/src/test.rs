@@ -24,7 +24,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 30] = [
+const PACKAGES: [Package; 32] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -109,6 +109,16 @@ const PACKAGES: [Package; 30] = [
         name: "mesa-vulkan-drivers",
         probe: ("sh", &["-c", "test -f /usr/share/vulkan/icd.d/lvp_icd.*"]),
         skipped: "Vulkan on lavapipe",
+    },
+    Package {
+        name: "libamdhip64-5",
+        probe: ("sh", &["-c", "ldconfig -p | grep -q 'libamdhip64[.]so[.]5'"]),
+        skipped: "AMD's GPUs on the real HIP runtime, which says that there is no device",
+    },
+    Package {
+        name: "libamdhip64-dev",
+        probe: ("test", &["-f", "/usr/include/hip/hip_runtime_api.h"]),
+        skipped: "that HIP's functions, constants and structures are those of its header",
     },
     Package {
         name: "vulkan-validationlayers",

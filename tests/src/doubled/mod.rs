@@ -134,6 +134,9 @@ impl Doubled {
     ///
     /// # Errors
     /// Those of [`Host::new`].
+    ///
+    /// # Panics
+    /// If a double shows none.
     pub fn devices(&self) -> Result<Vec<DeviceName>> {
         let Doubled { backend, plugin: file, double, .. } = self;
         let Some(plugin) = self.plugin() else {
@@ -144,7 +147,11 @@ impl Doubled {
             eprintln!("nothing is tried on {backend}: there is no GPU, and {double} is not built");
             return Ok(Vec::new());
         }
-        Setup::new().plugin(plugin).backends(*backend).devices()
+        let devices = Setup::new().plugin(plugin).backends(*backend).devices()?;
+        let is_narrowed = Environment::of_process().devices().is_some();
+        let is_there = !devices.is_empty() || is_narrowed || !self.is_double();
+        assert!(is_there, "{double} shows no device");
+        Ok(devices)
     }
 
     /// Opens one of [`Doubled::devices`]. Blocks.

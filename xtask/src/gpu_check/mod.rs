@@ -15,12 +15,14 @@ use devices::Device;
 use outcome::Outcome;
 use section::{Section, Step};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// The package with the tests of all backends.
 const SUITES: &str = "longshore-tests";
 /// Which device tests and benchmarks use.
 const SELECTION: &str = "LONGSHORE_DEVICES";
+/// Whether tests try little.
+const SMALL: &str = "LONGSHORE_SMALL";
 const RESULTS: &str = "docs/gpu-results.md";
 const RESULTS_HEAD: &str = "# Results on GPUs\n\nWhat `cargo xtask gpu-check` found on \
     machines with a GPU, the newest at the end. Devices that are CPUs are never in here.\n";
@@ -28,6 +30,8 @@ const RESULTS_HEAD: &str = "# Results on GPUs\n\nWhat `cargo xtask gpu-check` fo
 /// A backend that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
+    /// GPUs of AMD.
+    Amdgpu,
     /// GPUs of NVIDIA.
     Cuda,
     /// Any Vulkan compute device.
@@ -37,6 +41,7 @@ pub enum Backend {
 impl Backend {
     fn name(self) -> &'static str {
         match self {
+            Backend::Amdgpu => "amdgpu",
             Backend::Cuda => "cuda",
             Backend::Vulkan => "vulkan",
         }
@@ -45,23 +50,50 @@ impl Backend {
     fn package(self) -> String {
         format!("longshore-plugin-{}", self.name())
     }
+
+    /// The packages of the double of its driver.
+    fn double(self) -> &'static [&'static str] {
+        match self {
+            Backend::Amdgpu => &["longshore-double-hip", "longshore-double-gpu"],
+            Backend::Cuda => &["longshore-double-cuda", "longshore-double-gpu"],
+            Backend::Vulkan => &[],
+        }
+    }
+
+    /// Where the version of the driver's part in the kernel is, which other interfaces do not tell.
+    fn kernel_module(self) -> Option<&'static str> {
+        match self {
+            Backend::Amdgpu => Some("/sys/module/amdgpu/version"),
+            Backend::Cuda => Some("/sys/module/nvidia/version"),
+            Backend::Vulkan => None,
+        }
+    }
+}
+
+/// A device that is checked.
+struct Subject<'a> {
+    backend: Backend,
+    device: &'a Device,
+    is_small: bool,
 }
 
 /// Builds in release, then for each GPU of the backend, or with `all` for each device: the
 /// conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's checker.
-/// Prints a section in markdown for each, and appends those of GPUs to `docs/gpu-results.md`.
+/// With `is_small` tests try little, and may take longer. Prints a section in markdown for each, and
+/// appends those of GPUs to `docs/gpu-results.md`.
 ///
 /// # Errors
 /// No device to check; whatever fails, after everything was tried.
-pub fn run(backend: Backend, all: bool) -> Result<()> {
+pub fn run(backend: Backend, all: bool, is_small: bool) -> Result<()> {
     let packages =
         ["-p", "longshore", "-p", "longshore-tests", "-p", "longshore-plugin-host", "-p"];
     let mut build = process::cargo(["build", "--release", "--bins", "--lib"]);
-    process::run(build.args(packages).arg(backend.package()))?;
+    build.args(packages).arg(backend.package());
+    process::run(build.args(backend.double().iter().flat_map(|package| ["-p", package])))?;
     let devices = chosen(found(backend)?, all)?;
     let mut failed = Vec::new();
     for device in &devices {
-        let section = check(backend, device);
+        let section = Subject { backend, device, is_small }.check();
         let text = section.to_string();
         println!("\n{text}");
         match device.is_gpu() {
@@ -101,34 +133,103 @@ fn chosen(devices: Vec<Device>, all: bool) -> Result<Vec<Device>> {
     Ok(chosen)
 }
 
-fn check(backend: Backend, device: &Device) -> Section {
-    let own = tests(device, &backend.package(), &["--lib", "--tests"]);
-    let mut steps = vec![
-        step("Conformance", conformance(device), outcome::of_conformance),
-        step("Conformance, as tested", trials(backend, device, "conformance"), outcome::of_tests),
-        step("The backend's own tests", own, outcome::of_tests),
-    ];
-    let names = suites();
-    let suites = suites_of(backend, &names);
-    steps.push(match suites.is_empty() {
-        true => not_run("Tests", format!("there are none in tests/tests/{}*", backend.name())),
-        false => step("Tests", tests(device, SUITES, &suites), outcome::of_tests),
-    });
-    steps.push(step("Rounds", trials(backend, device, "rounds"), outcome::of_tests));
-    steps.push(step("Stress", trials(backend, device, "stress"), outcome::of_tests));
-    steps.push(match bench::Suite::from_str(backend.name(), true) {
-        Ok(_) => step("Benchmark", benchmark(backend, device), outcome::of_benchmark),
-        Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
-    });
-    if backend == Backend::Cuda {
-        steps.extend(sanitizer::steps(|| conformance(device)));
+impl Subject<'_> {
+    fn check(&self) -> Section {
+        let backend = self.backend;
+        let own = self.tests(&backend.package(), &["--lib", "--tests"]);
+        let mut steps = vec![
+            step("Conformance", self.conformance(), outcome::of_conformance),
+            tests("Conformance, as tested", self.trials("conformance")),
+            tests("The backend's own tests", own),
+        ];
+        let names = suites();
+        let (of_double, suites) = suites_of(backend, &names);
+        steps.push(match suites.is_empty() {
+            true => not_run("Tests", format!("there are none in tests/tests/{}*", backend.name())),
+            false => tests("Tests", self.tests(SUITES, &suites)),
+        });
+        if !of_double.is_empty() {
+            steps.push(tests("Tests on a double of the driver", self.tests(SUITES, &of_double)));
+        }
+        steps.push(tests("Rounds", self.trials("rounds")));
+        steps.push(tests("Stress", self.trials("stress")));
+        steps.push(match bench::Suite::from_str(backend.name(), true) {
+            Ok(_) => step("Benchmark", self.benchmark(), outcome::of_benchmark),
+            Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
+        });
+        if backend == Backend::Cuda {
+            steps.extend(sanitizer::steps(|| self.conformance()));
+        }
+        Section { date: date(), device: self.device.clone(), machine: self.machine(), steps }
     }
-    Section { date: date(), device: device.clone(), machine: machine(), steps }
+
+    fn conformance(&self) -> Command {
+        let mut command = Command::new(built("longshore"));
+        command.args(["check", "--device", &self.device.id]);
+        self.sized(command)
+    }
+
+    /// A test that has trials for the devices of all backends; those for this one. It uses what the backend
+    /// has for its tests: further images, stricter settings.
+    fn trials(&self, test: &str) -> Command {
+        let mut command = self.tests(SUITES, &["--test", test]);
+        command.arg(format!("{}:", self.backend.name()));
+        command
+    }
+
+    /// Tests of a package, with what those that pass print.
+    fn tests(&self, package: &str, targets: &[&str]) -> Command {
+        let mut command = process::cargo(["test", "--release", "--no-fail-fast", "-p", package]);
+        command.args(targets).args(["--", "--show-output"]).env(SELECTION, self.device.selection());
+        self.sized(command)
+    }
+
+    fn benchmark(&self) -> Command {
+        let mut command = process::cargo(["xtask", "bench", self.backend.name()]);
+        command.env(SELECTION, self.device.selection());
+        command
+    }
+
+    /// A command that tries as much as it should, whatever this one was told.
+    fn sized(&self, mut command: Command) -> Command {
+        command.env(SMALL, if self.is_small { "1" } else { "0" });
+        command
+    }
+
+    /// What the results depend on besides the device.
+    fn machine(&self) -> Vec<(&'static str, String)> {
+        let mut machine = vec![
+            ("Longshore", process::said("git", &["describe", "--always", "--dirty"])),
+            ("compiler", process::said("rustc", &["--version"])),
+            ("system", process::said("uname", &["-srm"])),
+        ];
+        let module = self.backend.kernel_module();
+        if let Some(version) = module.and_then(|file| std::fs::read_to_string(file).ok()) {
+            machine.push(("driver in the kernel", version.trim().to_owned()));
+        }
+        if self.is_small {
+            machine.push(("tried", "little (--small)".to_owned()));
+        }
+        machine
+    }
 }
 
 /// Runs a command whatever becomes of it.
 fn step(name: &'static str, mut command: Command, read: fn(&str, bool) -> Outcome) -> Step {
-    let outcome = match process::captured(&mut command) {
+    ended(name, process::captured(&mut command), read)
+}
+
+/// Runs tests, which say by either way what they leave out.
+fn tests(name: &'static str, command: Command) -> Step {
+    ended(name, process::captured_with_errors(command), outcome::of_tests)
+}
+
+fn ended(
+    name: &'static str,
+    end: Result<(ExitStatus, String)>,
+    read: fn(&str, bool) -> Outcome,
+) -> Step {
+    let outcome = match end {
         Ok((status, text)) => read(&text, status.success()),
         Err(error) => Outcome::NotRun(format!("{error:#}")),
     };
@@ -137,33 +238,6 @@ fn step(name: &'static str, mut command: Command, read: fn(&str, bool) -> Outcom
 
 fn not_run(name: &'static str, why: String) -> Step {
     Step { name, outcome: Outcome::NotRun(why) }
-}
-
-fn conformance(device: &Device) -> Command {
-    let mut command = Command::new(built("longshore"));
-    command.args(["check", "--device", &device.id]);
-    command
-}
-
-/// A test that has trials for the devices of all backends; those for this one. It uses what the backend
-/// has for its tests: further images, stricter settings.
-fn trials(backend: Backend, device: &Device, test: &str) -> Command {
-    let mut command = tests(device, SUITES, &["--test", test]);
-    command.arg(format!("{}:", backend.name()));
-    command
-}
-
-/// Tests of a package, with what those that pass print.
-fn tests(device: &Device, package: &str, targets: &[&str]) -> Command {
-    let mut command = process::cargo(["test", "--release", "--no-fail-fast", "-p", package]);
-    command.args(targets).args(["--", "--show-output"]).env(SELECTION, device.selection());
-    command
-}
-
-fn benchmark(backend: Backend, device: &Device) -> Command {
-    let mut command = process::cargo(["xtask", "bench", backend.name()]);
-    command.env(SELECTION, device.selection());
-    command
 }
 
 /// The names of the files and folders in `tests/tests`.
@@ -175,10 +249,15 @@ fn suites() -> Vec<String> {
     names
 }
 
-/// Those of the backend, as arguments of cargo.
-fn suites_of(backend: Backend, suites: &[String]) -> Vec<&str> {
+/// Those of the backend, as arguments of cargo: first those that use the double of its driver whatever devices
+/// there are.
+fn suites_of(backend: Backend, suites: &[String]) -> (Vec<&str>, Vec<&str>) {
     let of_backend = suites.iter().filter(|name| name.starts_with(backend.name()));
-    of_backend.flat_map(|name| ["--test", name]).collect()
+    let (of_double, others): (Vec<_>, Vec<_>) =
+        of_backend.partition(|name| name.ends_with("_driver"));
+    let [of_double, others] = [of_double, others]
+        .map(|names| names.into_iter().flat_map(|name| ["--test", name]).collect());
+    (of_double, others)
 }
 
 /// A program of the release build.
@@ -188,20 +267,6 @@ fn built(name: &str) -> PathBuf {
 
 fn date() -> String {
     process::said("date", &["--utc", "+%Y-%m-%d %H:%M UTC"])
-}
-
-/// What the results depend on besides the device.
-fn machine() -> Vec<(&'static str, String)> {
-    let mut machine = vec![
-        ("Longshore", process::said("git", &["describe", "--always", "--dirty"])),
-        ("compiler", process::said("rustc", &["--version"])),
-        ("system", process::said("uname", &["-srm"])),
-    ];
-    // Of the part in the kernel, which other interfaces do not tell.
-    if let Ok(version) = std::fs::read_to_string("/sys/module/nvidia/version") {
-        machine.push(("NVIDIA's driver", version.trim().to_owned()));
-    }
-    machine
 }
 
 /// Adds a section to the file of results, which is begun if it is not there.
@@ -245,10 +310,11 @@ mod tests {
 
     #[test]
     fn the_suites_of_a_backend_are_those_that_begin_with_its_name() {
-        let all = ["containers", "vulkan", "vulkan_faults"].map(str::to_owned);
-        let expected = ["--test", "vulkan", "--test", "vulkan_faults"];
+        let all = ["containers", "vulkan", "vulkan_driver", "vulkan_faults"].map(str::to_owned);
+        let others = vec!["--test", "vulkan", "--test", "vulkan_faults"];
+        let expected = (vec!["--test", "vulkan_driver"], others);
         assert_eq!(suites_of(Backend::Vulkan, &all), expected);
-        assert!(suites_of(Backend::Cuda, &all).is_empty());
+        assert_eq!(suites_of(Backend::Cuda, &all), (Vec::new(), Vec::new()));
         assert!(suites().contains(&"containers".to_owned()));
     }
 

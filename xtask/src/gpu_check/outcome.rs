@@ -72,7 +72,9 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
             failures.push(name.to_owned());
         } else {
             let (test, said) = spoken(line, test);
-            counts.skips.extend(skip(line, test, said));
+            // Of what is missing many tests may say the same.
+            let skip = skip(line, test, said).filter(|skip| !counts.skips.contains(skip));
+            counts.skips.extend(skip);
             counts.measures.extend(said.strip_prefix(MEASURED).map(|said| of_test(test, said)));
         }
     }
@@ -99,7 +101,9 @@ fn of_test(test: &str, said: &str) -> String {
 /// What a line says of a test that was left out, or that tried nothing.
 fn skip(line: &str, test: &str, said: &str) -> Option<String> {
     let is_skip = line.starts_with("test ") && said.starts_with("ignored")
-        || ["skipped", "nothing was tried", "nothing is tried"].iter().any(|s| said.contains(s));
+        || ["skipped", "nothing was tried", "nothing is tried", "not tried"]
+            .iter()
+            .any(|words| said.contains(words));
     is_skip.then(|| of_test(test, said))
 }
 
@@ -225,6 +229,8 @@ successes:
 measured: 7 rounds
 glslangValidator is not installed; nothing was tried
 elsewhere
+not tried: clang-19 is not installed
+not tried: clang-19 is not installed
 
 failures:
 
@@ -252,6 +258,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
                 "b: ignored, needs two GPUs".to_owned(),
                 "glslang is not installed: nothing is tried".to_owned(),
                 "a::works: glslangValidator is not installed; nothing was tried".to_owned(),
+                "a::works: not tried: clang-19 is not installed".to_owned(),
             ],
             measures: vec!["a::works: 7 rounds".to_owned(), "d: 8 rounds".to_owned()],
         };

@@ -37,5 +37,6 @@ fn watched(program: &Path, tool: &str, suite: &Command) -> Command {
     let mut command = Command::new(program);
     command.args(["--tool", tool]).args(OPTIONS);
     command.arg(suite.get_program()).args(suite.get_args());
+    command.envs(suite.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
 }

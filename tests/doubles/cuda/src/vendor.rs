@@ -29,6 +29,10 @@ impl Vendor for Cuda {
         "LONGSHORE_CUDA_DOUBLE"
     }
 
+    fn place(&self) -> u64 {
+        0
+    }
+
     fn device_name(&self) -> &'static str {
         "Longshore double of an NVIDIA GPU"
     }

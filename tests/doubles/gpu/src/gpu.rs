@@ -1,7 +1,7 @@
 //! A GPU process, seen from the driver.
 
 use crate::protocol::{self, Fault, FaultKind, Reply, Request, Symbol};
-use crate::window::{MOST_SLOTS, Window};
+use crate::window::{self, MOST_SLOTS, Window};
 use parking_lot::Mutex;
 use rustix::net::SendFlags;
 use std::io::{self, Error};
@@ -41,7 +41,7 @@ impl Gpu {
         let (ours, theirs) = UnixStream::pair()?;
         let slot = take_slot()?;
         let mut command = Command::new(program);
-        command.arg(driver.to_string()).arg(&name).arg(slot.to_string());
+        command.arg(driver.to_string()).arg(&name).arg(window::code_end(slot).to_string());
         for window in windows {
             command.arg(format!("{}:{}", window.base(), window.file()));
         }

@@ -11,6 +11,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of each window.
 pub const WINDOW_BYTES: u64 = 1 << 40;
@@ -18,8 +19,27 @@ pub const WINDOW_BYTES: u64 = 1 << 40;
 pub const MOST_DEVICES: usize = 8;
 /// Most GPU processes at a time.
 pub const MOST_SLOTS: usize = 32;
-/// Where the first device's window is; the others follow, and behind them the one of host memory.
-const BASE: u64 = 0x3000_0000_0000;
+/// The first address of the first double of a process.
+const START: u64 = 0x0200_0000_0000;
+/// The addresses of a double: windows of code, of devices, and one of host memory. Two have room below where programs are.
+const BYTES: u64 = (MOST_SLOTS + MOST_DEVICES + 1) as u64 * WINDOW_BYTES;
+/// Where this double's first device has its window; the others follow, and behind them the one of host memory.
+static BASE: AtomicU64 = AtomicU64::new(base_of(0));
+
+const fn base_of(place: u64) -> u64 {
+    START + place * BYTES + MOST_SLOTS as u64 * WINDOW_BYTES
+}
+
+/// Chooses the addresses of this double, of which a process may have several: `place` is 0 or 1. To be called before
+/// anything else here.
+pub fn take_place(place: u64) {
+    BASE.store(base_of(place), Ordering::Relaxed);
+}
+
+fn base() -> u64 {
+    BASE.load(Ordering::Relaxed)
+}
+
 /// Pages are the unit of protection.
 const PAGE: u64 = 4096;
 /// What fresh memory is filled with.
@@ -29,7 +49,7 @@ const MOST_POISON: u64 = 16 << 20;
 
 /// The first address of a device's window.
 pub fn device_base(device: usize) -> u64 {
-    BASE + device as u64 * WINDOW_BYTES
+    base() + device as u64 * WINDOW_BYTES
 }
 
 /// The first address of the window of host memory that devices reach.
@@ -40,7 +60,7 @@ pub fn shared_base() -> u64 {
 /// The addresses below which the GPU process in `slot` maps code and all else that it is not told where to map: those of
 /// different slots do not overlap, so that an address of a variable tells whose it is.
 pub fn code_end(slot: usize) -> u64 {
-    BASE - slot as u64 * WINDOW_BYTES
+    base() - slot as u64 * WINDOW_BYTES
 }
 
 /// Keeps the addresses of all code windows free of anything else in this process.
@@ -49,7 +69,7 @@ pub fn code_end(slot: usize) -> u64 {
 /// If something is there.
 pub fn reserve_code_windows() -> io::Result<()> {
     let bytes = MOST_SLOTS as u64 * WINDOW_BYTES;
-    reserve(BASE - bytes, bytes)
+    reserve(base() - bytes, bytes)
 }
 
 /// Makes a range of this process's addresses inaccessible that nothing is mapped to.

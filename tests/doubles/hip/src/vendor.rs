@@ -27,6 +27,10 @@ impl Vendor for Hip {
         "LONGSHORE_HIP_DOUBLE"
     }
 
+    fn place(&self) -> u64 {
+        1
+    }
+
     fn device_name(&self) -> &'static str {
         "Longshore double of an AMD GPU"
     }

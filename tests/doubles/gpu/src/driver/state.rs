@@ -2,7 +2,7 @@
 
 use super::object::Object;
 use super::{Answer, Code, Machine, Vendor};
-use crate::{Calls, Handles, Report, Settings, set_call};
+use crate::{Calls, Handles, Report, Settings, set_call, window};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -93,6 +93,7 @@ impl Driver {
 /// Makes the state, when the double is loaded.
 pub(crate) fn start(vendor: &'static dyn Vendor) {
     DRIVER.get_or_init(|| {
+        window::take_place(vendor.place());
         let settings = Settings::of_environment(vendor.variable());
         let calls = Calls::new(&settings);
         Driver {

@@ -19,6 +19,9 @@ pub trait Vendor: Sync {
     /// The environment variable with the settings.
     fn variable(&self) -> &'static str;
 
+    /// Which addresses its memory has, so that doubles of several drivers can be in a process: 0 or 1.
+    fn place(&self) -> u64;
+
     /// The name of the devices, which says that they are none.
     fn device_name(&self) -> &'static str;
 

@@ -24,11 +24,10 @@ use std::sync::Arc;
 /// # Errors
 /// If the driver's files or addresses cannot be used.
 pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
-    let [driver, name, slot, windows @ ..] = arguments else {
+    let [driver, name, code_end, windows @ ..] = arguments else {
         return Err(Error::other("no arguments"));
     };
-    let slot = slot.parse().map_err(Error::other)?;
-    space::take_all_above(window::code_end(slot))?;
+    space::take_all_above(code_end.parse().map_err(Error::other)?)?;
     for window in windows {
         space::map_window(driver, window)?;
     }
