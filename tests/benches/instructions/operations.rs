@@ -1,0 +1,160 @@
+//! What is counted.
+
+use anyhow::Context;
+use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Program, Queue, Result};
+use longshore_tests::doubled::{Doubled, image};
+use std::ffi::c_void;
+
+/// Bytes of copies and fills.
+const BYTES: u64 = 64;
+/// Of an allocation.
+const ALLOCATED_BYTES: u64 = 1 << 20;
+
+/// Something that a program does often.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    /// On which device. The driver has the first one current.
+    device: u32,
+    prepare: fn(&Rig) -> Result<Step<'_>>,
+}
+
+/// Does it once.
+type Step<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+
+/// What all operations need.
+struct Rig {
+    device: Device,
+    queue: Queue,
+    basic: Program,
+}
+
+macro_rules! operations {
+    ($($name:literal on $device:literal: $prepare:ident;)*) => {
+        pub(crate) const OPERATIONS: &[Operation] =
+            &[$(Operation { name: $name, device: $device, prepare: $prepare },)*];
+    };
+}
+
+operations! {
+    "null kernel, queued" on 0: null_kernel;
+    "null kernel, queued, second device" on 1: null_kernel;
+    "kernel with a pointer and a number, queued" on 0: kernel_with_arguments;
+    "null kernel, launched and waited for" on 0: kernel_waited_for;
+    "64 B to the device and back, each waited for" on 0: copies_waited_for;
+    "64 B to the device and back, queued, queue waited for" on 0: copies_queued;
+    "the same, pinned" on 0: copies_of_pinned;
+    "64 B between buffers, queued" on 0: copy_between;
+    "64 B between buffers, queued, second device" on 1: copy_between;
+    "64 B filled, queued" on 0: fill;
+    "1 MiB allocated and freed, not cached" on 0: allocation;
+    "event made, recorded, asked for" on 0: event;
+    "idle queue waited for" on 0: idle_queue;
+}
+
+impl Operation {
+    /// Does it so many times, on the double that is this process's driver.
+    pub(crate) fn repeat(&self, of: &Doubled, times: u32) -> anyhow::Result<()> {
+        let rig = Rig::new(of, self.device)?;
+        let step = (self.prepare)(&rig)?;
+        let done = (0..times).try_for_each(|_| step());
+        // What is queued uses what the step has.
+        rig.queue.synchronize().and(done)?;
+        Ok(())
+    }
+}
+
+impl Rig {
+    fn new(of: &Doubled, device: u32) -> anyhow::Result<Rig> {
+        let plugin = of.plugin().context("the plugin is not built")?;
+        let host = Host::builder().environment(Environment::of_process()).cache_limit(0);
+        let host = host.only_given_plugins().plugin(plugin).build()?;
+        let device = host.device(&format!("{}:{device}", of.backend))?;
+        let (queue, basic) = (device.queue()?, device.load(&*image(&device, "basic")?)?);
+        Ok(Rig { device, queue, basic })
+    }
+
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.basic.kernel(name)
+    }
+}
+
+fn null_kernel(rig: &Rig) -> Result<Step<'_>> {
+    let nop = rig.kernel("nop")?;
+    // SAFETY: the kernel takes no arguments.
+    Ok(Box::new(move || unsafe { rig.queue.launch(&nop, Grid::default(), ()) }))
+}
+
+fn kernel_with_arguments(rig: &Rig) -> Result<Step<'_>> {
+    let (iota, out) = (rig.kernel("iota")?, rig.device.buffer::<u32>(1)?);
+    // SAFETY: the kernel takes a pointer and how many numbers are there.
+    Ok(Box::new(move || unsafe { rig.queue.launch(&iota, Grid::default(), (&out, 1u64)) }))
+}
+
+fn kernel_waited_for(rig: &Rig) -> Result<Step<'_>> {
+    let nop = rig.kernel("nop")?;
+    // SAFETY: the kernel takes no arguments.
+    Ok(Box::new(move || unsafe { rig.queue.launch_and_wait(&nop, Grid::default(), ()) }))
+}
+
+fn copies_waited_for(rig: &Rig) -> Result<Step<'_>> {
+    let there = rig.device.buffer::<u8>(BYTES as usize)?;
+    Ok(Box::new(move || {
+        let mut here = [1; BYTES as usize];
+        there.write(&rig.queue, &here)?;
+        there.read(&rig.queue, &mut here)
+    }))
+}
+
+fn copies_queued(rig: &Rig) -> Result<Step<'_>> {
+    there_and_back(rig, host_memory())
+}
+
+fn copies_of_pinned(rig: &Rig) -> Result<Step<'_>> {
+    let here = host_memory();
+    // SAFETY: the memory is never freed.
+    unsafe { rig.device.pin(here, BYTES)? };
+    there_and_back(rig, here)
+}
+
+fn there_and_back(rig: &Rig, here: *mut c_void) -> Result<Step<'_>> {
+    let (there, queue) = (rig.device.buffer::<u8>(BYTES as usize)?, &rig.queue);
+    Ok(Box::new(move || {
+        // SAFETY: both have so many bytes and are there when the queue was waited for.
+        unsafe {
+            queue.copy_from_host(there.pointer(), here, BYTES)?;
+            queue.copy_to_host(here, there.pointer(), BYTES)?;
+        }
+        queue.synchronize()
+    }))
+}
+
+/// Memory of this process, which keeps it.
+fn host_memory() -> *mut c_void {
+    Box::into_raw(Box::new([1u8; BYTES as usize])).cast()
+}
+
+fn copy_between(rig: &Rig) -> Result<Step<'_>> {
+    let buffer = || rig.device.buffer::<u8>(BYTES as usize);
+    let (to, from) = (buffer()?, buffer()?);
+    // SAFETY: both have so many bytes and are there when the queue was waited for.
+    Ok(Box::new(move || unsafe { rig.queue.copy(to.pointer(), from.pointer(), BYTES) }))
+}
+
+fn fill(rig: &Rig) -> Result<Step<'_>> {
+    let to = rig.device.buffer::<u8>(BYTES as usize)?;
+    // SAFETY: it has so many bytes and is there when the queue was waited for.
+    Ok(Box::new(move || unsafe { rig.queue.fill(to.pointer(), &[1], BYTES) }))
+}
+
+fn allocation(rig: &Rig) -> Result<Step<'_>> {
+    let allocate = || rig.device.allocate(MemoryKind::Device, ALLOCATED_BYTES, 64);
+    Ok(Box::new(move || allocate().map(drop)))
+}
+
+fn event(rig: &Rig) -> Result<Step<'_>> {
+    Ok(Box::new(|| rig.queue.record()?.is_complete().map(drop)))
+}
+
+fn idle_queue(rig: &Rig) -> Result<Step<'_>> {
+    Ok(Box::new(|| rig.queue.synchronize()))
+}
