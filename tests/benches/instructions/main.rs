@@ -15,7 +15,7 @@ use longshore_tests::doubled::{AMDGPU, CUDA, Doubled};
 use operations::OPERATIONS;
 
 /// How often a process does it; another one does it twice as often.
-const TIMES: u32 = 2000;
+const TIMES: u32 = 1000;
 /// How many instructions AMDGPU may need for one of CUDA.
 const MOST: f64 = 1.1;
 

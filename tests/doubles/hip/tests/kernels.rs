@@ -2,8 +2,7 @@
 
 mod support;
 
-use longshore_amd_image::CodeObject;
-use longshore_double_gpu::testing::{CONSTRUCTORS, COUNTED};
+use longshore_double_gpu::testing::CONSTRUCTORS;
 use std::ffi::c_void;
 use support::hip::{Hip, ok, out};
 use support::images::Twins;

@@ -32,12 +32,6 @@ impl Twins {
         self.compile(name, source, target, &[])
     }
 
-    /// The same, with counters of a profile.
-    pub(crate) fn instrumented(&self, name: &str, source: &str) -> Vec<u8> {
-        let counters = ["-Xclang", "-fprofile-instrument=llvm", "-mllvm", "-disable-vp"];
-        self.compile(name, source, &["-mcpu=gfx90a"], &counters)
-    }
-
     fn compile(&self, name: &str, source: &str, target: &[&str], options: &[&str]) -> Vec<u8> {
         let for_gpus = [&["--target=amdgcn-amd-amdhsa", "-fuse-ld=lld"], target].concat();
         self.0.compiled(name, "co", source, options, &for_gpus)
