@@ -69,5 +69,7 @@ fn messages_go_to_a_ring(setting: &Setting<'_>) {
     // SAFETY: a ring is memory of the host, and begins with its capacity and what of it is used.
     let head = unsafe { *(rings[0] as *const [u32; 2]) };
     assert_eq!(head, [PRINTF_BYTES - 8, 0]);
-    programs.map(|program| program.unload().unwrap());
+    for program in programs {
+        program.unload().unwrap();
+    }
 }
