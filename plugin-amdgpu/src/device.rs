@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::driver::types::{LIMIT_STACK_SIZE, limit};
-use crate::messages::Ring;
+use crate::messages::{Ring, Used};
 use crate::physical::AmdgpuPhysical;
 use crate::settings::Settings;
 use longshore_amd_image::Target;
@@ -19,8 +19,10 @@ pub struct AmdgpuOwn {
     pub(crate) target: Target,
     pub(crate) linker: Option<String>,
     printf_bytes: usize,
-    /// Where kernels leave messages, from the first image on that has some.
+    /// Where kernels leave messages, from the first image on that may have some.
     ring: OnceLock<Mutex<Ring>>,
+    /// How much of it is used.
+    used: OnceLock<Used>,
     /// Whoever makes the ring.
     making: Mutex<()>,
 }
@@ -44,6 +46,7 @@ impl AmdgpuOwn {
             linker: settings.linker.clone(),
             printf_bytes: settings.printf_bytes,
             ring: OnceLock::new(),
+            used: OnceLock::new(),
             making: Mutex::new(()),
         })
     }
@@ -64,14 +67,23 @@ impl AmdgpuOwn {
         })?;
         // SAFETY: memory of the host of that size, and at least of its alignment, until the device closes.
         let ring = unsafe { Ring::new(address, self.printf_bytes) };
+        let _ = self.used.set(ring.used());
         let _ = self.ring.set(Mutex::new(ring));
         Ok(address)
     }
 
-    /// Prints what kernels have said, as far as it is there. Costs next to nothing if none can say anything.
+    /// Prints what kernels have said, as far as it is there. Costs next to nothing if they have said nothing.
+    #[inline]
     pub(crate) fn print_messages(&self, device: &Core) {
+        if self.used.get().is_some_and(|used| !used.is_nothing()) {
+            self.print_some(device);
+        }
+    }
+
+    #[cold]
+    fn print_some(&self, device: &Core) {
         if let Some(ring) = self.ring.get() {
-            ring.lock().print(device.is_known_idle());
+            ring.lock().print(|| device.is_known_idle());
         }
     }
 
@@ -79,7 +91,7 @@ impl AmdgpuOwn {
     pub(crate) fn close(&self, driver: &Driver) {
         if let Some(ring) = self.ring.get() {
             let mut ring = ring.lock();
-            ring.print(true);
+            ring.print(|| true);
             // SAFETY: it was allocated in this way; a device is closed once, and nobody waits for it then.
             let _ = unsafe { driver.free_host(ring.address()) };
         }

@@ -21,6 +21,18 @@ pub(crate) struct Ring {
     printed: u32,
 }
 
+/// How much of a ring is used, without the ring.
+pub(crate) struct Used(DevicePtr);
+
+impl Used {
+    /// Whether no kernel has said anything that was not printed.
+    #[inline]
+    pub(crate) fn is_nothing(&self) -> bool {
+        // SAFETY: the ring's memory is there until its device is closed, and the word is used so alone.
+        unsafe { AtomicU32::from_ptr(self.0 as *mut u32) }.load(Ordering::Acquire) == 0
+    }
+}
+
 /// An argument of a message; the first is the format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Argument<'a> {
@@ -55,9 +67,13 @@ impl Ring {
         self.address
     }
 
+    pub(crate) fn used(&self) -> Used {
+        Used(self.address + 4)
+    }
+
     /// Prints the records that are whole, and makes room again once all are. `is_idle` says whether no kernel
     /// can be writing one.
-    pub(crate) fn print(&mut self, is_idle: bool) {
+    pub(crate) fn print(&mut self, is_idle: impl FnOnce() -> bool) {
         let used = self.word(4).load(Ordering::Acquire);
         let text = self.take(used.min(self.capacity));
         if !text.is_empty() {
@@ -66,7 +82,7 @@ impl Ring {
             let _ = out.write_all(&text).and_then(|()| out.flush());
         }
         let is_full = used > self.capacity;
-        if used > 0 && (self.printed == used || (is_full && is_idle)) {
+        if used > 0 && (self.printed == used || (is_full && is_idle())) {
             self.empty(used);
         }
     }

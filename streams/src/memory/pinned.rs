@@ -7,6 +7,7 @@ use crate::driver::Driver;
 use crate::handle::DevicePtr;
 use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
+use std::sync::atomic::Ordering;
 
 /// Page-locked memory of the program.
 #[derive(Clone, Copy)]
@@ -96,14 +97,18 @@ impl Memory {
     /// Whether a copy to or from this memory of the host can go on while the program does something
     /// else: all of it is page-locked, by us or by others.
     pub(crate) fn is_pinned<D: Driver>(&self, driver: &D, start: u64, bytes: u64) -> bool {
-        let in_live = find(&self.live, start).is_some_and(|(base, block)| {
-            block.kind != MemoryKind::Device && (start - base).saturating_add(bytes) <= block.bytes
-        });
+        let in_live = || {
+            self.of_host.load(Ordering::Relaxed) > 0
+                && find(&self.live, start).is_some_and(|(base, block)| {
+                    block.kind != MemoryKind::Device
+                        && (start - base).saturating_add(bytes) <= block.bytes
+                })
+        };
         let in_pinned = || {
             find(&self.pinned, start)
                 .is_some_and(|(base, pinned)| (start - base).saturating_add(bytes) <= pinned.bytes)
         };
-        in_live || in_pinned() || is_pinned_by_others(driver, start, bytes)
+        in_live() || in_pinned() || is_pinned_by_others(driver, start, bytes)
     }
 
     /// Takes back all registrations that are left.

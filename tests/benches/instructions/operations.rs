@@ -42,7 +42,7 @@ operations! {
     "null kernel, launched and waited for" on 0: kernel_waited_for;
     "64 B to the device and back, each waited for" on 0: copies_waited_for;
     "64 B to the device and back, queued, queue waited for" on 0: copies_queued;
-    "the same, pinned" on 0: copies_of_pinned;
+    "64 B to the device and back, pinned, queued, queue waited for" on 0: copies_of_pinned;
     "64 B between buffers, queued" on 0: copy_between;
     "64 B between buffers, queued, second device" on 1: copy_between;
     "64 B filled, queued" on 0: fill;

@@ -40,6 +40,8 @@ fn base() -> u64 {
     BASE.load(Ordering::Relaxed)
 }
 
+/// Where windows have their aliases, if there is room: behind where programs are.
+const ALIASES: u64 = 0x6000_0000_0000;
 /// Pages are the unit of protection.
 const PAGE: u64 = 4096;
 /// What fresh memory is filled with.
@@ -114,10 +116,11 @@ impl Window {
         map_inaccessible(&file, base)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // Left to itself, valgrind finds no room of this size.
+        let hint = without_provenance_mut((ALIASES + base % (32 * WINDOW_BYTES)) as usize);
         // SAFETY: without a fixed address, nothing that is mapped is replaced.
         let alias = unsafe {
-            let anywhere = std::ptr::null_mut();
-            let alias = rustix::mm::mmap(anywhere, WINDOW_BYTES as usize, access, flags, &file, 0)?;
+            let alias = rustix::mm::mmap(hint, WINDOW_BYTES as usize, access, flags, &file, 0)?;
             rustix::mm::madvise(alias, WINDOW_BYTES as usize, Advice::LinuxDontDump)?;
             alias.expose_provenance()
         };
