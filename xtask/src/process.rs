@@ -27,6 +27,21 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Shows a command and runs it to its end; what it prints is shown if it fails.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_quietly(command: &mut Command) -> Result<()> {
+    println!("$ {}", shown(command));
+    let output = command.output().with_context(|| shown(command))?;
+    if !output.status.success() {
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        bail!("{}: {}", shown(command), output.status);
+    }
+    Ok(())
+}
+
 /// Shows a command and what it prints to standard output, and answers that when it has ended.
 ///
 /// # Errors

@@ -186,10 +186,10 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 fn install_packages(packages: &[&Package]) -> Result<()> {
-    process::run(&mut apt_get(&["update"]))?;
+    process::run_quietly(&mut apt_get(&["update"]))?;
     let install = ["install", "--yes", "--no-install-recommends"];
     let names: Vec<_> = packages.iter().map(|package| package.name).collect();
-    process::run(apt_get(&install).args(names))
+    process::run_quietly(apt_get(&install).args(names))
 }
 
 /// NVIDIA's assembler, where tests look for it.
@@ -201,7 +201,7 @@ fn ptxas() -> PathBuf {
 fn install_ptxas() -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
-    process::run(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
+    process::run_quietly(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
 }
 
 /// A Vulkan driver for the CPU that lacks much of what others have, where tests look for it.
@@ -219,8 +219,8 @@ fn install_swiftshader() -> Result<()> {
         std::fs::remove_dir_all(&unpacked)?;
     }
     std::fs::create_dir_all(&unpacked)?;
-    process::run(&mut apt_get(&["update"]))?;
-    process::run(apt_get(&["download", package]).current_dir(&unpacked))?;
+    process::run_quietly(&mut apt_get(&["update"]))?;
+    process::run_quietly(apt_get(&["download", package]).current_dir(&unpacked))?;
     let script =
         "dpkg-deb --fsys-tarfile $0_*.deb | tar --extract --strip-components=4 \"$@\"; rm *.deb";
     let mut unpack = Command::new("sh");
