@@ -22,7 +22,7 @@ pub struct AmdgpuOwn {
     /// Where kernels leave messages, from the first image on that may have some.
     ring: OnceLock<Mutex<Ring>>,
     /// How much of it is used.
-    used: OnceLock<Used>,
+    used: Used,
     /// Whoever makes the ring.
     making: Mutex<()>,
 }
@@ -46,7 +46,7 @@ impl AmdgpuOwn {
             linker: settings.linker.clone(),
             printf_bytes: settings.printf_bytes,
             ring: OnceLock::new(),
-            used: OnceLock::new(),
+            used: Used::of_none(),
             making: Mutex::new(()),
         })
     }
@@ -67,7 +67,7 @@ impl AmdgpuOwn {
         })?;
         // SAFETY: memory of the host of that size, and at least of its alignment, until the device closes.
         let ring = unsafe { Ring::new(address, self.printf_bytes) };
-        let _ = self.used.set(ring.used());
+        self.used.look_at(&ring);
         let _ = self.ring.set(Mutex::new(ring));
         Ok(address)
     }
@@ -75,7 +75,7 @@ impl AmdgpuOwn {
     /// Prints what kernels have said, as far as it is there. Costs next to nothing if they have said nothing.
     #[inline]
     pub(crate) fn print_messages(&self, device: &Core) {
-        if self.used.get().is_some_and(|used| !used.is_nothing()) {
+        if !self.used.is_nothing() {
             self.print_some(device);
         }
     }

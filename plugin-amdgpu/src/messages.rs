@@ -5,7 +5,7 @@ mod format;
 
 use longshore_streams::DevicePtr;
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Bytes of the capacity and of how much is used.
 const HEAD_BYTES: usize = 8;
@@ -21,15 +21,26 @@ pub(crate) struct Ring {
     printed: u32,
 }
 
-/// How much of a ring is used, without the ring.
-pub(crate) struct Used(DevicePtr);
+/// How much of a ring is used, without the ring: looked at each time that something was waited for.
+pub(crate) struct Used(AtomicPtr<AtomicU32>);
 
 impl Used {
+    /// Of no ring.
+    pub(crate) fn of_none() -> Used {
+        static NOTHING: AtomicU32 = AtomicU32::new(0);
+        Used((&raw const NOTHING).cast_mut().into())
+    }
+
+    /// Of this ring from now on, which lives as long.
+    pub(crate) fn look_at(&self, ring: &Ring) {
+        self.0.store((ring.address + 4) as *mut AtomicU32, Ordering::Release);
+    }
+
     /// Whether no kernel has said anything that was not printed.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
         // SAFETY: the ring's memory is there until its device is closed, and the word is used so alone.
-        unsafe { AtomicU32::from_ptr(self.0 as *mut u32) }.load(Ordering::Acquire) == 0
+        unsafe { &*self.0.load(Ordering::Acquire) }.load(Ordering::Acquire) == 0
     }
 }
 
@@ -65,10 +76,6 @@ impl Ring {
 
     pub(crate) fn address(&self) -> DevicePtr {
         self.address
-    }
-
-    pub(crate) fn used(&self) -> Used {
-        Used(self.address + 4)
     }
 
     /// Prints the records that are whole, and makes room again once all are. `is_idle` says whether no kernel

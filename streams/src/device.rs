@@ -7,6 +7,7 @@ use crate::facts::Facts;
 use crate::handle::{Event, Module, Stream};
 use crate::in_flight::{InFlight, Registry};
 use crate::memory::Memory;
+use crate::staging::Staging;
 use crate::{StreamEvent, StreamKernel, StreamModule, StreamQueue, error};
 use longshore_plugin_api::{
     Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
@@ -36,7 +37,7 @@ pub struct DeviceCore<D: Driver> {
     /// For what the backend itself copies and launches.
     service: Stream,
     registry: Registry,
-    streams: Mutex<Vec<Stream>>,
+    streams: Mutex<Vec<(Stream, Staging)>>,
     /// By their kinds.
     events: [Mutex<Vec<Event>>; 3],
     /// Modules that the driver did not unload when it should.
@@ -126,13 +127,13 @@ impl<B: StreamBackend> Device<B> for StreamDevice<B> {
         let core = self.core;
         core.workers.await_none();
         // Not for the context: others of the process may use it.
-        let streams: Vec<_> = core.streams.lock().iter().copied().chain([core.service]).collect();
+        let streams: Vec<_> = core.streams.lock().iter().map(|(stream, _)| *stream).collect();
         let idle = core.end("waiting for what queues still do", |driver| {
             let wait = |stream: Stream| {
                 // SAFETY: the stream is live.
                 unsafe { driver.synchronize_stream(stream) }
             };
-            streams.into_iter().map(wait).fold(Ok(()), Call::and)
+            streams.into_iter().chain([core.service]).map(wait).fold(Ok(()), Call::and)
         });
         drop(core);
         idle
@@ -254,7 +255,12 @@ impl<D: Driver> DeviceCore<D> {
     #[inline]
     pub fn enter(&self) -> Result<<D::Context as Context>::Entered<'_>> {
         self.refuse_if_lost()?;
-        self.context.enter().map_err(|failure| self.failed("entering the context", failure))
+        self.context.enter().map_err(|failure| self.not_entered(failure))
+    }
+
+    #[cold]
+    fn not_entered(&self, failure: Failure) -> Error {
+        self.failed("entering the context", failure)
     }
 
     /// Calls the driver with the device's context current.
@@ -299,7 +305,7 @@ impl<D: Driver> DeviceCore<D> {
     pub fn refuse_if_lost(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(error) => Err(error.clone()),
+            Some(error) => Err(again(error)),
         }
     }
 
@@ -361,14 +367,15 @@ impl<D: Driver> DeviceCore<D> {
         }
     }
 
-    /// A stream on which nothing is queued. To be given to [`DeviceCore::give_stream`].
+    /// A stream on which nothing is queued, and its staging memory. To be given to
+    /// [`DeviceCore::give_stream`].
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn take_stream(&self) -> Result<Stream> {
+    pub(crate) fn take_stream(&self) -> Result<(Stream, Staging)> {
         let _current = self.enter()?;
         let mut streams = self.streams.lock();
-        let idle = |stream: &Stream| {
+        let idle = |(stream, _): &(Stream, Staging)| {
             // SAFETY: the stream is live.
             unsafe { self.driver().query_stream(*stream) }.is_ok()
         };
@@ -376,11 +383,13 @@ impl<D: Driver> DeviceCore<D> {
             return Ok(streams.swap_remove(at));
         }
         drop(streams);
-        create_stream(self.driver()).map_err(|failure| self.failed("making a queue", failure))
+        let made = create_stream(self.driver());
+        let made = made.map_err(|failure| self.failed("making a queue", failure));
+        made.map(|stream| (stream, Staging::default()))
     }
 
-    pub(crate) fn give_stream(&self, stream: Stream) {
-        self.streams.lock().push(stream);
+    pub(crate) fn give_stream(&self, stream: Stream, staging: Staging) {
+        self.streams.lock().push((stream, staging));
     }
 
     /// An event; what it stood for is over. To be given to [`DeviceCore::give_event`]. The device's
@@ -389,13 +398,18 @@ impl<D: Driver> DeviceCore<D> {
     /// # Errors
     /// Those of the driver.
     pub(crate) fn take_event(&self, kind: EventKind) -> Result<Event> {
+        self.try_take_event(kind).map_err(|failure| self.failed("making an event", failure))
+    }
+
+    /// The same, but what went wrong is told as it is.
+    pub(crate) fn try_take_event(&self, kind: EventKind) -> std::result::Result<Event, Failure> {
         if let Some(event) = self.events[kind as usize].lock().pop() {
             return Ok(event);
         }
         let mut event = Event::NULL;
         // SAFETY: the context is current.
-        let made = unsafe { self.driver().create_event(&mut event, kind) };
-        self.check("making an event", made).map(|()| event)
+        unsafe { self.driver().create_event(&mut event, kind) }?;
+        Ok(event)
     }
 
     pub(crate) fn give_event(&self, event: Event, kind: EventKind) {
@@ -431,9 +445,11 @@ impl<D: Driver> DeviceCore<D> {
             // SAFETY: it is loaded still, and nobody has it any more.
             let _ = unsafe { driver.unload(module) };
         }
-        for stream in self.streams.lock().drain(..).chain([self.service]) {
+        let service = (self.service, Staging::default());
+        for (stream, staging) in self.streams.lock().drain(..).chain([service]) {
             // SAFETY: queues are gone, so nobody uses it; what is queued goes on.
             let _ = unsafe { driver.destroy_stream(stream) };
+            staging.destroy(driver);
         }
         for event in self.events.iter().flat_map(|events| std::mem::take(&mut *events.lock())) {
             // SAFETY: nobody uses it.
@@ -450,6 +466,12 @@ impl<D: Driver> Drop for DeviceCore<D> {
         }
         self.memory.destroy_pool(self.driver());
     }
+}
+
+/// The error by which a device was lost, once more.
+#[cold]
+fn again(error: &Error) -> Error {
+    error.clone()
 }
 
 /// A stream of its own. The context is current.

@@ -24,7 +24,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// How the names of queues' threads begin.
     const THREAD: &'static str;
-    /// So many bytes of pageable memory it captures when a copy to the device is queued.
+    /// So many bytes of pageable memory it captures when a copy to the device is queued. Where it captures
+    /// less than 64 KiB, queues do so themselves.
     const CAPTURED_BYTES: u64;
 
     /// Its version, for people.

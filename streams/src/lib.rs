@@ -9,14 +9,15 @@
 //! - [`StreamDevice`]: a context of the driver, and memory (`memory.rs`).
 //! - [`StreamModule`]: an image that the driver has loaded, and its [`StreamKernel`]s.
 //! - [`StreamQueue`]: a stream. `line.rs` keeps the order between what the stream does and what a thread
-//!   of the host must do, as `step.rs` says; `transfer.rs` copies and fills.
+//!   of the host must do, as `step.rs` says; `transfer.rs` copies and fills, `staging.rs` has memory for
+//!   small copies from pageable memory.
 //! - [`StreamEvent`]: a place in a queue.
 //!
-//! **Choices.** Work goes straight to the driver, with no lock and no allocation, as long as nothing in
-//! the queue needs the host. The driver's own host functions may not call the driver, and one that waits
-//! holds up those of all streams; so functions of the program, and copies that would block the caller,
-//! run on a thread of the queue, and what is queued behind them is kept until they are done. A stream
-//! never waits for the host, so queues cannot block each other.
+//! **Choices.** Work goes straight to the driver, with no lock that queues share and no allocation, as
+//! long as nothing in the queue needs the host. The driver's own host functions may not call the driver,
+//! and one that waits holds up those of all streams; so functions of the program, and copies that would
+//! block the caller, run on a thread of the queue, and what is queued behind them is kept until they are
+//! done. A stream never waits for the host, so queues cannot block each other.
 //!
 //! Start reading at [`StreamQueue`], then `line.rs`; for a new driver, at [`Driver`].
 
@@ -38,6 +39,7 @@ mod platform;
 mod profile;
 mod queue;
 mod setting;
+mod staging;
 mod step;
 mod transfer;
 

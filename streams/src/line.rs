@@ -9,11 +9,13 @@
 //! The stream itself waits for nothing but other streams' work that the driver has, so no queue can keep
 //! another from going on.
 
-use crate::call::Code;
+use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Stream;
 use crate::in_flight::InFlight;
+use crate::memory::{Found, is_pinned_by_others};
+use crate::staging::Staging;
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -26,6 +28,9 @@ use std::thread::{self, ThreadId};
 pub(crate) struct Line<D: Driver> {
     device: Arc<DeviceCore<D>>,
     stream: Stream,
+    staging: Mutex<Staging>,
+    /// Where pinned memory was found last.
+    pinned: Mutex<Found>,
     in_flight: Arc<InFlight>,
     /// Work is kept. Set and cleared with the lock, looked at without.
     keeps: AtomicBool,
@@ -83,8 +88,11 @@ impl<D: Driver> Line<D> {
     /// # Errors
     /// Those of the driver.
     pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Arc<Line<D>>> {
+        let (stream, staging) = device.take_stream()?;
         Ok(Arc::new(Line {
-            stream: device.take_stream()?,
+            stream,
+            staging: Mutex::new(staging),
+            pinned: Mutex::default(),
             in_flight: device.register(),
             device: Arc::clone(device),
             keeps: AtomicBool::new(false),
@@ -183,6 +191,32 @@ impl<D: Driver> Line<D> {
         }
     }
 
+    /// Whether a copy to or from this memory of the host can go on while the program does something else:
+    /// all of it is page-locked, by us or by others. The context is current.
+    #[inline]
+    pub(crate) fn is_pinned(&self, start: u64, bytes: u64) -> bool {
+        let is_ours = self.pinned.lock().covers(&self.device.memory, start, bytes);
+        is_ours || is_pinned_by_others(self.device.driver(), start, bytes)
+    }
+
+    /// Copies memory of the host to where `hand` finds it, at the address that it is given, and may leave
+    /// it to the stream. None if there is no room. The context is current, and whoever queues the copy
+    /// vouches for its range.
+    pub(crate) fn stage(
+        &self,
+        start: u64,
+        bytes: u64,
+        hand: impl FnOnce(u64) -> Call,
+    ) -> Option<Call> {
+        let mut staging = self.staging.lock();
+        let staged = staging.take(&self.device, self.stream, bytes)?;
+        // SAFETY: promised by the caller; the staging memory is the host's and nobody else's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(start as *const u8, staged as *mut u8, bytes as usize);
+        }
+        Some(hand(staged))
+    }
+
     /// No more work will come. What is queued is still done.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
@@ -193,23 +227,22 @@ impl<D: Driver> Line<D> {
     ///
     /// # Errors
     /// A lost device; those of the driver.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn synchronize_stream(&self) -> Result<()> {
         let handed = self.in_flight.handed();
         let _current = self.device.enter()?;
         // SAFETY: the stream is live.
         let result = unsafe { self.device.driver().synchronize_stream(self.stream) };
-        match result {
-            Ok(()) => {
-                self.in_flight.are_done(handed);
-                D::was_waited_for(&self.device);
-                Ok(())
-            }
-            Err(failure) => {
-                let queue = self.in_flight.queue;
-                Err(self.device.failed(format_args!("waiting for queue {queue}"), failure))
-            }
-        }
+        result.map_err(|failure| self.not_done(failure))?;
+        self.in_flight.are_done(handed);
+        D::was_waited_for(&self.device);
+        Ok(())
+    }
+
+    #[cold]
+    fn not_done(&self, failure: Failure) -> Error {
+        let queue = self.in_flight.queue;
+        self.device.failed(format_args!("waiting for queue {queue}"), failure)
     }
 
     /// The same, but asleep, if that can be: whoever waits on the line's thread is in no hurry, and the driver
@@ -234,8 +267,7 @@ impl<D: Driver> Line<D> {
         if recorded.is_err() {
             return self.synchronize_stream();
         }
-        let queue = self.in_flight.queue;
-        self.device.check(format_args!("waiting for queue {queue}"), result)?;
+        result.map_err(|failure| self.not_done(failure))?;
         self.in_flight.are_done(handed);
         D::was_waited_for(&self.device);
         Ok(())
@@ -286,7 +318,8 @@ impl<D: Driver> Line<D> {
 
 impl<D: Driver> Drop for Line<D> {
     fn drop(&mut self) {
-        self.device.give_stream(self.stream);
+        let staging = std::mem::take(self.staging.get_mut());
+        self.device.give_stream(self.stream, staging);
     }
 }
 

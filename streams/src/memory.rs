@@ -13,8 +13,9 @@ use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
 use pinned::Pinned;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+pub(crate) use pinned::{Found, is_pinned_by_others};
 pub use registrations::Registrations;
 
 /// What the driver aligns all memory to, at the least.
@@ -32,6 +33,8 @@ pub(crate) struct Memory {
     pinned: SkipMap<u64, Pinned>,
     /// Whoever pins or unpins.
     pinning: Mutex<()>,
+    /// How many times memory of the host was freed or unpinned.
+    gone: AtomicU64,
     /// Where device memory comes from, if the device has pools.
     pool: Option<Pool>,
     /// On which it is allocated and freed.
@@ -75,6 +78,7 @@ impl Memory {
             of_host: AtomicUsize::new(0),
             pinned: SkipMap::new(),
             pinning: Mutex::new(()),
+            gone: AtomicU64::new(0),
             pool,
             stream,
             has_unsettled: AtomicBool::new(false),
@@ -153,6 +157,7 @@ impl Memory {
         }
         if kind != MemoryKind::Device {
             self.of_host.fetch_sub(1, Ordering::Relaxed);
+            self.gone.fetch_add(1, Ordering::Release);
         }
         let doing = format_args!("freeing {} bytes of {kind:?} memory", block.bytes);
         if let Err(error) = device.end(doing, |driver| self.free_raw(driver, &block)) {
@@ -178,9 +183,8 @@ impl Memory {
     }
 
     fn finds_host(&self, address: u64) -> bool {
-        find(&self.live, address).is_some_and(|(base, block)| {
-            block.kind != MemoryKind::Device && address - base < block.bytes
-        })
+        find(&self.live, address)
+            .is_some_and(|(base, block)| is_of_host(&block) && address - base < block.bytes)
     }
 
     /// Whether memory at this address can move: managed memory can, of whatever device. The context is
@@ -295,6 +299,11 @@ fn create_pool<D: Driver>(driver: &D, ordinal: i32) -> std::result::Result<Optio
 /// What begins at the address or last before it.
 fn find<T: Copy + Send + Sync + 'static>(map: &SkipMap<u64, T>, address: u64) -> Option<(u64, T)> {
     map.upper_bound(Bound::Included(&address)).map(|entry| (*entry.key(), *entry.value()))
+}
+
+/// Whether it is on the host, or may be there.
+fn is_of_host(block: &Block) -> bool {
+    block.kind != MemoryKind::Device
 }
 
 #[cold]

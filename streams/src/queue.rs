@@ -50,13 +50,21 @@ impl<B: StreamBackend> StreamQueue<B> {
             return Ok(());
         }
         let current = self.device().enter()?;
-        match copy.is_asynchronous(self.device()) {
-            true => copy.submit(&self.line),
-            false => {
-                drop(current);
-                self.line.keep(Step::Copy(copy))
-            }
+        if copy.hand(&self.line)? {
+            return Ok(());
         }
+        drop(current);
+        self.line.keep(Step::BlockingCopy(copy))
+    }
+
+    /// A fill that nobody waits for.
+    fn queue_fill(&self, fill: Fill) -> Result<()> {
+        let current = self.device().enter()?;
+        if fill.hand(&self.line)? {
+            return Ok(());
+        }
+        drop(current);
+        self.line.keep(Step::Fill(fill))
     }
 
     #[inline]
@@ -153,8 +161,8 @@ impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
             let fill = Fill::new(destination, pattern);
             match self.line.keeping() {
                 Some(keeping) => keeping.push(Step::Fill(fill)),
-                None if fill.is_asynchronous(self.device()) || wait => fill.submit(&self.line)?,
-                None => self.line.keep(Step::Fill(fill))?,
+                None if wait => fill.submit(&self.line)?,
+                None => self.queue_fill(fill)?,
             }
         }
         self.wait_if(wait)

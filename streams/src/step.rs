@@ -16,6 +16,8 @@ const VALUE_ALIGNMENT: usize = 16;
 pub(crate) enum Step<D: Driver> {
     Launch(KeptLaunch<D>),
     Copy(Copy<D>),
+    /// One that would block whoever hands it to the stream.
+    BlockingCopy(Copy<D>),
     Fill(Fill),
     Prefetch(Span, PrefetchTarget),
     Function(HostFunction),
@@ -35,7 +37,8 @@ impl<D: Driver> Step<D> {
     pub(crate) fn run(self, line: &Arc<Line<D>>) -> Result<()> {
         match self {
             Step::Launch(launch) => launch.run(line),
-            Step::Copy(copy) => copy.run_on_host(line),
+            Step::Copy(copy) => copy.run(line),
+            Step::BlockingCopy(copy) => copy.run_blocking(line),
             Step::Fill(fill) => fill.submit(line),
             Step::Prefetch(range, target) => crate::transfer::prefetch(line, range, target),
             Step::Function(function) => {

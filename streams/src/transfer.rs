@@ -1,11 +1,12 @@
 //! Copies, fills and prefetches on a stream.
 
-use crate::call::Call;
+use crate::call::{Call, Failure};
 use crate::device::DeviceCore;
 use crate::driver::{Driver, Location};
 use crate::handle::DevicePtr;
 use crate::line::Line;
-use longshore_plugin_api::{PrefetchTarget, Result, Span};
+use crate::staging::STAGED_BYTES;
+use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
 use std::sync::Arc;
 
 /// One end of a copy.
@@ -43,19 +44,29 @@ impl<D: Driver> End<D> {
 }
 
 impl<D: Driver> Copy<D> {
-    /// Whether the driver takes it without blocking the caller, and reads no memory of the host later
-    /// than it may. The context is current.
-    pub(crate) fn is_asynchronous(&self, device: &DeviceCore<D>) -> bool {
-        let is_pinned = |address| device.memory.is_pinned(device.driver(), address, self.bytes);
+    /// Hands it to the stream if that blocks nobody and no memory of the host is read later than it may
+    /// be; answers whether it was. The context is current.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn hand(&self, line: &Line<D>) -> Result<bool> {
+        let device = line.device();
+        let as_it_is = || self.queue(line, self.from.address());
         // From memory of the host to memory of the host the driver copies while the caller waits.
-        if self.to.is_of_host(device) && self.from.is_of_host(device) {
-            return false;
-        }
-        match (&self.to, &self.from) {
-            (End::Host(to), _) => is_pinned(*to),
-            (_, End::Host(from)) => self.bytes <= D::CAPTURED_BYTES || is_pinned(*from),
-            _ => true,
-        }
+        let handed = match (&self.to, &self.from) {
+            (to, from) if to.is_of_host(device) && from.is_of_host(device) => None,
+            (End::Host(to), _) => line.is_pinned(*to, self.bytes).then(as_it_is),
+            (_, End::Host(from)) if self.bytes > D::CAPTURED_BYTES => {
+                match line.is_pinned(*from, self.bytes) {
+                    true => Some(as_it_is()),
+                    false if self.bytes > STAGED_BYTES => None,
+                    false => line.stage(*from, self.bytes, |staged| self.queue(line, staged)),
+                }
+            }
+            _ => Some(as_it_is()),
+        };
+        let Some(handed) = handed else { return Ok(false) };
+        handed.map(|()| true).map_err(|failure| self.failed(device, failure))
     }
 
     /// Hands it to the stream; between memory of the host, copies when the stream is done.
@@ -73,34 +84,35 @@ impl<D: Driver> Copy<D> {
             return Ok(());
         }
         let _current = device.enter()?;
-        let queued = self.queue(line, device.driver());
-        queued.map_err(|failure| {
-            let doing = format_args!("copying {} bytes", self.bytes);
-            match (&self.to, &self.from) {
-                (End::Other(other, _), _) | (_, End::Other(other, _)) => {
-                    device.failed_with(other, doing, failure)
-                }
-                _ => device.failed(doing, failure),
-            }
-        })
+        let queued = self.queue(line, self.from.address());
+        queued.map_err(|failure| self.failed(device, failure))
     }
 
-    /// The same, and waits if it is one that the host does or that the driver must not be left alone
-    /// with.
+    /// Hands it to the stream, and waits for it if that may block anyway.
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run_on_host(self, line: &Line<D>) -> Result<()> {
-        let is_left_alone = {
-            let _current = line.device().enter()?;
-            self.is_asynchronous(line.device())
-        };
-        self.submit(line)?;
-        if is_left_alone { Ok(()) } else { line.sleep_until_stream_is_done() }
+    pub(crate) fn run(self, line: &Line<D>) -> Result<()> {
+        let current = line.device().enter()?;
+        if self.hand(line)? {
+            return Ok(());
+        }
+        drop(current);
+        self.run_blocking(line)
     }
 
-    fn queue(&self, line: &Line<D>, driver: &D) -> Call {
-        let (to, from) = (self.to.address(), self.from.address());
+    /// Hands it to the stream and waits for it.
+    ///
+    /// # Errors
+    /// As for [`Copy::submit`].
+    pub(crate) fn run_blocking(self, line: &Line<D>) -> Result<()> {
+        self.submit(line)?;
+        line.sleep_until_stream_is_done()
+    }
+
+    /// Calls the driver. `from` is where the memory of its source is now.
+    fn queue(&self, line: &Line<D>, from: u64) -> Call {
+        let (to, driver) = (self.to.address(), line.device().driver());
         let (bytes, stream) = (self.bytes as usize, line.stream());
         let (memory, own) = (&line.device().memory, line.device().context());
         // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
@@ -123,6 +135,17 @@ impl<D: Driver> Copy<D> {
             }
         }
     }
+
+    #[cold]
+    fn failed(&self, device: &DeviceCore<D>, failure: Failure) -> Error {
+        let doing = format_args!("copying {} bytes", self.bytes);
+        match (&self.to, &self.from) {
+            (End::Other(other, _), _) | (_, End::Other(other, _)) => {
+                device.failed_with(other, doing, failure)
+            }
+            _ => device.failed(doing, failure),
+        }
+    }
 }
 
 /// A fill of device memory with a pattern.
@@ -141,31 +164,50 @@ impl Fill {
         Fill { to: destination.address(), bytes: destination.bytes(), pattern }
     }
 
-    /// Whether the driver takes it without blocking the caller.
-    pub(crate) fn is_asynchronous<D: Driver>(&self, device: &DeviceCore<D>) -> bool {
-        let length = self.pattern.len() as u64;
+    /// Hands it to the stream if that blocks nobody; answers whether it was. The context is current.
+    ///
+    /// # Errors
+    /// Those of the driver, after waiting.
+    pub(crate) fn hand<D: Driver>(&self, line: &Line<D>) -> Result<bool> {
+        let (start, length) = (self.pattern.as_ptr() as u64, self.pattern.len() as u64);
+        let as_it_is = || self.queue(line, start);
         let is_set = matches!(length, 1 | 2 | 4) && self.to.is_multiple_of(length);
-        is_set || length <= D::CAPTURED_BYTES && !device.memory.is_of_host(self.to)
+        let handed = match length {
+            _ if is_set => Some(as_it_is()),
+            _ if line.device().memory.is_of_host(self.to) => None,
+            _ if length <= D::CAPTURED_BYTES => Some(as_it_is()),
+            _ if length <= STAGED_BYTES => {
+                line.stage(start, length, |staged| self.queue(line, staged))
+            }
+            _ => None,
+        };
+        let Some(handed) = handed else { return Ok(false) };
+        // Some of it may have been queued.
+        let handed = self.check(line, handed);
+        handed.or_else(|error| line.synchronize_stream().and(Err(error))).map(|()| true)
     }
 
-    /// Hands it to the stream; blocks if it is not asynchronous.
+    /// Hands it to the stream; blocks if that may not read the pattern later.
     ///
     /// # Errors
     /// Those of the driver, a lost device.
     pub(crate) fn submit<D: Driver>(self, line: &Line<D>) -> Result<()> {
-        let device = line.device();
-        let _current = device.enter()?;
-        let queued = self.queue(line, device.driver());
-        let queued = device.check(format_args!("filling {} bytes", self.bytes), queued);
-        match queued.is_ok() && self.is_asynchronous(device) {
-            true => Ok(()),
-            // Until then the driver may read the pattern, or write what was queued of it.
-            false => line.synchronize_stream().and(queued),
+        let _current = line.device().enter()?;
+        if self.hand(line)? {
+            return Ok(());
         }
+        let queued = self.check(line, self.queue(line, self.pattern.as_ptr() as u64));
+        line.synchronize_stream().and(queued)
     }
 
-    fn queue<D: Driver>(&self, line: &Line<D>, driver: &D) -> Call {
+    fn check<D: Driver>(&self, line: &Line<D>, call: Call) -> Result<()> {
+        line.device().check(format_args!("filling {} bytes", self.bytes), call)
+    }
+
+    /// Calls the driver. `pattern` is where the pattern is now.
+    fn queue<D: Driver>(&self, line: &Line<D>, pattern: u64) -> Call {
         let (to, bytes, stream) = (self.to, self.bytes as usize, line.stream());
+        let driver = line.device().driver();
         // SAFETY: whoever queued the fill vouches for the range; the stream is live.
         unsafe {
             match self.pattern[..] {
@@ -176,25 +218,23 @@ impl Fill {
                 [a, b, c, d] if to.is_multiple_of(4) => {
                     driver.fill_32(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
                 }
-                _ => self.double(line, driver),
+                _ => self.double(line, pattern),
             }
         }
     }
 
     /// Copies the pattern, and then what is there behind itself until all is full.
-    fn double<D: Driver>(&self, line: &Line<D>, driver: &D) -> Call {
-        let (pattern, stream) = (&self.pattern, line.stream());
-        let start = pattern.as_ptr() as u64;
-        // SAFETY: the driver captures the pattern, or it is waited for; the range is vouched for by
+    fn double<D: Driver>(&self, line: &Line<D>, pattern: u64) -> Call {
+        let (length, stream) = (self.pattern.len(), line.stream());
+        let driver = line.device().driver();
+        // SAFETY: the driver captures the pattern, or it is staged or waited for; the range is vouched for by
         // whoever queued the fill, and both parts of each copy are apart in it.
         unsafe {
             match line.device().memory.is_of_host(self.to) {
-                true => driver.copy(self.to, start, pattern.len(), stream)?,
-                false => {
-                    driver.copy_to_device(self.to, start as *const _, pattern.len(), stream)?
-                }
+                true => driver.copy(self.to, pattern, length, stream)?,
+                false => driver.copy_to_device(self.to, pattern as *const _, length, stream)?,
             }
-            let mut filled = pattern.len() as u64;
+            let mut filled = length as u64;
             while filled < self.bytes {
                 let more = filled.min(self.bytes - filled);
                 driver.copy(self.to + filled, self.to, more as usize, stream)?;

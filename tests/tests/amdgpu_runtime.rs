@@ -5,7 +5,7 @@
 use libloading::Library;
 use longshore::{Environment, ErrorCode, Host, Outcome};
 use longshore_tests::doubled::{AMDGPU, CUDA};
-use longshore_tests::held::Held;
+use longshore_tests::held::{OTHERS_MAPPINGS, assert_nothing_is_left_by};
 use longshore_tests::world::host_plugin;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
@@ -33,12 +33,9 @@ fn tried(library: Option<&Path>, check: impl Fn(&Outcome)) {
         host
     };
     (0..FIRST_ROUNDS).for_each(|_| drop(round()));
-    let before = Held::now();
-    (0..ROUNDS).for_each(|_| drop(round()));
-    let after = Held::now();
+    println!("{library:?}: {ROUNDS} rounds");
+    assert_nothing_is_left_by(OTHERS_MAPPINGS, || (0..ROUNDS).for_each(|_| drop(round())));
     cpu_works(&round());
-    println!("{library:?}: {ROUNDS} rounds: before {before:?}, after {after:?}");
-    after.assert_no_more_than(&before);
 }
 
 fn host(plugins: &[PathBuf], library: Option<&Path>) -> Host {

@@ -3,6 +3,7 @@
 
 use longshore::{Device, Environment, Error, ErrorCode, Grid, Program, Queue};
 use longshore_tests::device_code::{Workshop, clangs};
+use longshore_tests::held::{Held, assert_nothing_is_left_by};
 use std::time::Duration;
 
 const SOURCE: &str = r#"
@@ -252,16 +253,11 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
         }
     };
     round(100);
-    let before = footprint();
-    round(1000);
-    let after = footprint();
-    assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
+    let before = Held::now();
     // A helper that first joins in now has stacks of its own, two mappings each, one more for its handlers, and a heap
     // of two; a leak would be one for each fault.
-    let own = 2 * (ITEMS as usize + 1) + 3;
-    let (were, are) = (before.mappings, after.mappings);
-    assert!(are <= were + own, "{were} mappings, then {are}");
-    assert!(after.resident_kib <= before.resident_kib + 1024, "{before:?} then {after:?}");
+    assert_nothing_is_left_by(2 * (ITEMS as usize + 1) + 3, || round(1000));
+    assert_eq!(Held::now().threads, before.threads);
 }
 
 const HOST_FORM: &str = r#"
@@ -395,24 +391,4 @@ fn a_stuck_kernel_is_waited_for_with_a_limit() {
     assert!(!queue.synchronize_for(Duration::from_millis(30)).unwrap());
     flag.write(&other, &[1]).unwrap();
     assert!(queue.synchronize_for(Duration::from_secs(60)).unwrap());
-}
-
-#[derive(Debug)]
-struct Footprint {
-    descriptors: usize,
-    threads: usize,
-    mappings: usize,
-    resident_kib: u64,
-}
-
-fn footprint() -> Footprint {
-    let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    Footprint {
-        descriptors: count("/proc/self/fd"),
-        threads: count("/proc/self/task"),
-        mappings: std::fs::read_to_string("/proc/self/maps").unwrap().lines().count(),
-        resident_kib: resident.trim().trim_end_matches(" kB").parse().unwrap(),
-    }
 }

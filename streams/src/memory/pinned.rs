@@ -1,12 +1,12 @@
 //! Page-locked memory of the program.
 
-use super::{Memory, find};
+use super::{Memory, find, is_of_host};
 use crate::call::{Call, Code};
 use crate::device::DeviceCore;
 use crate::driver::Driver;
 use crate::handle::DevicePtr;
 use crossbeam_skiplist::SkipMap;
-use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
+use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use std::sync::atomic::Ordering;
 
 /// Page-locked memory of the program.
@@ -17,6 +17,33 @@ pub(super) struct Pinned {
     device: DevicePtr,
     /// Where our registration begins; none if somebody else has registered it.
     registration: Option<u64>,
+}
+
+/// Page-locked memory that somebody looked for last, as long as none goes away.
+#[derive(Default)]
+pub(crate) struct Found {
+    start: u64,
+    end: u64,
+    /// How much had gone away then.
+    gone: u64,
+}
+
+impl Found {
+    /// Whether all of a range is memory of the host that we have page-locked, or that may be there.
+    #[inline]
+    pub(crate) fn covers(&mut self, memory: &Memory, start: u64, bytes: u64) -> bool {
+        let end = start.saturating_add(bytes);
+        let gone = memory.gone.load(Ordering::Acquire);
+        let is_known = gone == self.gone && self.start <= start && end <= self.end;
+        is_known || memory.has_pinned() && self.look(memory, gone, start, end)
+    }
+
+    fn look(&mut self, memory: &Memory, gone: u64, start: u64, end: u64) -> bool {
+        // What goes away now, is counted afterwards.
+        let Some(around) = memory.around(start) else { return false };
+        *self = Found { start: around.0, end: around.1, gone };
+        end <= self.end
+    }
 }
 
 impl Memory {
@@ -84,6 +111,7 @@ impl Memory {
             let message = format!("{address:#x} is no address of pinned memory");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         };
+        self.gone.fetch_add(1, Ordering::Release);
         let (start, pinned) = (*found.key(), *found.value());
         let Some(registration) = pinned.registration else { return Ok(()) };
         let given_up = give_up(device, registration);
@@ -94,21 +122,27 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether a copy to or from this memory of the host can go on while the program does something
-    /// else: all of it is page-locked, by us or by others.
-    pub(crate) fn is_pinned<D: Driver>(&self, driver: &D, start: u64, bytes: u64) -> bool {
-        let in_live = || {
-            self.of_host.load(Ordering::Relaxed) > 0
-                && find(&self.live, start).is_some_and(|(base, block)| {
-                    block.kind != MemoryKind::Device
-                        && (start - base).saturating_add(bytes) <= block.bytes
-                })
+    /// Whether any memory of the host is page-locked by us, or may be there.
+    #[inline]
+    fn has_pinned(&self) -> bool {
+        self.of_host.load(Ordering::Relaxed) > 0 || !self.pinned.is_empty()
+    }
+
+    /// Start and end of such memory around an address.
+    fn around(&self, address: u64) -> Option<(u64, u64)> {
+        let allocated = || {
+            let found = find(&self.live, address).filter(|(_, block)| is_of_host(block));
+            found.map(|(start, block)| (start, block.bytes))
         };
-        let in_pinned = || {
-            find(&self.pinned, start)
-                .is_some_and(|(base, pinned)| (start - base).saturating_add(bytes) <= pinned.bytes)
+        let pinned = || {
+            let found = find(&self.pinned, address);
+            found.map(|(start, pinned)| (start, pinned.bytes))
         };
-        in_live() || in_pinned() || is_pinned_by_others(driver, start, bytes)
+        let around = |(start, bytes): (u64, u64)| {
+            let end = start.saturating_add(bytes);
+            (address < end).then_some((start, end))
+        };
+        allocated().and_then(around).or_else(|| pinned().and_then(around))
     }
 
     /// Takes back all registrations that are left.
@@ -153,7 +187,7 @@ fn unregister<D: Driver>(driver: &D, start: u64) -> Call {
 }
 
 /// Whether the driver knows all of a range as page-locked or managed memory. The context is current.
-fn is_pinned_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> bool {
+pub(crate) fn is_pinned_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> bool {
     driver.page_locked(start).is_some_and(|(first, size)| {
         let end = start.checked_sub(first).and_then(|offset| offset.checked_add(bytes));
         end.is_some_and(|end| end <= size)

@@ -1,8 +1,9 @@
 //! Copies and fills.
 
-use super::context::{Context, Gate, bytes, refused};
+use super::context::{Context, Gate, bytes, or_skip, refused};
 use super::{Check, behaviour_list, ensure};
 use longshore::{Device, ErrorCode, MemoryKind, Queue, Result};
+use std::ffi::c_void;
 
 behaviour_list! { "copies":
     "copies of any size keep every byte, in all directions" ["P-50"] copies_keep_every_byte;
@@ -10,6 +11,8 @@ behaviour_list! { "copies":
     "copies go between two devices of a platform" ["P-50"] copies_go_between_devices;
     "copies beyond an allocation are refused" ["H-5"] copies_beyond_are_refused;
     "copies on one queue happen in order" ["P-45", "P-50"] copies_are_in_order;
+    "many queued copies from the program's memory keep their order" ["P-45"] many_copies_are_in_order;
+    "copies from pinned memory read what the queue has written there" ["P-45"] pinned_is_read_late;
     "fills repeat patterns of any length" ["P-45"] fills_repeat_patterns;
     "fills stay within their range" ["P-45"] fills_stay_within;
     "the pattern of a fill is captured at the call" ["P-46"] patterns_are_captured;
@@ -113,6 +116,60 @@ fn copies_are_in_order(cx: &Context) -> Check {
     }
     ensure!(buffers[19].to_vec(&queue)? == content, "the last of 19 copies is wrong");
     ensure!(buffers[0].to_vec(&queue)? == [0x11; 5000], "the fill at the end is missing");
+    Ok(())
+}
+
+fn many_copies_are_in_order(cx: &Context) -> Check {
+    const LARGEST: usize = 65_537;
+    let queue = cx.queue()?;
+    let sizes: Vec<usize> = [1, 64, 4097, 65_535, 65_536, LARGEST].repeat(12);
+    let contents: Vec<_> = (0u8..).zip(&sizes).map(|(seed, size)| bytes(*size, seed)).collect();
+    let buffers: Vec<_> =
+        sizes.iter().map(|size| cx.device().buffer::<u8>(*size)).collect::<Result<_>>()?;
+    let last = cx.device().buffer::<u8>(LARGEST)?;
+    let mut expected = vec![0; LARGEST];
+    // SAFETY: the buffers and what is written to them live until `to_vec` has waited.
+    unsafe {
+        queue.fill(last.pointer(), &[0], LARGEST as u64)?;
+        for (buffer, content) in buffers.iter().zip(&contents) {
+            let (from, size) = (content.as_ptr().cast(), content.len() as u64);
+            queue.copy_from_host(buffer.pointer(), from, size)?;
+            queue.copy_from_host(last.pointer(), from, size)?;
+            expected[..content.len()].copy_from_slice(content);
+        }
+    }
+    ensure!(last.to_vec(&queue)? == expected, "a copy came before an earlier one");
+    for (buffer, content) in buffers.iter().zip(contents) {
+        ensure!(buffer.to_vec(&queue)? == content, "{} bytes came changed", content.len());
+    }
+    Ok(())
+}
+
+fn pinned_is_read_late(cx: &Context) -> Check {
+    const BYTES: u64 = 4096;
+    let queue = cx.queue()?;
+    let mut memory = vec![0u8; BYTES as usize];
+    let start: *mut c_void = memory.as_mut_ptr().cast();
+    let made = |seed| cx.device().buffer_of(&queue, &bytes(BYTES as usize, seed));
+    let buffers: Vec<_> = (0..40).map(made).collect::<Result<_>>()?;
+    let copies: Vec<_> =
+        (0..40).map(|_| cx.device().buffer::<u8>(BYTES as usize)).collect::<Result<_>>()?;
+    // SAFETY: `memory` is unpinned before it is freed.
+    or_skip(unsafe { cx.device().pin(start, BYTES) })?;
+    // SAFETY: all of it lives until the queue was synchronized.
+    unsafe {
+        for (from, to) in buffers.iter().zip(&copies) {
+            queue.copy_to_host(start, from.pointer(), BYTES)?;
+            queue.copy_from_host(to.pointer(), start, BYTES)?;
+        }
+    }
+    queue.synchronize()?;
+    // SAFETY: the copies are done.
+    unsafe { cx.device().unpin(start)? };
+    for (seed, copy) in (0..).zip(copies) {
+        let expected = bytes(BYTES as usize, seed);
+        ensure!(copy.to_vec(&queue)? == expected, "copy {seed} read the memory at another time");
+    }
     Ok(())
 }
 

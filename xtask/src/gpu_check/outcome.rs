@@ -71,11 +71,14 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
         } else if let (Some(failures), Some(name)) = (&mut failures, line.strip_prefix("    ")) {
             failures.push(name.to_owned());
         } else {
-            let (test, said) = spoken(line, test);
+            let (speaker, said) = spoken(line, test);
+            // What a test says without capture follows its name, until its result.
+            let is_result = matches!(said, "ok" | "FAILED") || said.starts_with("ignored");
+            test = if is_result { "" } else { speaker };
             // Of what is missing many tests may say the same.
-            let skip = skip(line, test, said).filter(|skip| !counts.skips.contains(skip));
+            let skip = skip(line, speaker, said).filter(|skip| !counts.skips.contains(skip));
             counts.skips.extend(skip);
-            counts.measures.extend(said.strip_prefix(MEASURED).map(|said| of_test(test, said)));
+            counts.measures.extend(said.strip_prefix(MEASURED).map(|said| of_test(speaker, said)));
         }
     }
     if is_counted && succeeded && counts.passed + counts.skipped == 0 {
@@ -243,6 +246,7 @@ failures:
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s
 running 1 test
 test d ... measured: 8 rounds
+measured: 3 MiB
 ok
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
 ";
@@ -260,7 +264,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
                 "a::works: glslangValidator is not installed; nothing was tried".to_owned(),
                 "a::works: not tried: clang-19 is not installed".to_owned(),
             ],
-            measures: vec!["a::works: 7 rounds".to_owned(), "d: 8 rounds".to_owned()],
+            measures: ["a::works: 7 rounds", "d: 8 rounds", "d: 3 MiB"].map(str::to_owned).into(),
         };
         assert_eq!(of_tests(TESTS, false), Outcome::Counted(expected));
     }
