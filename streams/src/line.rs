@@ -209,7 +209,10 @@ impl<D: Driver> Line<D> {
         hand: impl FnOnce(u64) -> Call,
     ) -> Option<Call> {
         let mut staging = self.staging.lock();
-        let staged = staging.take(&self.device, self.stream, bytes)?;
+        let staged = match staging.take(&self.device, self.stream, bytes) {
+            Ok(staged) => staged?,
+            Err(failure) => return Some(Err(failure)),
+        };
         // SAFETY: promised by the caller; the staging memory is the host's and nobody else's.
         unsafe {
             std::ptr::copy_nonoverlapping(start as *const u8, staged as *mut u8, bytes as usize);

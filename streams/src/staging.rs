@@ -1,7 +1,7 @@
 //! Memory in which small copies from pageable memory of the host wait for the device, for drivers that
 //! do not promise to take such memory along when a copy is queued.
 
-use crate::call::Call;
+use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::{Event, Stream};
@@ -28,21 +28,24 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// So many bytes at the address of the answer, for what the stream is handed before anything else is
-    /// staged. None if what was staged before is not done yet, or there is no memory. The context is
-    /// current.
+    /// staged. None if what was staged before is not done yet, or memory is short. The context is current.
+    ///
+    /// # Errors
+    /// Those of the driver.
     #[inline]
     pub(crate) fn take<D: Driver>(
         &mut self,
         device: &DeviceCore<D>,
         stream: Stream,
         bytes: u64,
-    ) -> Option<u64> {
-        if self.start == 0 || self.filled + bytes > PART_BYTES {
-            self.make_room(device, stream)?;
+    ) -> Result<Option<u64>, Failure> {
+        let has_room = self.start != 0 && self.filled + bytes <= PART_BYTES;
+        if !has_room && !self.make_room(device, stream)? {
+            return Ok(None);
         }
         let address = self.start + self.part as u64 * PART_BYTES + self.filled;
         self.filled += bytes.next_multiple_of(ALIGNMENT);
-        Some(address)
+        Ok(Some(address))
     }
 
     /// Gives back what the driver holds of it. The stream has done what it was handed; the context is
@@ -59,14 +62,23 @@ impl Staging {
     }
 
     #[cold]
-    fn make_room<D: Driver>(&mut self, device: &DeviceCore<D>, stream: Stream) -> Option<()> {
-        let driver = device.driver();
-        let room = match self.start {
-            0 => self.allocate(driver),
+    fn make_room<D: Driver>(
+        &mut self,
+        device: &DeviceCore<D>,
+        stream: Stream,
+    ) -> Result<bool, Failure> {
+        let made = match self.start {
+            0 => self.allocate(device.driver()),
             _ => self.turn(device, stream),
         };
-        // Whoever copies without it learns what the matter is.
-        room.inspect_err(|failure| log::debug!("a copy is not staged: {failure:?}")).ok()
+        match made {
+            Ok(()) => Ok(true),
+            // Then copies are waited for.
+            Err(failure) if failure.is(Code::NOT_READY) || failure.is(Code::OUT_OF_MEMORY) => {
+                Ok(false)
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     fn allocate<D: Driver>(&mut self, driver: &D) -> Call {

@@ -6,6 +6,7 @@
 //! that it is a double.
 
 pub mod cases;
+pub mod copies;
 mod failures;
 pub mod faults;
 mod round;

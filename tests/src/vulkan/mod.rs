@@ -93,15 +93,15 @@ fn has_validation_layer() -> bool {
 /// Those of [`Host::new`].
 pub fn devices() -> Result<Vec<DeviceName>> {
     let Some(plugin) = plugin() else {
-        println!("nothing is tried on Vulkan: {PLUGIN} is not built");
+        eprintln!("nothing is tried on Vulkan: {PLUGIN} is not built");
         return Ok(Vec::new());
     };
     let absent = [("lavapipe", lavapipe()), ("SwiftShader", swiftshader())];
     for (driver, _) in absent.iter().filter(|(_, manifest)| manifest.is_none()) {
-        println!("nothing is tried on {driver}: it is not installed");
+        eprintln!("nothing is tried on {driver}: it is not installed");
     }
     if !has_validation_layer() {
-        println!("what is done with Vulkan is not validated: the layer is not installed");
+        eprintln!("what is done with Vulkan is not validated: the layer is not installed");
     }
     Setup::new().environment(environment()).plugin(plugin).backends("vulkan").devices()
 }

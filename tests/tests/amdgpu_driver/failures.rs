@@ -40,6 +40,7 @@ const FUNCTIONS: Functions = Functions {
         "hipRuntimeGetVersion",
         "hipStreamQuery",
     ],
+    other_way: &["hipHostMalloc"],
     endings: &[
         "hipEventDestroy",
         "hipFree",

@@ -7,6 +7,7 @@ mod faults;
 mod settings;
 
 use longshore_tests::doubled::cases::{self, Case};
+use longshore_tests::doubled::copies;
 use longshore_tests::doubled::{AMDGPU, Round};
 use std::process::ExitCode;
 
@@ -21,7 +22,13 @@ const CONNECTING: [&str; 5] = [
     "hipGetDeviceCount",
 ];
 
+const COPIES: &[Case] = &[Case {
+    name: "small copies from pageable memory are taken along when they are queued",
+    driver: copies::SLOW,
+    check: |double| copies::small_copies_are_taken_along(double, &ROUND),
+}];
+
 fn main() -> ExitCode {
-    let lists = [devices::CASES, failures::CASES, faults::CASES, settings::CASES];
+    let lists = [COPIES, devices::CASES, failures::CASES, faults::CASES, settings::CASES];
     cases::main(&ROUND, &lists.concat())
 }

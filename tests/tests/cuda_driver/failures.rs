@@ -21,6 +21,7 @@ const FUNCTIONS: Functions = Functions {
     start: "cu",
     least: 51,
     not_needed: &NOT_NEEDED,
+    other_way: &[],
     endings: &ENDINGS,
     about_devices: &ABOUT_DEVICES,
     // A pool is of no context: what does not end it, keeps it.
