@@ -14,10 +14,11 @@
 //! - [`StreamEvent`]: a place in a queue.
 //!
 //! **Choices.** Work goes straight to the driver, with no lock that queues share and no allocation, as
-//! long as nothing in the queue needs the host. The driver's own host functions may not call the driver,
-//! and one that waits holds up those of all streams; so functions of the program, and copies that would
-//! block the caller, run on a thread of the queue, and what is queued behind them is kept until they are
-//! done. A stream never waits for the host, so queues cannot block each other.
+//! long as nothing in the queue needs the host; small copies from pageable memory take memory once, and a
+//! lock of the device for each 128 KiB. The driver's own host functions may not call the driver, and one
+//! that waits holds up those of all streams; so functions of the program, and copies that would block the
+//! caller, run on a thread of the queue, and what is queued behind them is kept until they are done. A
+//! stream never waits for the host, so queues cannot block each other.
 //!
 //! Start reading at [`StreamQueue`], then `line.rs`; for a new driver, at [`Driver`].
 

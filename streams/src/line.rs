@@ -14,7 +14,7 @@ use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Stream;
 use crate::in_flight::InFlight;
-use crate::memory::{Found, is_pinned_by_others};
+use crate::memory::{Found, Locked};
 use crate::staging::Staging;
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -191,12 +191,14 @@ impl<D: Driver> Line<D> {
         }
     }
 
-    /// Whether a copy to or from this memory of the host can go on while the program does something else:
-    /// all of it is page-locked, by us or by others. The context is current.
+    /// How much of a range of the host's memory is page-locked, by us or by others. The context is current.
     #[inline]
-    pub(crate) fn is_pinned(&self, start: u64, bytes: u64) -> bool {
-        let is_ours = self.pinned.lock().covers(&self.device.memory, start, bytes);
-        is_ours || is_pinned_by_others(self.device.driver(), start, bytes)
+    pub(crate) fn locked(&self, start: u64, bytes: u64) -> Locked {
+        let memory = &self.device.memory;
+        match self.pinned.lock().covers(memory, start, bytes) {
+            true => Locked::All,
+            false => memory.locked(self.device.driver(), start, bytes),
+        }
     }
 
     /// Copies memory of the host to where `hand` finds it, at the address that it is given, and may leave

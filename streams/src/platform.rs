@@ -5,7 +5,9 @@ use crate::call::{Code, Failure};
 use crate::device::StreamDevice;
 use crate::driver::{Context, Driver};
 use crate::error;
-use longshore_plugin_api::{Connected, DeviceInfo, InfoValue, Platform, PlatformInfo, Result};
+use longshore_plugin_api::{
+    Connected, DeviceInfo, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
+};
 use std::sync::Arc;
 
 /// The GPUs that a driver shows, in its order: that of `CUDA_VISIBLE_DEVICES` and the like, where the
@@ -33,6 +35,12 @@ impl<B: StreamBackend> StreamPlatform<B> {
         match count(&driver, &mut devices_count) {
             Ok(()) => {}
             Err(failure) if failure.is(Code::NO_DEVICE) => devices_count = 0,
+            Err(Failure { function, result: None }) => {
+                let why = format!(
+                    "the library is no {name} driver that can be used: it lacks {function}"
+                );
+                return Ok(Connected::NoDriver(why));
+            }
             Err(failure) => {
                 return Err(error::of_driver(
                     &*driver,
@@ -55,6 +63,10 @@ impl<B: StreamBackend> StreamPlatform<B> {
             }
         }
         match first_error.filter(|_| devices.is_empty()) {
+            // A function without which nothing can be known of a device.
+            Some(error) if error.code() == ErrorCode::Unsupported && error.vendor().is_none() => {
+                Ok(Connected::NoDriver(error.message().to_owned()))
+            }
             Some(error) => Err(error),
             None => Ok(Connected::Platform(StreamPlatform { driver, devices, settings })),
         }

@@ -28,7 +28,8 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// So many bytes at the address of the answer, for what the stream is handed before anything else is
-    /// staged. None if what was staged before is not done yet, or memory is short. The context is current.
+    /// staged. None if what was staged before is not done yet, or the driver has no memory for it. The context
+    /// is current.
     ///
     /// # Errors
     /// Those of the driver.
@@ -74,9 +75,7 @@ impl Staging {
         match made {
             Ok(()) => Ok(true),
             // Then copies are waited for.
-            Err(failure) if failure.is(Code::NOT_READY) || failure.is(Code::OUT_OF_MEMORY) => {
-                Ok(false)
-            }
+            Err(failure) if is_no_room(&failure) => Ok(false),
             Err(failure) => Err(failure),
         }
     }
@@ -102,4 +101,10 @@ impl Staging {
         (self.part, self.filled) = (next, 0);
         Ok(())
     }
+}
+
+/// Whether a driver says that there is nothing to be had, or not yet.
+fn is_no_room(failure: &Failure) -> bool {
+    const ANSWERS: [Code; 3] = [Code::NOT_READY, Code::OUT_OF_MEMORY, Code::NOT_SUPPORTED];
+    failure.result.is_none_or(|result| ANSWERS.contains(&result))
 }

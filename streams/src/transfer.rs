@@ -1,13 +1,17 @@
 //! Copies, fills and prefetches on a stream.
 
-use crate::call::{Call, Failure};
+use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
 use crate::driver::{Driver, Location};
 use crate::handle::DevicePtr;
 use crate::line::Line;
+use crate::memory::Locked;
 use crate::staging::STAGED_BYTES;
 use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
 use std::sync::Arc;
+
+/// What is copied at a time where some of the host's memory is page-locked.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// One end of a copy.
 pub(crate) enum End<D: Driver> {
@@ -24,6 +28,14 @@ pub(crate) struct Copy<D: Driver> {
     pub(crate) to: End<D>,
     pub(crate) from: End<D>,
     pub(crate) bytes: u64,
+}
+
+/// Where some of a copy goes, from where, and how many bytes.
+#[derive(Clone, Copy)]
+struct Part {
+    to: u64,
+    from: u64,
+    bytes: u64,
 }
 
 impl<D: Driver> End<D> {
@@ -51,41 +63,60 @@ impl<D: Driver> Copy<D> {
     /// Those of the driver.
     pub(crate) fn hand(&self, line: &Line<D>) -> Result<bool> {
         let device = line.device();
-        let as_it_is = || self.queue(line, self.from.address());
+        let as_it_is = || self.queue(line, self.whole());
         // From memory of the host to memory of the host the driver copies while the caller waits.
         let handed = match (&self.to, &self.from) {
             (to, from) if to.is_of_host(device) && from.is_of_host(device) => None,
-            (End::Host(to), _) => line.is_pinned(*to, self.bytes).then(as_it_is),
-            (_, End::Host(from)) if self.bytes > D::CAPTURED_BYTES => {
-                match line.is_pinned(*from, self.bytes) {
-                    true => Some(as_it_is()),
-                    false if self.bytes > STAGED_BYTES => None,
-                    false => line.stage(*from, self.bytes, |staged| self.queue(line, staged)),
+            (End::Host(to), _) => (line.locked(*to, self.bytes) == Locked::All).then(as_it_is),
+            (_, End::Host(_)) if self.is_captured(device) => Some(as_it_is()),
+            (_, End::Host(from)) => match line.locked(*from, self.bytes) {
+                Locked::All => Some(as_it_is()),
+                Locked::None if self.bytes <= D::CAPTURED_BYTES => Some(as_it_is()),
+                Locked::None if self.bytes <= STAGED_BYTES => {
+                    line.stage(*from, self.bytes, |staged| {
+                        self.queue(line, Part { from: staged, ..self.whole() })
+                    })
                 }
-            }
+                Locked::None | Locked::Some => None,
+            },
             _ => Some(as_it_is()),
         };
         let Some(handed) = handed else { return Ok(false) };
         handed.map(|()| true).map_err(|failure| self.failed(device, failure))
     }
 
-    /// Hands it to the stream; between memory of the host, copies when the stream is done.
+    /// Hands it to the stream; between memory of the host, and where some of that is page-locked, copies
+    /// when the stream is done.
     ///
     /// # Errors
     /// Those of the driver, a lost device.
     pub(crate) fn submit(&self, line: &Line<D>) -> Result<()> {
         let device = line.device();
-        if let (End::Host(to), End::Host(from)) = (&self.to, &self.from) {
-            line.synchronize_stream()?;
-            // SAFETY: whoever queued the copy vouches for both ranges, which may overlap.
-            unsafe {
-                std::ptr::copy(*from as *const u8, *to as *mut u8, self.bytes as usize);
+        let host = match (&self.to, &self.from) {
+            (End::Host(to), End::Host(from)) => {
+                line.synchronize_stream()?;
+                // SAFETY: whoever queued the copy vouches for both ranges, which may overlap.
+                unsafe {
+                    std::ptr::copy(*from as *const u8, *to as *mut u8, self.bytes as usize);
+                }
+                return Ok(());
             }
-            return Ok(());
-        }
+            (End::Host(host), _) | (_, End::Host(host)) => Some(*host),
+            _ => None,
+        };
         let _current = device.enter()?;
-        let queued = self.queue(line, self.from.address());
-        queued.map_err(|failure| self.failed(device, failure))
+        let is_locked_in_part =
+            || host.is_some_and(|host| line.locked(host, self.bytes) == Locked::Some);
+        if device.memory.may_be_locked::<D>() && is_locked_in_part() {
+            return self.copy_in_pieces(line);
+        }
+        match self.queue(line, self.whole()) {
+            // It may be others who have page-locked some of it.
+            Err(failure) if failure.is(Code::INVALID_VALUE) && is_locked_in_part() => {
+                self.copy_in_pieces(line)
+            }
+            queued => queued.map_err(|failure| self.failed(device, failure)),
+        }
     }
 
     /// Hands it to the stream, and waits for it if that may block anyway.
@@ -110,10 +141,55 @@ impl<D: Driver> Copy<D> {
         line.sleep_until_stream_is_done()
     }
 
-    /// Calls the driver. `from` is where the memory of its source is now.
-    fn queue(&self, line: &Line<D>, from: u64) -> Call {
-        let (to, driver) = (self.to.address(), line.device().driver());
-        let (bytes, stream) = (self.bytes as usize, line.stream());
+    /// Copies by way of memory of which nothing is page-locked: drivers refuse what is so in part, and the
+    /// stream may have to write there before. Blocks until it is done. The context is current.
+    #[cold]
+    fn copy_in_pieces(&self, line: &Line<D>) -> Result<()> {
+        let mut piece = vec![0u8; self.bytes.min(PIECE_BYTES) as usize];
+        let ours = piece.as_mut_ptr();
+        line.synchronize_stream()?;
+        let mut done = 0;
+        while done < self.bytes {
+            let bytes = (self.bytes - done).min(PIECE_BYTES);
+            let whole = self.whole();
+            let part = Part { to: whole.to + done, from: whole.from + done, bytes };
+            let is_to_host = matches!(self.to, End::Host(_));
+            let part_of_ours = match is_to_host {
+                true => Part { to: ours as u64, ..part },
+                false => Part { from: ours as u64, ..part },
+            };
+            // SAFETY: whoever queued the copy vouches for both ranges; the piece is ours, and the driver has
+            // done with it when the stream was waited for.
+            unsafe {
+                if !is_to_host {
+                    ours.copy_from_nonoverlapping(part.from as *const u8, bytes as usize);
+                }
+                let queued = self.queue(line, part_of_ours);
+                let waited = line.synchronize_stream();
+                queued.map_err(|failure| self.failed(line.device(), failure)).and(waited)?;
+                if is_to_host {
+                    (part.to as *mut u8).copy_from_nonoverlapping(ours, bytes as usize);
+                }
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// Whether the driver takes the source along when the copy is queued, and no earlier work can write there
+    /// later: nothing is page-locked.
+    #[inline]
+    fn is_captured(&self, device: &DeviceCore<D>) -> bool {
+        self.bytes <= D::CAPTURED_BYTES && !device.memory.may_be_locked::<D>()
+    }
+
+    fn whole(&self) -> Part {
+        Part { to: self.to.address(), from: self.from.address(), bytes: self.bytes }
+    }
+
+    /// Calls the driver. What is at the host's end may be elsewhere than the copy says.
+    fn queue(&self, line: &Line<D>, Part { to, from, bytes }: Part) -> Call {
+        let (driver, bytes, stream) = (line.device().driver(), bytes as usize, line.stream());
         let (memory, own) = (&line.device().memory, line.device().context());
         // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
         unsafe {

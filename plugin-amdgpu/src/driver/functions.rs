@@ -61,6 +61,7 @@ functions! {
     hipHostGetDevicePointer(device: *mut DevicePtr, address: *mut c_void, flags: c_uint);
     hipDrvPointerGetAttributes
         (count: c_uint, which: *mut c_uint, values: *mut *mut c_void, address: DevicePtr);
+    hipMemGetAddressRange(start: *mut DevicePtr, bytes: *mut usize, address: DevicePtr);
     hipMemPoolCreate(pool: *mut Pool, properties: *const PoolProperties);
     hipMemPoolDestroy(pool: Pool);
     hipMemPoolSetAttribute(pool: Pool, which: c_uint, value: *mut c_void);

@@ -189,8 +189,9 @@ impl longshore_streams::Driver for Driver {
     fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
         // `hipMemoryTypeHost`.
         let host = u32::from(self.is_renumbered());
-        let known = self.pointer(address).filter(|known| known.bytes > 0)?;
-        (known.kind == host || known.is_managed).then_some((known.start, known.bytes))
+        let known = self.pointer(address).filter(|known| known.start != 0)?;
+        let is_locked = known.kind == host || known.is_managed;
+        is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
     }
 
     unsafe fn copy_between(
@@ -276,28 +277,37 @@ struct Known {
     /// `hipMemoryType`.
     kind: u32,
     is_managed: bool,
+    /// 0 if it knows nothing.
     start: u64,
-    /// 0 if it knows nothing. HIP writes 32 bits.
-    bytes: u64,
+    /// The lower half of the size: HIP writes 32 bits.
+    low_bytes: u64,
 }
 
 impl Driver {
     fn pointer(&self, address: u64) -> Option<Known> {
-        let (mut kind, mut is_managed, mut start, mut bytes) = (0u64, 0u64, 0u64, 0u64);
+        let (mut kind, mut is_managed, mut start, mut low_bytes) = (0u64, 0u64, 0u64, 0u64);
         let mut which = [
             pointer_attribute::MEMORY_TYPE,
             pointer_attribute::IS_MANAGED,
             pointer_attribute::RANGE_START_ADDR,
             pointer_attribute::RANGE_SIZE,
         ];
-        let places = [&raw mut kind, &raw mut is_managed, &raw mut start, &raw mut bytes];
+        let places = [&raw mut kind, &raw mut is_managed, &raw mut start, &raw mut low_bytes];
         let mut places = places.map(|place| place.cast::<c_void>());
         let count = which.len() as c_uint;
         // SAFETY: none of the attributes has more than 8 bytes; of those with fewer the others stay 0.
         let asked = unsafe {
             self.hipDrvPointerGetAttributes(count, which.as_mut_ptr(), places.as_mut_ptr(), address)
         };
-        let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, bytes };
+        let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, low_bytes };
         asked.is_ok().then_some(known)
+    }
+
+    /// How many bytes the memory has that an address is of.
+    fn range_bytes(&self, address: u64) -> Option<u64> {
+        let (mut start, mut bytes) = (0, 0);
+        // SAFETY: the outputs are ours.
+        let asked = unsafe { self.hipMemGetAddressRange(&mut start, &mut bytes, address) };
+        (asked.is_ok() && bytes > 0).then_some(bytes as u64)
     }
 }

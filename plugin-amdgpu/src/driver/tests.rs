@@ -3,6 +3,7 @@
 use super::functions::Functions;
 use super::{result, types};
 use std::fmt::Write;
+use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +19,15 @@ const LATER: [(&str, &str); 3] = [
 const OVERLOADED: (&str, &str) =
     ("hipMallocFromPoolAsync", "(hipError_t (*)(void **, size_t, hipMemPool_t, hipStream_t))");
 
+/// Numbers that stand where they are used.
+const OTHER_NUMBERS: [(&str, i32); 5] = [
+    ("hipMemAllocationTypePinned", 1),
+    ("hipMemHandleTypeNone", 0),
+    ("hipMemAccessFlagsProtReadWrite", 3),
+    ("hipMemLocationTypeDevice", types::Location::DEVICE.cast_signed()),
+    ("hipCpuDeviceId", -1),
+];
+
 /// What tells classes of types: of pointers what they point to, of the rest what registers they take. What
 /// differs between versions of the header, such as `const`, does not show.
 const CLASSES: &str = r#"
@@ -25,6 +35,7 @@ const CLASSES: &str = r#"
 #define __HIP_PLATFORM_HCC__ 1
 #define __HIP_DISABLE_CPP_FUNCTIONS__ 1
 #include <hip/hip_runtime_api.h>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <type_traits>
@@ -132,6 +143,22 @@ fn numbers_and_layouts_are_those_of_hips_header() {
     ];
     for (name, bytes) in layouts {
         writeln!(program, "  static_assert(sizeof({name}) == {bytes}, \"\");").unwrap();
+    }
+    let fields = [
+        ("hipMemLocation, type", offset_of!(types::Location, kind)),
+        ("hipMemLocation, id", offset_of!(types::Location, id)),
+        ("hipMemPoolProps, allocType", offset_of!(types::PoolProperties, allocation)),
+        ("hipMemPoolProps, handleTypes", offset_of!(types::PoolProperties, handles)),
+        ("hipMemPoolProps, location", offset_of!(types::PoolProperties, location)),
+        ("hipMemPoolProps, win32SecurityAttributes", offset_of!(types::PoolProperties, security)),
+        ("hipMemAccessDesc, location", offset_of!(types::Access, location)),
+        ("hipMemAccessDesc, flags", offset_of!(types::Access, flags)),
+    ];
+    for (field, at) in fields {
+        writeln!(program, "  static_assert(offsetof({field}) == {at}, \"\");").unwrap();
+    }
+    for (name, value) in OTHER_NUMBERS {
+        writeln!(program, "  static_assert({name} == {value}, \"\");").unwrap();
     }
     let most = size_of::<types::Properties>();
     writeln!(program, "  static_assert(sizeof(hipDeviceProp_t) <= {most}, \"\");").unwrap();

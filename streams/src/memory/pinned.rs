@@ -9,6 +9,9 @@ use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use std::sync::atomic::Ordering;
 
+/// The smallest pages that systems have.
+const PAGE_BYTES: u64 = 4096;
+
 /// Page-locked memory of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Pinned {
@@ -17,6 +20,17 @@ pub(super) struct Pinned {
     device: DevicePtr,
     /// Where our registration begins; none if somebody else has registered it.
     registration: Option<u64>,
+}
+
+/// How much of a range of the host's memory is page-locked, or managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locked {
+    /// All of it: the stream reads and writes it when it comes to a copy.
+    All,
+    /// Some of it: the stream may have to write there before, but takes no copy of it.
+    Some,
+    /// Nothing.
+    None,
 }
 
 /// Page-locked memory that somebody looked for last, as long as none goes away.
@@ -128,6 +142,34 @@ impl Memory {
         self.of_host.load(Ordering::Relaxed) > 0 || !self.pinned.is_empty()
     }
 
+    /// Whether any memory is page-locked by backends of this driver, of whatever device.
+    #[inline]
+    pub(crate) fn may_be_locked<D: Driver>(&self) -> bool {
+        self.has_pinned() || D::registrations().has_some()
+    }
+
+    /// How much of a range that [`Found`] does not cover is page-locked, by us or by others. The context is
+    /// current.
+    pub(crate) fn locked<D: Driver>(&self, driver: &D, start: u64, bytes: u64) -> Locked {
+        if self.has_pinned() && self.knows_some(start, bytes) {
+            return Locked::Some;
+        }
+        let last = start.saturating_add(bytes - 1);
+        match driver.page_locked(start) {
+            Some((first, size)) if last - first < size => Locked::All,
+            Some(_) => Locked::Some,
+            // Whole pages are locked.
+            None if start / PAGE_BYTES == last / PAGE_BYTES => Locked::None,
+            None if driver.page_locked(last).is_some() => Locked::Some,
+            None => Locked::None,
+        }
+    }
+
+    fn knows_some(&self, start: u64, bytes: u64) -> bool {
+        overlaps(&self.pinned, start, bytes, |pinned| pinned.bytes)
+            || overlaps(&self.live, start, bytes, |block| block.bytes)
+    }
+
     /// Start and end of such memory around an address.
     fn around(&self, address: u64) -> Option<(u64, u64)> {
         let allocated = || {
@@ -160,9 +202,9 @@ impl Memory {
         bytes: u64,
     ) -> Result<()> {
         let _current = device.enter()?;
-        match is_pinned_by_others(device.driver(), start, bytes) {
-            true => Ok(()),
-            false => {
+        match self.locked(device.driver(), start, bytes) {
+            Locked::All => Ok(()),
+            _ => {
                 let why = format!("some of which others have registered with {}", D::NAME);
                 Err(pinned_already(start, bytes, &why))
             }
@@ -186,21 +228,13 @@ fn unregister<D: Driver>(driver: &D, start: u64) -> Call {
     unsafe { driver.unregister(start) }
 }
 
-/// Whether the driver knows all of a range as page-locked or managed memory. The context is current.
-pub(crate) fn is_pinned_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> bool {
-    driver.page_locked(start).is_some_and(|(first, size)| {
-        let end = start.checked_sub(first).and_then(|offset| offset.checked_add(bytes));
-        end.is_some_and(|end| end <= size)
-    })
-}
-
 fn overlaps<T: Copy + Send + Sync + 'static>(
     map: &SkipMap<u64, T>,
     start: u64,
     bytes: u64,
     bytes_of: impl Fn(&T) -> u64,
 ) -> bool {
-    let last = start + bytes - 1;
+    let last = start.saturating_add(bytes - 1);
     find(map, last).is_some_and(|(base, found)| base.saturating_add(bytes_of(&found)) > start)
 }
 

@@ -3,9 +3,14 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The registrations of a driver in this process.
-pub struct Registrations(Mutex<BTreeMap<u64, Registration>>);
+pub struct Registrations {
+    by_start: Mutex<BTreeMap<u64, Registration>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
 
 struct Registration {
     bytes: u64,
@@ -16,7 +21,13 @@ struct Registration {
 impl Registrations {
     /// None.
     pub const fn new() -> Registrations {
-        Registrations(Mutex::new(BTreeMap::new()))
+        Registrations { by_start: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(super) fn has_some(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
     }
 
     /// Takes part in a registration that has all of a range, or makes one. The answer is its start, to be
@@ -30,7 +41,7 @@ impl Registrations {
         bytes: u64,
         register: impl FnOnce() -> Result<(), E>,
     ) -> Result<Option<u64>, E> {
-        let mut registered = self.0.lock();
+        let mut registered = self.by_start.lock();
         let last = start.saturating_add(bytes - 1);
         if let Some((first, found)) = registered.range_mut(..=last).next_back()
             && first.saturating_add(found.bytes) > start
@@ -41,6 +52,7 @@ impl Registrations {
         }
         register()?;
         registered.insert(start, Registration { bytes, users: 1 });
+        self.count.store(registered.len(), Ordering::Release);
         Ok(Some(start))
     }
 
@@ -54,7 +66,7 @@ impl Registrations {
         start: u64,
         unregister: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut registered = self.0.lock();
+        let mut registered = self.by_start.lock();
         let Some(found) = registered.get_mut(&start) else { return Ok(()) };
         if found.users > 1 {
             found.users -= 1;
@@ -62,6 +74,7 @@ impl Registrations {
         }
         unregister()?;
         registered.remove(&start);
+        self.count.store(registered.len(), Ordering::Release);
         Ok(())
     }
 }

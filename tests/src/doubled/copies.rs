@@ -5,15 +5,19 @@ use longshore::{Buffer, Device, Queue, Result};
 
 /// Settings of a double whose copies are slow.
 pub const SLOW: &str = "devices=1;slow=copy:2000us";
+const PAGE: usize = 4096;
 /// The largest copy that is taken along, of pageable memory.
 const MOST_BYTES: usize = 64 << 10;
 
 /// Small copies from pageable memory are taken along when they are queued, as long as there is room for
-/// them; what comes behind them is in order all the same.
+/// them; what comes behind them is in order all the same. `memory_by` is by what call there is memory for
+/// them, if the driver does not take them along itself.
 ///
 /// # Panics
 /// If that is not so.
-pub fn small_copies_are_taken_along(double: &Double, round: &Round) {
+pub fn small_copies_are_taken_along(double: &Double, round: &Round, memory_by: Option<&str>) {
+    let allocated = || memory_by.map(|function| double.calls_of(function));
+    let before = allocated();
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
     let queue = device.queue().unwrap();
@@ -30,10 +34,56 @@ pub fn small_copies_are_taken_along(double: &Double, round: &Round) {
             assert_eq!(there.to_vec(&queue).unwrap(), vec![7; bytes], "{bytes} bytes");
         }
     }
+    assert_eq!(allocated(), before.map(|count| count + 1), "there is memory for them, once");
     more_than_there_is_room_for(&device, &queue).unwrap();
     drop(queue);
     assert!(device.close().unwrap().leaks.is_empty());
     assert_eq!(double.violations(), [""; 0]);
+}
+
+/// Of memory that is page-locked in part everything is copied, and read when what writes it is done.
+///
+/// # Panics
+/// If that is not so.
+pub fn what_is_locked_in_part_is_copied_whole(double: &Double, round: &Round) {
+    let host = round.host().unwrap();
+    let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
+    let queue = device.queue().unwrap();
+    for large in [2 * PAGE, 3 << 20] {
+        for (locked_at, written_at) in [(0, 0), (large - PAGE, large - PAGE)] {
+            locked_in_part(&device, &queue, large, locked_at, written_at);
+        }
+    }
+    drop(queue);
+    assert!(device.close().unwrap().leaks.is_empty());
+    assert_eq!(double.violations(), [""; 0]);
+}
+
+fn locked_in_part(device: &Device, queue: &Queue, bytes: usize, locked_at: usize, at: usize) {
+    // As a vector may begin anywhere in a page.
+    let mut memory = vec![1u8; bytes + PAGE];
+    let offset = memory.as_ptr().align_offset(PAGE);
+    let here = memory[offset..offset + bytes].as_mut_ptr();
+    let fives = device.buffer_of(queue, &[5u8; PAGE]).unwrap();
+    let there = device.buffer::<u8>(bytes).unwrap();
+    let sevens = device.buffer_of(queue, &vec![7u8; bytes]).unwrap();
+    let mut expected = vec![1u8; bytes];
+    expected[at..at + PAGE].fill(5);
+    // SAFETY: all of it is there until the queue was waited for; nobody else looks at the memory until then.
+    unsafe {
+        device.pin(here.add(locked_at).cast(), PAGE as u64).unwrap();
+        queue.copy_to_host(here.add(at).cast(), fives.pointer(), PAGE as u64).unwrap();
+        queue.copy_from_host(there.pointer(), here.cast(), bytes as u64).unwrap();
+        assert_eq!(there.to_vec(queue).unwrap(), expected, "queued, {bytes} bytes, {locked_at}");
+        here.write_bytes(1, bytes);
+        queue.copy_to_host(here.add(at).cast(), fives.pointer(), PAGE as u64).unwrap();
+        there.write(queue, std::slice::from_raw_parts(here, bytes)).unwrap();
+        assert_eq!(there.to_vec(queue).unwrap(), expected, "waited, {bytes} bytes, {locked_at}");
+        queue.copy_to_host(here.cast(), sevens.pointer(), bytes as u64).unwrap();
+        queue.synchronize().unwrap();
+        device.unpin(here.add(locked_at).cast()).unwrap();
+    }
+    assert_eq!(memory[offset..offset + bytes], vec![7; bytes], "to the host");
 }
 
 fn more_than_there_is_room_for(device: &Device, queue: &Queue) -> Result<()> {

@@ -128,6 +128,11 @@ fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
         queue.copy_to_host(there.as_mut_ptr().cast::<c_void>(), managed.pointer(), BYTES as u64)?;
         queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 64)?;
     }
+    // As often as it takes until memory that a queue takes along is used again.
+    for _ in 0..12 {
+        // SAFETY: as above.
+        unsafe { queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 60_000)? };
+    }
     queue.prefetch(managed.pointer(), BYTES as u64, PrefetchTarget::Device)?;
     queue.synchronize()?;
     assert!(there.chunks(5).all(|part| part == [1, 2, 3, 4, 5]), "a copy or a fill is wrong");

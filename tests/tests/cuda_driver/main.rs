@@ -23,11 +23,18 @@ const CONNECTING: [&str; 6] = [
     "cuDeviceTotalMem_v2",
 ];
 
-const COPIES: &[Case] = &[Case {
-    name: "small copies from pageable memory are taken along when they are queued",
-    driver: copies::SLOW,
-    check: |double| copies::small_copies_are_taken_along(double, &ROUND),
-}];
+const COPIES: &[Case] = &[
+    Case {
+        name: "small copies from pageable memory are taken along when they are queued",
+        driver: copies::SLOW,
+        check: |double| copies::small_copies_are_taken_along(double, &ROUND, None),
+    },
+    Case {
+        name: "memory that is page-locked in part is copied, and read when what writes it is done",
+        driver: copies::SLOW,
+        check: |double| copies::what_is_locked_in_part_is_copied_whole(double, &ROUND),
+    },
+];
 
 fn main() -> ExitCode {
     let lists = [COPIES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES];

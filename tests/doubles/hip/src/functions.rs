@@ -63,6 +63,8 @@ longshore_double_gpu::driver_functions! {
         => pointer::attribute(value, which, pointer);
     hipDrvPointerGetAttributes 5 Driver (count: u32, which: In<u32>, values: In<Untyped>, pointer: u64)
         => pointer::attributes(count, which, values, pointer);
+    hipMemGetAddressRange 5 Driver (start: Out<u64>, bytes: Out<usize>, pointer: u64)
+        => pointer::range(start, bytes, pointer);
 
     hipMemPoolCreate 5 Driver (pool: Out<usize>, properties: In<Properties>) => pool::create(pool, properties);
     hipMemPoolDestroy 5 Driver (pool: usize) => pool::destroy(pool);

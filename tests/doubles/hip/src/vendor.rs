@@ -56,6 +56,10 @@ impl Vendor for Hip {
         if version::major() < 6 { MEMORY_TYPES_BEFORE_6 } else { MEMORY_TYPES }
     }
 
+    fn tells_low_half_of_sizes(&self) -> bool {
+        true
+    }
+
     /// As little as the documentation promises.
     fn staged_bytes(&self) -> u64 {
         0

@@ -219,19 +219,22 @@ pub(crate) fn device_range(address: u64, bytes: u64) -> Answer<Range> {
 /// What a pointer of the program and a size stand for.
 ///
 /// # Errors
-/// `INVALID_VALUE`, a violation, if it is a device pointer or null, or only part of it is in a block.
+/// `INVALID_VALUE` if only part of it is in a block; a violation, if it is a device pointer or null, or reaches beyond an
+/// allocation.
 pub(crate) fn host_range(address: usize, bytes: u64) -> Answer<Range> {
     let blocks = &machine()?.blocks;
     if let Some(block) = blocks.overlapping(address as u64, bytes.max(1)) {
         match block.kind {
             Kind::Pinned | Kind::Managed => return range(&block, address as u64, bytes),
-            Kind::Registered(_) if address as u64 >= block.address => {
-                // What reaches beyond what was registered is ordinary memory.
-                let is_inside = address as u64 + bytes <= block.address + block.bytes;
-                let range = Range { is_pageable: !is_inside, ..pageable(address, bytes) };
-                return Ok(range);
+            Kind::Registered(_) => {
+                let end = block.address + block.bytes;
+                let is_inside = address as u64 >= block.address && address as u64 + bytes <= end;
+                return match is_inside {
+                    true => Ok(Range { is_pageable: false, ..pageable(address, bytes) }),
+                    // Drivers refuse what is registered in part.
+                    false => Err(Code::INVALID_VALUE),
+                };
             }
-            Kind::Registered(_) => return Ok(pageable(address, bytes)),
             Kind::Device | Kind::Pooled(_) | Kind::Shadow(_) | Kind::Variable | Kind::Alias(_) => {}
         }
     }

@@ -1,7 +1,7 @@
 //! What a pointer is.
 
 use super::blocks::{Block, Kind};
-use super::{Answer, Code, In, Untyped, broken, driver, machine};
+use super::{Answer, Code, In, Out, Untyped, broken, driver, machine};
 
 const CONTEXT: u32 = 1;
 const MEMORY_TYPE: u32 = 2;
@@ -39,6 +39,14 @@ pub fn attributes(count: u32, which: In<u32>, values: In<Untyped>, pointer: u64)
     Ok(())
 }
 
+/// What a pointer is of, as a whole.
+pub fn range(start: Out<u64>, bytes: Out<usize>, pointer: u64) -> Answer {
+    let block = machine()?.blocks.find(pointer).ok_or(Code::NOT_FOUND)?;
+    start.put_if_wanted(block.address);
+    bytes.put_if_wanted(block.bytes as usize);
+    Ok(())
+}
+
 fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> Answer {
     let is_host = matches!(block.kind, Kind::Pinned | Kind::Registered(_));
     let [type_of_host, type_of_device] = driver().vendor.memory_types();
@@ -59,7 +67,10 @@ fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> Answer {
         IS_MANAGED => value.put(u8::from(matches!(block.kind, Kind::Managed))),
         DEVICE_ORDINAL => value.put(block.context.device as i32),
         RANGE_START => value.put(block.address),
-        RANGE_BYTES => value.put(block.bytes as usize),
+        RANGE_BYTES => match driver().vendor.tells_low_half_of_sizes() {
+            true => value.put(block.bytes as u32),
+            false => value.put(block.bytes as usize),
+        },
         MAPPED => value.put(1u8),
         POOL => value.put(match block.kind {
             Kind::Pooled(pool) => pool,

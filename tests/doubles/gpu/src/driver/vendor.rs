@@ -42,6 +42,11 @@ pub trait Vendor: Sync {
     /// The numbers of host memory and device memory as types of pointers.
     fn memory_types(&self) -> [u32; 2];
 
+    /// Whether the size of what a pointer is of is told in 32 bits.
+    fn tells_low_half_of_sizes(&self) -> bool {
+        false
+    }
+
     /// So many bytes of pageable memory are taken along when a copy from there is queued.
     fn staged_bytes(&self) -> u64;
 
