@@ -38,7 +38,7 @@ fn main() {
             fs::write(out.join(image).with_extension("spv"), "").expect("OUT_DIR is writable");
         }
     }
-    for form in [&[PTX][..], &CODE_OBJECTS].concat() {
+    for form in [&[PTX][..], &CODE_OBJECTS, &FOR_GENERIC_TARGETS].concat() {
         if let Err(why) = images_and_twins(&form, &sources.join("gpu"), &out) {
             println!("cargo::warning={} is not tested: {why}", form.extension);
             for image in FOR_GPUS {
@@ -107,8 +107,9 @@ fn spirv_modules(sources: &Path, out: &Path) -> Result<(), String> {
 #[derive(Clone, Copy)]
 struct Form {
     extension: &'static str,
+    /// The compiler first.
     tools: &'static [&'static str],
-    processor: &'static str,
+    processor: &'static [&'static str],
     options: &'static [&'static str],
 }
 
@@ -116,7 +117,7 @@ struct Form {
 const PTX: Form = Form {
     extension: "ptx",
     tools: &["clang-19", "llvm-objcopy-19"],
-    processor: "-march=sm_70",
+    processor: &["-march=sm_70"],
     options: &[
         "--target=nvptx64-nvidia-cuda",
         "--cuda-feature=+ptx63",
@@ -127,16 +128,32 @@ const PTX: Form = Form {
 };
 /// For GPUs of which each runs its own code alone.
 const CODE_OBJECTS: [Form; 7] = [
-    code_object("gfx908.co", "-mcpu=gfx908"),
-    code_object("gfx90a.co", "-mcpu=gfx90a"),
-    code_object("gfx942.co", "-mcpu=gfx942"),
-    code_object("gfx1030.co", "-mcpu=gfx1030"),
-    code_object("gfx1100.co", "-mcpu=gfx1100"),
-    code_object("gfx1200.co", "-mcpu=gfx1200"),
-    code_object("gfx1201.co", "-mcpu=gfx1201"),
+    code_object("gfx908.co", &["-mcpu=gfx908"]),
+    code_object("gfx90a.co", &["-mcpu=gfx90a"]),
+    code_object("gfx942.co", &["-mcpu=gfx942"]),
+    code_object("gfx1030.co", &["-mcpu=gfx1030"]),
+    code_object("gfx1100.co", &["-mcpu=gfx1100"]),
+    code_object("gfx1200.co", &["-mcpu=gfx1200"]),
+    code_object("gfx1201.co", &["-mcpu=gfx1201"]),
 ];
 
-const fn code_object(extension: &'static str, processor: &'static str) -> Form {
+/// For the GPUs beside these, several each.
+const FOR_GENERIC_TARGETS: [Form; 6] = [
+    code_object("gfx9-generic.co", &["-mcpu=gfx9-generic", VERSION_6]),
+    Form {
+        // clang-19 does not know it.
+        tools: &["clang-22", "ld.lld-22", "llvm-objcopy-19"],
+        ..code_object("gfx9-4-generic.co", &["-mcpu=gfx9-4-generic", VERSION_6])
+    },
+    code_object("gfx10-1-generic.co", &["-mcpu=gfx10-1-generic", VERSION_6]),
+    code_object("gfx10-3-generic.co", &["-mcpu=gfx10-3-generic", VERSION_6]),
+    code_object("gfx11-generic.co", &["-mcpu=gfx11-generic", VERSION_6]),
+    code_object("gfx12-generic.co", &["-mcpu=gfx12-generic", VERSION_6]),
+];
+/// Generic targets are in no version before.
+const VERSION_6: &str = "-mcode-object-version=6";
+
+const fn code_object(extension: &'static str, processor: &'static [&'static str]) -> Form {
     Form {
         extension,
         tools: &["clang-19", "ld.lld-19", "llvm-objcopy-19"],
@@ -166,12 +183,12 @@ fn images_and_twins(form: &Form, sources: &Path, out: &Path) -> Result<(), Strin
         let source = sources.join(image).with_extension("c");
         let include = sources.join("../../../include");
         let compile = |options: &[&str], output: &Path| {
-            let mut compiler = Command::new("clang-19");
+            let mut compiler = Command::new(form.tools[0]);
             compiler.args(options).arg("-O2").arg("-I").arg(&include).arg("-o").arg(output);
             run(compiler.arg(&source));
         };
         let made = out.join(image).with_extension(form.extension);
-        compile(&[form.options, &[form.processor]].concat(), &made);
+        compile(&[form.options, form.processor].concat(), &made);
         let twin = twins.join(twin_name(&fs::read(&made).expect("the compiler has written it")));
         compile(&TWIN, &twin);
         // The double looks for functions and variables that only their file can see, too; not for sections.

@@ -1,6 +1,6 @@
 //! Which images a device runs, and how well.
 
-use longshore_amd_image::{CodeObject, Header, Malformed, Target};
+use longshore_amd_image::{CodeObject, Header, Malformed, Target, is_triple};
 use longshore_plugin_api::ImageEntry;
 
 /// Of what suits a device alike, what is linked comes before what has to be.
@@ -27,11 +27,38 @@ pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> 
 
 /// The rank of an image of a container.
 pub(crate) fn rank(entry: &ImageEntry<'_>, device: &Target) -> u32 {
-    let is_for_us = entry.triple.is_empty() || entry.triple.contains("amdgcn");
+    let is_for_us = entry.triple.is_empty() || is_triple(entry.triple);
     let is_known = entry.arch.is_empty()
         || Target::parse(entry.arch).is_ok_and(|target| target.runs_on(device).is_ok());
     match is_for_us && is_known {
         true => suitability(entry.bytes, device).unwrap_or(0),
         false => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of a linked code object of version 6 for gfx942.
+    fn head() -> [u8; 64] {
+        let mut head = [0; 64];
+        head[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x40\x04");
+        (head[16], head[18], head[48]) = (3, 224, 0x4c);
+        head
+    }
+
+    #[test]
+    fn entries_for_the_triples_of_all_compilers_are_ranked_and_those_for_others_are_not() {
+        let device = Target::parse("gfx942:sramecc+:xnack-").unwrap();
+        let rank = |triple| rank(&ImageEntry { bytes: &head(), triple, arch: "gfx942" }, &device);
+        for triple in
+            ["", "amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa--", "amdgpu9.4-amd-amdhsa-unknown"]
+        {
+            assert!(rank(triple) > 0, "{triple}");
+        }
+        for triple in ["amdgcn-amd-amdpal", "spirv64-amd-amdhsa", "nvptx64-nvidia-cuda", "x"] {
+            assert_eq!(rank(triple), 0, "{triple}");
+        }
     }
 }

@@ -1,25 +1,26 @@
 //! Making images for AMD's GPUs.
 
-use crate::doubled::{compiler, compiler_named, read, run, share_twin, twin, twin_by, with_source};
+use crate::doubled::{compiler_knowing, read, run, share_twin, twin_by, with_source};
 use std::path::Path;
 use std::process::Command;
 
 /// The linker of relocatable objects.
 pub const LINKER: &str = "ld.lld-19";
 
+/// The compilers of code objects: one whose images every HIP takes, then one that knows more processors.
+const COMPILERS: [&str; 2] = ["clang-19", "clang-22"];
+
 /// A code object of a source in C for a target ("gfx90a", "gfx90a:xnack-"), with its twin where the double finds it;
-/// nothing without the compiler, which is printed. With `-c` among the options it is a relocatable one.
+/// nothing without a compiler that knows the processor, which is printed. With `-c` among the options it is a
+/// relocatable one.
 ///
 /// # Panics
 /// If the source does not compile.
 pub fn compiled(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
-    let image = compiled_without_twin(source, target, options)?;
-    let of_twin: Vec<_> = options.iter().copied().filter(|option| *option != "-c").collect();
-    twin(&image, source, &of_twin);
-    Some(image)
+    compiled_by_any(&COMPILERS, source, target, options)
 }
 
-/// The same by a compiler of this name. Nothing without it, which is printed.
+/// The same by a compiler of this name. Nothing if it is not there or does not know the processor, which is printed.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -29,8 +30,19 @@ pub fn compiled_by(
     target: &str,
     options: &[&str],
 ) -> Option<Vec<u8>> {
-    let image = compile(compiler_named(compiler)?, source, target, options);
-    twin_by(compiler_named(compiler)?, &image, source, options);
+    compiled_by_any(&[compiler], source, target, options)
+}
+
+fn compiled_by_any(
+    compilers: &[&str],
+    source: &Path,
+    target: &str,
+    options: &[&str],
+) -> Option<Vec<u8>> {
+    let compiler = compiler_knowing(compilers, processor(target))?;
+    let image = compile(compiler, source, target, options);
+    let of_twin: Vec<_> = options.iter().copied().filter(|option| *option != "-c").collect();
+    twin_by(compiler, &image, source, &of_twin);
     Some(image)
 }
 
@@ -39,10 +51,17 @@ pub fn compiled_by(
 /// # Panics
 /// If the source does not compile.
 pub fn compiled_without_twin(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
-    Some(compile(compiler()?, source, target, options))
+    let compiler = compiler_knowing(&COMPILERS, processor(target))?;
+    Some(compile(compiler, source, target, options))
 }
 
-fn compile(mut compiler: Command, source: &Path, target: &str, options: &[&str]) -> Vec<u8> {
+/// "gfx90a" of "gfx90a:sramecc+:xnack-".
+pub fn processor(target: &str) -> &str {
+    target.split(':').next().expect("a part")
+}
+
+fn compile(compiler: &str, source: &Path, target: &str, options: &[&str]) -> Vec<u8> {
+    let mut compiler = Command::new(compiler);
     let folder = tempfile::tempdir().expect("a folder for the image");
     let image = folder.path().join("image.co");
     compiler.args(["--target=amdgcn-amd-amdhsa", "-nogpulib", "-ffreestanding", "-fuse-ld=lld"]);

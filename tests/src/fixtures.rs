@@ -52,15 +52,22 @@ macro_rules! code_objects {
     };
 }
 
-/// For these processors; without bytes where there was no compiler for it.
-const CODE_OBJECTS: [[(&str, &[u8]); 7]; 7] = code_objects!(
+/// For these processors, and behind them for generic ones, which a device gets where there is none for its own;
+/// without bytes where there was no compiler for it.
+const CODE_OBJECTS: [[(&str, &[u8]); 7]; 13] = code_objects!(
     ".gfx908.co",
     ".gfx90a.co",
     ".gfx942.co",
     ".gfx1030.co",
     ".gfx1100.co",
     ".gfx1200.co",
-    ".gfx1201.co"
+    ".gfx1201.co",
+    ".gfx9-generic.co",
+    ".gfx9-4-generic.co",
+    ".gfx10-1-generic.co",
+    ".gfx10-3-generic.co",
+    ".gfx11-generic.co",
+    ".gfx12-generic.co"
 );
 
 macro_rules! wgsl {

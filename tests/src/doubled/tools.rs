@@ -6,23 +6,45 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler of images and twins; it must know the device header's targets.
+/// The compiler of PTX and twins; it must know the device header's targets.
 const CLANG: &str = "clang-19";
 /// What merges and shows profiles.
 const PROFDATA: &str = "llvm-profdata-19";
 
 /// The compiler; nothing without it, which is printed.
 pub(crate) fn compiler() -> Option<Command> {
-    compiler_named(CLANG)
-}
-
-/// Another compiler; nothing without it, which is printed.
-pub(crate) fn compiler_named(name: &str) -> Option<Command> {
-    if Command::new(name).arg("--version").output().is_err() {
-        eprintln!("not tried: {name} is not installed");
+    if !starts(CLANG) {
+        eprintln!("not tried: {CLANG} is not installed");
         return None;
     }
-    Some(Command::new(name))
+    Some(Command::new(CLANG))
+}
+
+fn starts(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok()
+}
+
+/// The first of these compilers that is installed, with its linker, and knows one of AMD's processors ("gfx950");
+/// nothing without one, which is printed.
+pub(crate) fn compiler_knowing<'a>(compilers: &[&'a str], processor: &str) -> Option<&'a str> {
+    let is_one =
+        |clang: &&str| starts(&clang.replace("clang", "ld.lld")) && knows(clang, processor);
+    let found = compilers.iter().copied().find(is_one);
+    if found.is_none() {
+        eprintln!(
+            "not tried: no {} with lld is installed that knows {processor}",
+            compilers.join(", no ")
+        );
+    }
+    found
+}
+
+fn knows(compiler: &str, processor: &str) -> bool {
+    let question = ["--target=amdgcn-amd-amdhsa", "-nogpulib", "-print-supported-cpus"];
+    let said = Command::new(compiler).args(question).output();
+    said.is_ok_and(|said| {
+        String::from_utf8_lossy(&said.stderr).lines().any(|line| line.trim() == processor)
+    })
 }
 
 /// The folder in which doubles look for twins: those of the suite's own images, and what tests add.
@@ -35,11 +57,12 @@ pub fn twins() -> PathBuf {
 /// # Panics
 /// If the source does not compile.
 pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
-    twin_by(Command::new(CLANG), image, source, options);
+    twin_by(CLANG, image, source, options);
 }
 
 /// The same by another compiler.
-pub(crate) fn twin_by(mut compiler: Command, image: &[u8], source: &Path, options: &[&str]) {
+pub(crate) fn twin_by(compiler: &str, image: &[u8], source: &Path, options: &[&str]) {
+    let mut compiler = Command::new(compiler);
     let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
     let object = folder.path().join("twin.o");
     compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
@@ -94,7 +117,7 @@ pub(crate) fn run(command: &mut Command) {
 /// # Panics
 /// If it refuses the file.
 pub fn profile_shown(profile: &Path) -> Option<String> {
-    if Command::new(PROFDATA).arg("--version").output().is_err() {
+    if !starts(PROFDATA) {
         eprintln!("not tried: {PROFDATA} is not installed");
         return None;
     }

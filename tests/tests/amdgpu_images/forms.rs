@@ -7,6 +7,7 @@ use longshore_tests::amdgpu;
 
 pub(super) const CHECKS: &[Check] = &[
     ("a container's best entry is loaded", the_best_entry_is_loaded),
+    ("entries for the triples of all compilers are loaded", all_triples_are_known),
     ("code for features that the device has set so runs", named_features_run),
     ("all versions of code objects run", all_versions_run),
     ("an image is told where its messages go", messages_go_to_a_ring),
@@ -39,6 +40,14 @@ fn the_best_entry_is_loaded(setting: &Setting<'_>) {
     }
 }
 
+fn all_triples_are_known(setting: &Setting<'_>) {
+    let Some(image) = setting.image(SOURCE) else { return };
+    for triple in ["amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa--", "amdgpu9.4-amd-amdhsa-unknown"] {
+        let entry = OffloadImage { triple, ..entry(processor(&setting.arch), &image) };
+        setting.runs(&write_offload_binary(&[entry]), 5);
+    }
+}
+
 fn named_features_run(setting: &Setting<'_>) {
     let Some(image) = amdgpu::compiled(&setting.source(SOURCE), &setting.arch, &[]) else {
         return;
@@ -47,7 +56,7 @@ fn named_features_run(setting: &Setting<'_>) {
 }
 
 fn all_versions_run(setting: &Setting<'_>) {
-    for version in ["4", "5"] {
+    for version in ["4", "5", "6"] {
         let option = format!("-mcode-object-version={version}");
         let Some(image) = compile(&setting.source(SOURCE), &setting.arch, &[&option]) else {
             return;
