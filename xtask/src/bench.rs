@@ -1,14 +1,15 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them, that of
-//! instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work done without
-//! Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
+//! Those of AMDGPU, of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them,
+//! that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
+//! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::process;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::Table;
 use std::path::Path;
+use std::process::Command;
 
 /// What may lie between us and the floor.
 enum Target {
@@ -36,6 +37,8 @@ const GROUPS: [(&str, &str, Target); 10] = [
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
+    /// The AMDGPU backend and HIP without it.
+    Amdgpu,
     /// The CUDA backend and the driver without it.
     Cuda,
     /// Calls, launches, copies, discovery.
@@ -51,32 +54,45 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of CUDA or Vulkan.
+/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA or
+/// Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
-        Suite::Cuda => with_plugin("cuda", &["cuda"], filter),
+        Suite::Amdgpu => gpu("amdgpu", filter),
+        Suite::Cuda => gpu("cuda", filter),
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
-        Suite::Linker => benchmark(&["linker"], filter),
+        Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
 }
 
-/// Runs a benchmark that loads a backend's plugin.
-fn with_plugin(backend: &str, suite: &[&str], filter: Option<&str>) -> Result<()> {
-    let plugin = format!("longshore-plugin-{backend}");
-    process::run(process::cargo(["build", "--release", "-p"]).arg(plugin))?;
-    benchmark(suite, filter)
+/// A backend and its driver.
+fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
+    build_plugin(backend)?;
+    process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
 }
 
-/// Runs a benchmark: its name, and what cargo is to be told for it.
-fn benchmark(suite: &[&str], filter: Option<&str>) -> Result<()> {
+/// Runs a benchmark that loads a backend's plugin.
+fn with_plugin(backend: &str, suite: &[&str], filter: Option<&str>) -> Result<()> {
+    build_plugin(backend)?;
+    process::run(&mut benchmark(suite, filter))
+}
+
+fn build_plugin(backend: &str) -> Result<()> {
+    let plugin = format!("longshore-plugin-{backend}");
+    process::run(process::cargo(["build", "--release", "-p"]).arg(plugin))
+}
+
+/// A benchmark: its name, and what cargo is to be told for it.
+fn benchmark(suite: &[&str], filter: Option<&str>) -> Command {
     let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench"]);
-    process::run(command.args(suite).arg("--").args(filter))
+    command.args(suite).arg("--").args(filter);
+    command
 }
 
 /// With the plugins and the doubles of their drivers.
@@ -90,7 +106,7 @@ fn instructions(filter: Option<&str>) -> Result<()> {
     ];
     let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
     process::run(process::cargo(["build", "--release"]).args(packages))?;
-    benchmark(&["instructions"], filter)
+    process::run(&mut benchmark(&["instructions"], filter))
 }
 
 fn hot_paths() -> Result<()> {

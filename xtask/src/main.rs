@@ -34,7 +34,7 @@ enum Task {
         #[arg(default_value = "hot-paths")]
         suite: bench::Suite,
         /// Only what has this in its name: workloads of the linker, kernels, or launches, copies,
-        /// allocations, opening of CUDA or Vulkan, loading of CUDA.
+        /// allocations, opening of AMDGPU, CUDA or Vulkan, loading of AMDGPU or CUDA.
         filter: Option<String>,
     },
     /// Checks a backend on the GPUs of this machine and appends to docs/gpu-results.md.

@@ -1,5 +1,6 @@
 //! What `docs/amdgpu-images.md` promises, on the first device of AMD's: a trial for each sentence.
 
+mod faults;
 mod forms;
 #[path = "../gpu_images/mod.rs"]
 mod gpu_images;
@@ -7,7 +8,7 @@ mod profiles;
 mod refusals;
 
 use gpu_images::{Check, Compiler, Setting, messages};
-use longshore_tests::amdgpu;
+use longshore_tests::amdgpu::{self, processor};
 use longshore_tests::doubled::AMDGPU;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,10 +22,10 @@ fn main() -> ExitCode {
         // The double knows what this one makes.
         std::env::set_var("LONGSHORE_AMDGPU_LINKER", amdgpu::LINKER);
     }
-    if messages::is_done(&AMDGPU) {
+    if faults::is_done() || messages::is_done(&AMDGPU) {
         return ExitCode::SUCCESS;
     }
-    let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS];
+    let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS, faults::CHECKS];
     gpu_images::main(&AMDGPU, COMPILER, &checks.concat())
 }
 
@@ -38,9 +39,4 @@ fn forms(setting: &Setting<'_>, text: &str) -> Vec<Vec<u8>> {
     let object = amdgpu::compiled(&source, processor(&setting.arch), &["-c"]);
     let object = object.filter(|object| amdgpu::linked(object).is_some());
     [setting.image(text), object].into_iter().flatten().collect()
-}
-
-/// "gfx90a" of "gfx90a:sramecc+:xnack-".
-fn processor(target: &str) -> &str {
-    target.split(':').next().expect("a part")
 }

@@ -1,45 +1,32 @@
-//! The images, in the form that everyone gets.
+//! PTX, and what is made of it.
 
-use crate::plain::Plain;
+use super::Cuda;
+use crate::images::{KERNELS, Many};
 use anyhow::{Result, ensure};
 use longshore_tests::cuda;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::process::Command;
 
-/// How many kernels [`cubin`] has.
-pub(crate) const KERNELS: usize = 1000;
-/// The last of them.
-pub(crate) const LAST_KERNEL: &CStr = c"kernel999";
-
-/// PTX of a kernel `empty` without arguments.
-pub(crate) const EMPTY: &CStr = c"\
+pub(super) const EMPTY: &str = "\
 .version 7.0
 .target sm_70
 .address_size 64
 .visible .entry empty() { ret; }
 ";
 
-/// Machine code for the device, and by what it was made.
-pub(crate) struct Cubin {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) maker: &'static str,
-}
-
-/// A cubin of many kernels, by NVIDIA's assembler if it is there and knows the device, else by the
-/// driver.
-pub(crate) fn cubin(plain: &Plain) -> Result<Cubin> {
-    let ptx = many();
+/// A cubin, by NVIDIA's assembler if it is there and knows the device, else by the driver.
+pub(super) fn cubin(plain: &Cuda, arch: &str) -> Result<Many> {
+    let (ptx, form) = (many(), "cubin");
     if let Some(assembler) = cuda::nvidia_tool("ptxas") {
-        match assembled(&ptx, assembler.as_os_str(), &plain.arch()?) {
-            Ok(bytes) => return Ok(Cubin { bytes, maker: "ptxas" }),
+        match assembled(&ptx, assembler.as_os_str(), arch) {
+            Ok(bytes) => return Ok(Many { bytes, form, maker: "ptxas" }),
             Err(error) => println!("not assembled by ptxas: {error:#}"),
         }
     }
-    Ok(Cubin { bytes: plain.link(&ptx)?, maker: "the driver" })
+    Ok(Many { bytes: plain.link(&ptx)?, form, maker: "the driver" })
 }
 
-/// PTX of kernels that each store a number of their own.
 fn many() -> String {
     let mut ptx = ".version 7.0\n.target sm_70\n.address_size 64\n".to_owned();
     for number in 0..KERNELS {

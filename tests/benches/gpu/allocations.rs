@@ -1,6 +1,7 @@
 //! What allocations cost.
 
 use crate::Both;
+use crate::raw::Raw;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::Result;
@@ -12,14 +13,13 @@ const BYTES: usize = 1 << 20;
 const MOST: Duration = Duration::from_nanos(100);
 
 /// Memory of the device from Longshore's cache, beside the driver's.
-pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     // What other measurements have left in the cache would keep this out of it.
     both.ours.device.trim()?;
-    let driver = &both.plain.driver;
     let floor = || {
         let address = both.plain.allocate(black_box(BYTES)).unwrap();
         // SAFETY: nothing uses it.
-        unsafe { driver.cuMemFree_v2(address) }.unwrap();
+        unsafe { both.plain.free(address) }.unwrap();
     };
     let ours = || {
         let bytes = black_box(BYTES) as u64;
@@ -27,7 +27,8 @@ pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
     };
     let times = in_turns([Some(Contender::new(100, floor)), Some(Contender::new(10_000, ours))]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
-    let name = "1 MiB allocated and freed, cached; floor: cuMemAlloc, cuMemFree";
-    report.row(name, Some(&floor), &ours, Limit::new("100 ns", MOST, MOST));
+    let (allocate, free) = (D::NAMES.allocate, D::NAMES.free);
+    let name = format!("1 MiB allocated and freed, cached; floor: {allocate}, {free}");
+    report.row(&name, Some(&floor), &ours, Limit::new("100 ns", MOST, MOST));
     Ok(())
 }

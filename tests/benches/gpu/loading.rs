@@ -1,7 +1,8 @@
 //! What loading an image costs.
 
 use crate::Both;
-use crate::images::{self, KERNELS, LAST_KERNEL};
+use crate::images::{KERNELS, LAST_KERNEL};
+use crate::raw::Raw;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::Result;
@@ -11,13 +12,13 @@ use longshore::Image;
 const TURN: u32 = 5;
 const SHARE: f64 = 1.05;
 
-/// A cubin with many kernels, loaded and unloaded.
-pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
-    let cubin = images::cubin(&both.plain)?;
-    let image = Image::from(&cubin.bytes);
+/// Machine code of many kernels, loaded and unloaded.
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
+    let many = both.plain.many(&both.ours.arch)?;
+    let image = Image::from(&many.bytes);
     let floor = || -> Result<()> {
-        // SAFETY: it is a whole cubin, and no kernel of it runs when it is unloaded.
-        unsafe { both.plain.driver.cuModuleUnload(both.plain.load(&cubin.bytes)?) }
+        // SAFETY: it is a whole image, and no kernel of it runs when it is unloaded.
+        unsafe { both.plain.unload(both.plain.load(&many.bytes)?) }
     };
     let ours = || -> Result<()> {
         both.ours.device.load(image.clone())?.unload()?;
@@ -32,14 +33,15 @@ pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
     ]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
     let limit = Limit::of("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));
-    let (maker, mib) = (cubin.maker, cubin.bytes.len() as f64 / f64::from(1 << 20));
-    let name = format!("cubin of {KERNELS} kernels by {maker}, {mib:.1} MiB, loaded and unloaded");
+    let (form, maker) = (many.form, many.maker);
+    let mib = many.bytes.len() as f64 / f64::from(1 << 20);
+    let name = format!("{form} of {KERNELS} kernels by {maker}, {mib:.1} MiB, loaded and unloaded");
     report.row(&name, Some(&floor), &ours, limit);
     Ok(())
 }
 
 /// Whether the image has the kernels.
-fn check(both: &Both, image: &Image) -> Result<()> {
+fn check<D>(both: &Both<D>, image: &Image) -> Result<()> {
     let program = both.ours.device.load(image.clone())?;
     program.kernel(LAST_KERNEL.to_str()?)?;
     program.unload()?;

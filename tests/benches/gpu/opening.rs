@@ -1,6 +1,6 @@
 //! From nothing to an open device, each time in a process of its own, so that nothing is warm.
 
-use crate::plain::{Plain, Which};
+use crate::raw::{Raw, Which};
 use crate::report::{Limit, Report};
 use crate::turns::Times;
 use crate::{Both, environment, ours, steps};
@@ -23,11 +23,11 @@ pub(crate) enum Opening {
 
 /// Measures in new processes, in turns. This one has the device open, so that the system does not
 /// start it anew for each of them.
-pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let mut all = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         for (opening, all) in [Opening::Floor, Opening::Ours].iter().zip(&mut all) {
-            all.push(child(*opening, both.plain.index)?);
+            all.push(child::<D>(*opening, both.plain.index())?);
         }
     }
     let [floor, ours] = all;
@@ -43,18 +43,18 @@ pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
 }
 
 /// What the process does. Prints what its steps took.
-pub(crate) fn run(opening: Opening, index: c_int) -> Result<()> {
+pub(crate) fn run<D: Raw>(opening: Opening, index: c_int) -> Result<()> {
     let environment = environment::without_cpu();
     let mut steps = vec![Instant::now()];
     match opening {
         Opening::Floor => {
-            let library = environment.setting("cuda", "DRIVER");
-            let plain = Plain::open(library.as_deref(), Which::Index(index))?;
+            let library = environment.setting(D::OF.backend, "DRIVER");
+            let plain = D::open(library.as_deref(), Which::Index(index))?;
             steps.push(Instant::now());
             drop(plain);
         }
         Opening::Ours => {
-            let host = ours::host(environment)?;
+            let host = ours::host(D::OF, environment)?;
             steps.push(Instant::now());
             let device = host.default_device()?;
             steps.push(Instant::now());
@@ -66,7 +66,8 @@ pub(crate) fn run(opening: Opening, index: c_int) -> Result<()> {
 }
 
 /// What the steps took in another process.
-fn child(opening: Opening, index: c_int) -> Result<Vec<Duration>> {
+fn child<D: Raw>(opening: Opening, index: c_int) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
-    steps::of_child(&["--opening", name.get_name(), "--index", &index.to_string()])
+    let (backend, index) = (D::OF.backend, index.to_string());
+    steps::of_child(&["--backend", backend, "--opening", name.get_name(), "--index", &index])
 }

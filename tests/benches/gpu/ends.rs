@@ -1,19 +1,19 @@
 //! Memory at both ends of copies, and who copies how.
 
 use crate::Both;
-use crate::driver::{DevicePtr, Handle};
+use crate::raw::{DevicePtr, Handle, Raw};
 use anyhow::{Result, ensure};
 use longshore::{Allocation, Buffer, MemoryKind};
 use std::hint::black_box;
 
 /// Memory of the host, twice, which both use, and memory of the device for each of them.
-pub(crate) struct Ends<'a> {
+pub(crate) struct Ends<'a, D: Raw> {
     pub(crate) bytes: usize,
     /// As `malloc` gives it.
     pub(crate) pageable: Memory,
     /// Page-locked.
     pub(crate) pinned: Memory,
-    both: &'a Both,
+    both: &'a Both<D>,
     ours: Buffer<u8>,
     floor: DevicePtr,
     stream: Handle,
@@ -31,8 +31,8 @@ enum Owner {
     Device { _allocation: Allocation },
 }
 
-impl Ends<'_> {
-    pub(crate) fn new(both: &Both, bytes: usize) -> Result<Ends<'_>> {
+impl<D: Raw> Ends<'_, D> {
+    pub(crate) fn new(both: &Both<D>, bytes: usize) -> Result<Ends<'_, D>> {
         let device = &both.ours.device;
         let mut pageable = vec![0; bytes];
         let pinned = device.allocate(MemoryKind::Host, bytes as u64, 64)?;
@@ -122,36 +122,36 @@ impl Ends<'_> {
 
     /// By the driver, on the stream.
     pub(crate) fn queue_upload_plainly(&self, from: &Memory) {
-        let (driver, from) = (&self.both.plain.driver, from.start.cast());
+        let (plain, from) = (&self.both.plain, from.start.cast());
         // SAFETY: both have so many bytes and live until the stream was waited for.
-        unsafe { driver.cuMemcpyHtoDAsync_v2(self.floor, from, self.bytes, self.stream) }.unwrap();
+        unsafe { plain.queue_upload(self.floor, from, self.bytes, self.stream) }.unwrap();
     }
 
     /// By the driver, on the stream.
     pub(crate) fn queue_download_plainly(&self, to: &Memory) {
-        let (driver, to) = (&self.both.plain.driver, to.start.cast());
+        let (plain, to) = (&self.both.plain, to.start.cast());
         // SAFETY: both have so many bytes and live until the stream was waited for.
-        unsafe { driver.cuMemcpyDtoHAsync_v2(to, self.floor, self.bytes, self.stream) }.unwrap();
+        unsafe { plain.queue_download(to, self.floor, self.bytes, self.stream) }.unwrap();
     }
 
     /// For what is on the stream.
     pub(crate) fn wait_plainly(&self) {
         // SAFETY: the stream is live.
-        unsafe { self.both.plain.driver.cuStreamSynchronize(self.stream) }.unwrap();
+        unsafe { self.both.plain.wait(self.stream) }.unwrap();
     }
 
     /// By the driver's call that waits.
     pub(crate) fn upload_by_driver(&self, from: &Memory) {
-        let (driver, from) = (&self.both.plain.driver, from.start.cast());
+        let (plain, from) = (&self.both.plain, from.start.cast());
         // SAFETY: both have so many bytes.
-        unsafe { driver.cuMemcpyHtoD_v2(self.floor, from, self.bytes) }.unwrap();
+        unsafe { plain.upload(self.floor, from, self.bytes) }.unwrap();
     }
 
     /// By the driver's call that waits.
     pub(crate) fn download_by_driver(&self, to: &Memory) {
-        let (driver, to) = (&self.both.plain.driver, to.start.cast());
+        let (plain, to) = (&self.both.plain, to.start.cast());
         // SAFETY: both have so many bytes.
-        unsafe { driver.cuMemcpyDtoH_v2(to, self.floor, self.bytes) }.unwrap();
+        unsafe { plain.download(to, self.floor, self.bytes) }.unwrap();
     }
 
     #[allow(clippy::mut_from_ref, reason = "it is reached by its address alone")]
@@ -161,9 +161,9 @@ impl Ends<'_> {
     }
 }
 
-impl Drop for Ends<'_> {
+impl<D: Raw> Drop for Ends<'_, D> {
     fn drop(&mut self) {
         // SAFETY: nothing is queued that uses it.
-        let _ = unsafe { self.both.plain.driver.cuMemFree_v2(self.floor) };
+        let _ = unsafe { self.both.plain.free(self.floor) };
     }
 }

@@ -1,6 +1,7 @@
 //! What copies cost.
 
 use crate::ends::Ends;
+use crate::raw::Raw;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, Times, in_turns};
 use crate::{Both, queueing};
@@ -17,7 +18,7 @@ const PART_OF_FREE: usize = 4;
 const EXTRA: Duration = Duration::from_nanos(150);
 
 /// Small copies, where calls count, and large ones, where bytes do.
-pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let small = Ends::new(both, SMALL_BYTES)?;
     small.check()?;
     small_waited_for(&small, report);
@@ -30,7 +31,7 @@ pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
 }
 
 /// As large as there is memory for.
-fn large(both: &Both) -> Result<Ends<'_>> {
+fn large<D: Raw>(both: &Both<D>) -> Result<Ends<'_, D>> {
     let most = both.plain.free_bytes()? / PART_OF_FREE;
     let mut bytes = LARGE_BYTES;
     while bytes > most {
@@ -44,7 +45,7 @@ fn large(both: &Both) -> Result<Ends<'_>> {
     }
 }
 
-fn small_waited_for(ends: &Ends<'_>, report: &mut Report) {
+fn small_waited_for<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
     let times = in_turns([
         Some(Contender::new(TURN, || ends.upload_plainly(memory))),
@@ -52,18 +53,18 @@ fn small_waited_for(ends: &Ends<'_>, report: &mut Report) {
         Some(Contender::new(TURN, || ends.upload_by_driver(memory))),
     ]);
     small_row(report, "to the device, waited for", &times);
-    note(report, "cuMemcpyHtoD of 64 B", &times[2]);
+    note(report, D::NAMES.upload, &times[2]);
     let times = in_turns([
         Some(Contender::new(TURN, || ends.download_plainly(memory))),
         Some(Contender::new(TURN, || ends.download(memory))),
         Some(Contender::new(TURN, || ends.download_by_driver(memory))),
     ]);
     small_row(report, "from the device, waited for", &times);
-    note(report, "cuMemcpyDtoH of 64 B", &times[2]);
+    note(report, D::NAMES.download, &times[2]);
 }
 
 /// From the device to pinned memory: to other memory, the driver makes the caller wait.
-fn small_queued(ends: &Ends<'_>, report: &mut Report) {
+fn small_queued<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     for (memory, name) in [(&ends.pageable, ""), (&ends.pinned, ", pinned")] {
         let times = in_turns([
             Some(queueing::alone(|| ends.queue_upload_plainly(memory), || ends.wait_plainly())),
@@ -79,7 +80,7 @@ fn small_queued(ends: &Ends<'_>, report: &mut Report) {
     small_row(report, "from the device, pinned, queued", &times);
 }
 
-fn large_pinned(ends: &Ends<'_>, report: &mut Report) {
+fn large_pinned<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pinned;
     let times = in_turns([
         Some(Contender::new(1, || ends.upload_plainly(memory))),
@@ -94,7 +95,7 @@ fn large_pinned(ends: &Ends<'_>, report: &mut Report) {
 }
 
 /// Beside what the driver itself does with memory that is not pinned.
-fn large_pageable(ends: &Ends<'_>, report: &mut Report) {
+fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
     let times = in_turns([
         Some(Contender::new(1, || ends.upload_by_driver(memory))),
@@ -115,9 +116,9 @@ fn small_row(report: &mut Report, name: &str, times: &[Option<Times>]) {
     report.row(&format!("{SMALL_BYTES} B {name}"), Some(floor), ours, limit);
 }
 
-fn large_row(
+fn large_row<D: Raw>(
     report: &mut Report,
-    ends: &Ends<'_>,
+    ends: &Ends<'_, D>,
     name: &str,
     share: f64,
     times: &[Option<Times>; 2],
@@ -127,8 +128,8 @@ fn large_row(
     report.row(&name, Some(floor), ours, Limit::share(share, floor));
 }
 
-fn note(report: &mut Report, name: &str, times: &Option<Times>) {
-    report.note(name, times.as_ref().expect("it had turns"));
+fn note(report: &mut Report, call: &str, times: &Option<Times>) {
+    report.note(&format!("{call} of {SMALL_BYTES} B"), times.as_ref().expect("it had turns"));
 }
 
 fn shown(bytes: usize) -> String {

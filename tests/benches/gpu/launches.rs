@@ -1,13 +1,11 @@
 //! What launches cost.
 
-use crate::driver::Handle;
-use crate::images::EMPTY;
+use crate::raw::{Handle, Raw};
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, Times, in_turns};
 use crate::{Both, queueing};
 use anyhow::Result;
 use longshore::{Grid, Kernel, Program};
-use std::ptr::null_mut;
 use std::time::Duration;
 
 /// Launches of a turn that are waited for one by one.
@@ -19,8 +17,8 @@ const SHARE: f64 = 1.03;
 const EXTRA: Duration = Duration::from_nanos(100);
 
 /// The null kernel, for both.
-struct Empty<'a> {
-    both: &'a Both,
+struct Empty<'a, D> {
+    both: &'a Both<D>,
     kernel: Kernel,
     _program: Program,
     function: Handle,
@@ -28,7 +26,7 @@ struct Empty<'a> {
 }
 
 /// Launches of a null kernel: queued, waited for, and many.
-pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let empty = Empty::new(both)?;
     queued(&empty, report);
     waited_for(&empty, report);
@@ -36,7 +34,7 @@ pub(crate) fn measure(both: &Both, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn queued(empty: &Empty<'_>, report: &mut Report) {
+fn queued<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
     let times = in_turns([
         Some(queueing::alone(|| empty.launch_plainly(), || empty.wait_plainly())),
         Some(queueing::alone(|| empty.launch(), || empty.wait())),
@@ -45,7 +43,7 @@ fn queued(empty: &Empty<'_>, report: &mut Report) {
     report.row("null kernel, queued", Some(&floor), &ours, limit(&floor));
 }
 
-fn waited_for(empty: &Empty<'_>, report: &mut Report) {
+fn waited_for<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
     let floor = || {
         empty.launch_plainly();
         empty.wait_plainly();
@@ -64,7 +62,7 @@ fn waited_for(empty: &Empty<'_>, report: &mut Report) {
     report.row("null kernel, launched and waited for", Some(&floor), &in_one, limit(&floor));
 }
 
-fn many(empty: &Empty<'_>, report: &mut Report) {
+fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
     let floor = || {
         (0..MANY).for_each(|_| empty.launch_plainly());
         empty.wait_plainly();
@@ -84,12 +82,14 @@ fn limit(floor: &Times) -> Limit {
     Limit::of("1.03 x floor, and floor + 100 ns", floor, most)
 }
 
-impl Empty<'_> {
-    fn new(both: &Both) -> Result<Empty<'_>> {
-        let program = both.ours.device.load(EMPTY.to_bytes())?;
-        // SAFETY: it is PTX with a NUL at its end, and the module is never unloaded.
+impl<D: Raw> Empty<'_, D> {
+    fn new(both: &Both<D>) -> Result<Empty<'_, D>> {
+        let mut image = D::empty(&both.ours.arch)?;
+        let program = both.ours.device.load(&image[..])?;
+        image.push(0);
+        // SAFETY: it is a whole image with a NUL behind it, and the module is never unloaded.
         let function = unsafe {
-            let module = both.plain.load(EMPTY.to_bytes_with_nul())?;
+            let module = both.plain.load(&image)?;
             both.plain.kernel(module, c"empty")?
         };
         let (kernel, stream) = (program.kernel("empty")?, both.plain.stream()?);
@@ -97,17 +97,13 @@ impl Empty<'_> {
     }
 
     fn launch_plainly(&self) {
-        let (driver, none) = (&self.both.plain.driver, null_mut());
         // SAFETY: the function takes no arguments; it and the stream are live.
-        let launched = unsafe {
-            driver.cuLaunchKernel(self.function, 1, 1, 1, 1, 1, 1, 0, self.stream, none, none)
-        };
-        launched.unwrap();
+        unsafe { self.both.plain.launch(self.function, self.stream) }.unwrap();
     }
 
     fn wait_plainly(&self) {
         // SAFETY: the stream is live.
-        unsafe { self.both.plain.driver.cuStreamSynchronize(self.stream) }.unwrap();
+        unsafe { self.both.plain.wait(self.stream) }.unwrap();
     }
 
     fn launch(&self) {

@@ -1,16 +1,19 @@
-//! CUDA by Longshore beside CUDA by the driver alone: on the same device, in turns, in one run. The
-//! device is the first that `LONGSHORE_DEVICES` leaves; `LONGSHORE_CUDA_DRIVER` is the driver of both.
-//! Shown and judged are the best times and, in brackets, the medians.
+//! A GPU by Longshore beside the same by its driver alone, CUDA's or HIP: on the same device, in turns, in one
+//! run. The device is the first that `LONGSHORE_DEVICES` leaves; `LONGSHORE_CUDA_DRIVER` or
+//! `LONGSHORE_AMDGPU_DRIVER` is the driver of both. Shown and judged are the best times and, in brackets, the
+//! medians.
 //!
-//! The driver loads the kernels of a cubin when they are first used; `CUDA_MODULE_LOADING=EAGER` makes it
-//! load them all at once, for both.
+//! CUDA's driver loads the kernels of a cubin when they are first used; `CUDA_MODULE_LOADING=EAGER` makes it
+//! load them all at once, for both. Kernels for HIP are compiled by clang, for the device that is there.
 
 mod allocations;
 mod copies;
+mod cuda;
 mod driver;
 mod ends;
 #[path = "../common/environment.rs"]
 mod environment;
+mod hip;
 mod images;
 mod launches;
 mod loading;
@@ -18,8 +21,8 @@ mod loading;
 mod machine;
 mod opening;
 mod ours;
-mod plain;
 mod queueing;
+mod raw;
 #[path = "../common/report.rs"]
 mod report;
 #[path = "../common/steps.rs"]
@@ -28,15 +31,19 @@ mod steps;
 mod turns;
 
 use anyhow::{Result, bail};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use cuda::Cuda;
+use hip::Hip;
 use opening::Opening;
 use ours::Ours;
-use plain::{Plain, Which};
+use raw::{Raw, Which};
 use report::Report;
 
-/// Compares the CUDA backend with the driver.
+/// Compares a backend with its driver.
 #[derive(Parser)]
 struct Arguments {
+    #[arg(long)]
+    backend: Backend,
     /// Measure only this: launches, copies, allocations, loading, opening.
     filter: Option<String>,
     /// What this process does if it was started by another one.
@@ -49,34 +56,50 @@ struct Arguments {
     bench: bool,
 }
 
+/// A backend with a driver.
+#[derive(Clone, Copy, ValueEnum)]
+enum Backend {
+    Cuda,
+    Amdgpu,
+}
+
 /// The device, twice.
-struct Both {
-    plain: Plain,
+struct Both<D> {
+    plain: D,
     ours: Ours,
 }
 
 /// Something that is measured.
-type Group = fn(&Both, &mut Report) -> Result<()>;
+type Group<D> = fn(&Both<D>, &mut Report) -> Result<()>;
 
-const GROUPS: [(&str, Group); 5] = [
-    ("launches", launches::measure),
-    ("copies", copies::measure),
-    ("allocations", allocations::measure),
-    ("loading", loading::measure),
-    ("opening", opening::measure),
-];
+fn groups<D: Raw>() -> [(&'static str, Group<D>); 5] {
+    [
+        ("launches", launches::measure),
+        ("copies", copies::measure),
+        ("allocations", allocations::measure),
+        ("loading", loading::measure),
+        ("opening", opening::measure),
+    ]
+}
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    match arguments.backend {
+        Backend::Cuda => run::<Cuda>(arguments),
+        Backend::Amdgpu => run::<Hip>(arguments),
+    }
+}
+
+fn run<D: Raw>(arguments: Arguments) -> Result<()> {
     if let Some(opening) = arguments.opening {
-        return opening::run(opening, arguments.index);
+        return opening::run::<D>(opening, arguments.index);
     }
     let filter = arguments.filter.unwrap_or_default();
-    let both = Both::open()?;
+    let both = Both::<D>::open()?;
     let kind = both.kind()?;
     println!("{kind}\n{}", machine::load());
     let (mut report, mut failures) = (Report::new(), Vec::new());
-    for (name, measure) in GROUPS.iter().filter(|(name, _)| name.contains(&filter)) {
+    for (name, measure) in groups().iter().filter(|(name, _)| name.contains(&filter)) {
         eprintln!("measuring {name}");
         if let Err(error) = measure(&both, &mut report) {
             failures.push(format!("{name} could not be measured: {error:#}"));
@@ -97,19 +120,19 @@ fn finish(failures: &[String]) -> Result<()> {
     bail!(text)
 }
 
-impl Both {
-    fn open() -> Result<Both> {
+impl<D: Raw> Both<D> {
+    fn open() -> Result<Both<D>> {
         let environment = environment::without_cpu();
-        let library = environment.setting("cuda", "DRIVER");
-        let ours = Ours::new(environment)?;
-        let plain = Plain::open(library.as_deref(), Which::Uuid(ours.uuid()?))?;
+        let library = environment.setting(D::OF.backend, "DRIVER");
+        let ours = Ours::new(D::OF, environment)?;
+        let plain = D::open(library.as_deref(), Which::Same(&ours.device))?;
         Ok(Both { plain, ours })
     }
 
     /// The device and the driver.
     fn kind(&self) -> Result<String> {
-        let (name, plain) = (self.plain.name()?, &self.plain);
-        let kind = format!("{name}, {}, CUDA {}", plain.arch()?, plain.version()?);
+        let name = self.plain.name()?;
+        let kind = format!("{name}, {}, {}", self.ours.arch, self.plain.version()?);
         Ok(match name.contains("double") {
             true => format!("{kind}: A DOUBLE OF THE DRIVER, WHOSE NUMBERS MEAN NOTHING"),
             false => kind,

@@ -1,0 +1,50 @@
+//! The same device by Longshore.
+
+use anyhow::{Context, Result, bail};
+use longshore::{Device, DeviceInfo, Environment, Host, InfoValue, Queue};
+use longshore_tests::doubled::Doubled;
+
+/// The first device, with one queue.
+pub(crate) struct Ours {
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+    /// What its code is for: "sm_90", "gfx90a:sramecc+:xnack-".
+    pub(crate) arch: String,
+}
+
+impl Ours {
+    pub(crate) fn new(of: Doubled, environment: Environment) -> Result<Ours> {
+        let device = host(of, environment)?.default_device()?;
+        let queue = device.queue()?;
+        let arch = text(&device, DeviceInfo::Architecture)?;
+        Ok(Ours { device, queue, arch })
+    }
+}
+
+/// With the backend's plugin alone.
+pub(crate) fn host(of: Doubled, environment: Environment) -> Result<Host> {
+    let backend = of.backend;
+    let plugin = of
+        .plugin()
+        .with_context(|| format!("cargo build --release -p longshore-plugin-{backend}"))?;
+    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
+    Ok(host.backends(backend).build()?)
+}
+
+/// By which a device is found without Longshore.
+pub(crate) fn uuid(device: &Device) -> Result<[u8; 16]> {
+    match device.info(DeviceInfo::Uuid)? {
+        InfoValue::Uuid(uuid) => Ok(uuid),
+        other => bail!("{other:?} is no UUID"),
+    }
+}
+
+/// By which a device is found without Longshore, too: "0000:65:00.0".
+pub(crate) fn pci_address(device: &Device) -> Result<String> {
+    text(device, DeviceInfo::PciAddress)
+}
+
+fn text(device: &Device, which: DeviceInfo) -> Result<String> {
+    let value = device.info(which)?;
+    Ok(value.as_text().with_context(|| format!("{value:?} is no text"))?.to_owned())
+}
