@@ -1,0 +1,112 @@
+//! What every function does around its work: whether the library is in use, what is refused, the trace, and results.
+
+use crate::answer;
+use crate::context;
+use crate::structures::{ol_code_location_t, ol_result_t};
+use crate::trace;
+use longshore::{Error, ErrorCode, Result};
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// Runs a function: `check` refuses, `body` works, `show` writes the arguments of a trace.
+#[inline]
+pub(crate) fn run(
+    name: &'static str,
+    needs_init: bool,
+    check: impl Fn() -> Result<()>,
+    body: impl Fn() -> Result<()>,
+    show: impl Fn(&mut String, bool),
+) -> ol_result_t {
+    let state = context::state();
+    let work = || {
+        if needs_init && !state.is_initialized() {
+            return Err(uninitialized());
+        }
+        if !state.skips_checks() {
+            check()?;
+        }
+        body()
+    };
+    let done = catch_unwind(AssertUnwindSafe(work));
+    let result = match done {
+        Ok(Ok(())) => ptr::null(),
+        Ok(Err(error)) => failed(name, &error),
+        Err(panic) => failed(name, &of_panic(&*panic)),
+    };
+    // What is said of olInit is known when it is done.
+    if context::state().is_traced() {
+        traced(name, result, &show);
+    }
+    result
+}
+
+/// Runs a function that is called from this place.
+///
+/// # Safety
+/// The pointer is null or points to a location that lives until `function` returns.
+pub(crate) unsafe fn at(
+    location: *const ol_code_location_t,
+    function: impl FnOnce() -> ol_result_t,
+) -> ol_result_t {
+    // At the end of a thread there is nothing to remember it in.
+    let _ = PLACE.try_with(|place| place.set(location));
+    let result = function();
+    let _ = PLACE.try_with(|place| place.set(ptr::null()));
+    result
+}
+
+/// The error for arguments of which this is true.
+#[cold]
+pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
+    let null = wrong.strip_suffix(".is_null()").or_else(|| wrong.strip_suffix(".is_none()"));
+    let wrong = null.map_or(wrong.to_owned(), |name| format!("NULL == {name}"));
+    Error::new(code, format!("validation failure: {wrong}"))
+}
+
+thread_local! {
+    /// From where the function that this thread is in was called.
+    static PLACE: Cell<*const ol_code_location_t> = const { Cell::new(ptr::null()) };
+}
+
+#[cold]
+fn uninitialized() -> Error {
+    Error::new(ErrorCode::Uninitialized, "before olInit, or after the last olShutDown")
+}
+
+#[cold]
+fn failed(name: &str, error: &Error) -> ol_result_t {
+    let place = PLACE.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: `at` has it as long as its caller does.
+    let place = unsafe { place.as_ref() }.map(shown).unwrap_or_default();
+    answer::of(error.code(), &format!("{name}{place}: {error}"))
+}
+
+fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+    Error::new(ErrorCode::Unknown, format!("it panicked: {text}"))
+}
+
+/// " in main (main.c:12:3)".
+fn shown(place: &ol_code_location_t) -> String {
+    let text = |text: *const c_char| match text.is_null() {
+        true => "?".into(),
+        // SAFETY: a location's texts end.
+        false => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
+    };
+    let (function, file) = (text(place.FunctionName), text(place.SourceFile));
+    format!(" in {function} ({file}:{}:{})", place.LineNumber, place.ColumnNumber)
+}
+
+#[cold]
+fn traced(name: &str, result: ol_result_t, show: &dyn Fn(&mut String, bool)) {
+    let mut line = format!("---> {name}(");
+    show(&mut line, result.is_null());
+    line.push_str(")-> ");
+    trace::show_result(result, &mut line);
+    // In one piece, as several threads may trace. Nobody may read it.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}

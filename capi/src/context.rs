@@ -1,0 +1,207 @@
+//! What olInit makes and the last olShutDown ends.
+
+use crate::device::OfDevice;
+use crate::enumerations::*;
+use crate::event::OfEvent;
+use crate::handle::{Kind, Table};
+use crate::platform::{self, OfPlatform};
+use crate::program::OfProgram;
+use crate::structures::*;
+use crate::symbol::OfSymbol;
+use arc_swap::{ArcSwapOption, Guard};
+use longshore::{Error, ErrorCode, Host, Queue, Result};
+use parking_lot::Mutex;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// All that there is between olInit and olShutDown.
+pub(crate) struct Context {
+    pub(crate) host: Host,
+    pub(crate) platforms: Vec<OfPlatform>,
+    pub(crate) devices: Vec<OfDevice>,
+    pub(crate) queues: Table<Queue>,
+    pub(crate) events: Table<OfEvent>,
+    pub(crate) programs: Table<OfProgram>,
+    pub(crate) symbols: Table<OfSymbol>,
+    /// How many there were before, for handles not to be those of an earlier one.
+    pub(crate) cycle: u8,
+}
+
+static CONTEXT: ArcSwapOption<Context> = ArcSwapOption::const_empty();
+static STATE: AtomicU8 = AtomicU8::new(0);
+static COUNT: Mutex<Count> = Mutex::new(Count { users: 0, cycles: 0 });
+
+struct Count {
+    users: usize,
+    cycles: u8,
+}
+
+/// How the library is used now.
+#[derive(Clone, Copy)]
+pub(crate) struct State(u8);
+
+impl State {
+    const INITIALIZED: u8 = 1;
+    const TRACED: u8 = 2;
+    const SKIPS_CHECKS: u8 = 4;
+
+    #[inline]
+    pub(crate) fn is_initialized(self) -> bool {
+        self.0 & State::INITIALIZED != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_traced(self) -> bool {
+        self.0 & State::TRACED != 0
+    }
+
+    #[inline]
+    pub(crate) fn skips_checks(self) -> bool {
+        self.0 & State::SKIPS_CHECKS != 0
+    }
+
+    fn of_environment() -> u8 {
+        let flag = |name, flag| std::env::var_os(name).map_or(0, |_| flag);
+        State::INITIALIZED
+            | flag("OFFLOAD_TRACE", State::TRACED)
+            | flag("OFFLOAD_DISABLE_VALIDATION", State::SKIPS_CHECKS)
+    }
+}
+
+/// How the library is used now.
+#[inline]
+pub(crate) fn state() -> State {
+    State(STATE.load(Ordering::Relaxed))
+}
+
+/// A context that lives until this is dropped.
+pub(crate) struct Current(Guard<Option<Arc<Context>>>);
+
+impl std::ops::Deref for Current {
+    type Target = Context;
+
+    #[inline]
+    fn deref(&self) -> &Context {
+        self.0.as_ref().expect("`current` has looked")
+    }
+}
+
+/// The context.
+///
+/// # Errors
+/// `Uninitialized` if there is none.
+#[inline]
+pub(crate) fn current() -> Result<Current> {
+    let context = CONTEXT.load();
+    match context.is_some() {
+        true => Ok(Current(context)),
+        false => Err(ended()),
+    }
+}
+
+/// `olInit`.
+///
+/// # Errors
+/// Those of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for arguments.
+///
+/// # Safety
+/// The pointer is null or points to arguments, and to as many platforms as they say.
+pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> {
+    let mut count = COUNT.lock();
+    if count.users == 0 {
+        let state = State::of_environment();
+        // SAFETY: promised by the caller.
+        let backends = unsafe { wanted_backends(arguments) }?;
+        let mut builder = Host::builder();
+        if let Some(backends) = backends {
+            builder = builder.backends(backends);
+        }
+        let context = Context::new(builder.build()?, count.cycles);
+        CONTEXT.store(Some(Arc::new(context)));
+        STATE.store(state, Ordering::Release);
+    }
+    count.users += 1;
+    Ok(())
+}
+
+/// `olShutDown`.
+///
+/// # Errors
+/// The first of closing the devices; all are closed.
+pub(crate) unsafe fn shut_down() -> Result<()> {
+    let mut count = COUNT.lock();
+    match count.users {
+        0 => return Err(ended()),
+        1 => {}
+        _ => {
+            count.users -= 1;
+            return Ok(());
+        }
+    }
+    (count.users, count.cycles) = (0, count.cycles.wrapping_add(1));
+    let traced = STATE.load(Ordering::Relaxed) & State::TRACED;
+    STATE.store(traced, Ordering::Release);
+    let Some(context) = CONTEXT.swap(None) else { return Ok(()) };
+    context.devices.iter().map(OfDevice::close).fold(Ok(()), Result::and)
+}
+
+impl Context {
+    fn new(host: Host, cycle: u8) -> Context {
+        let (platforms, devices) = platform::all(&host);
+        Context {
+            host,
+            platforms,
+            devices,
+            queues: Table::new(Kind::Queue, cycle),
+            events: Table::new(Kind::Event, cycle),
+            programs: Table::new(Kind::Program, cycle),
+            symbols: Table::new(Kind::Symbol, cycle),
+            cycle,
+        }
+    }
+}
+
+/// Which backends may be used; all, if none is named.
+///
+/// # Safety
+/// As for [`initialize`].
+unsafe fn wanted_backends(arguments: *const ol_init_args_t) -> Result<Option<String>> {
+    // SAFETY: promised by the caller; an older structure begins with its size too.
+    let Some(size) = (unsafe { arguments.cast::<usize>().as_ref() }) else { return Ok(None) };
+    if *size < size_of::<ol_init_args_t>() {
+        let message = format!(
+            "ol_init_args_t says that its size is {size}, expected at least {}",
+            size_of::<ol_init_args_t>()
+        );
+        return Err(Error::new(ErrorCode::InvalidSize, message));
+    }
+    // SAFETY: it has that size.
+    let arguments = unsafe { *arguments };
+    if arguments.NumPlatforms == 0 {
+        return Ok(None);
+    }
+    if arguments.Platforms.is_null() {
+        let message = format!("ol_init_args_t names {} platforms at null", arguments.NumPlatforms);
+        return Err(Error::new(ErrorCode::InvalidNullPointer, message));
+    }
+    // SAFETY: promised by the caller.
+    let platforms =
+        unsafe { slice::from_raw_parts(arguments.Platforms, arguments.NumPlatforms as usize) };
+    let mut backends = Vec::new();
+    for platform in platforms {
+        if !ol_platform_backend_t::ALL.iter().any(|(_, known)| known == platform) {
+            let message = format!("{} is no ol_platform_backend_t", platform.0);
+            return Err(Error::new(ErrorCode::InvalidEnumeration, message));
+        }
+        backends.extend(platform::backends_of(*platform));
+    }
+    backends.extend(platform::backends_of(OL_PLATFORM_BACKEND_HOST));
+    backends.dedup();
+    Ok(Some(backends.join(",")))
+}
+
+#[cold]
+fn ended() -> Error {
+    Error::new(ErrorCode::Uninitialized, "there was no olInit, or the last olShutDown was called")
+}

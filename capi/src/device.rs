@@ -1,0 +1,156 @@
+//! Devices.
+
+use crate::context::{Context, current};
+use crate::enumerations::*;
+use crate::handle::Kind;
+use crate::info::{self, Answer};
+use crate::memory::Registered;
+use crate::platform::{self, OfPlatform};
+use crate::structures::*;
+use longshore::{Device, DeviceInfo, Error, ErrorCode, InfoValue, Result};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// A device, which is opened when it is first used.
+pub(crate) struct OfDevice {
+    /// Its place among the host's devices.
+    place: usize,
+    platform: usize,
+    open: OnceLock<Device>,
+    opening: Mutex<()>,
+    /// Memory of the program that was registered for it.
+    pub(crate) registered: Mutex<Registered>,
+}
+
+impl OfDevice {
+    pub(crate) fn new(place: usize, platform: usize) -> OfDevice {
+        OfDevice {
+            place,
+            platform,
+            open: OnceLock::new(),
+            opening: Mutex::new(()),
+            registered: Mutex::default(),
+        }
+    }
+
+    /// The open device. Blocks while it is opened.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    #[inline]
+    pub(crate) fn get(&self, context: &Context) -> Result<&Device> {
+        match self.open.get() {
+            Some(device) => Ok(device),
+            None => self.open(context),
+        }
+    }
+
+    #[cold]
+    fn open(&self, context: &Context) -> Result<&Device> {
+        let _opening = self.opening.lock();
+        if self.open.get().is_none() {
+            let _ = self.open.set(context.host.devices()[self.place].open()?);
+        }
+        Ok(self.open.get().expect("it was just set"))
+    }
+
+    pub(crate) fn platform<'a>(&self, context: &'a Context) -> &'a OfPlatform {
+        &context.platforms[self.platform]
+    }
+
+    /// Whether its memory is that of the program.
+    #[inline]
+    pub(crate) fn is_host(&self, context: &Context) -> bool {
+        self.platform(context).is_host()
+    }
+
+    /// Closes it, if it was opened. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`Device::close`].
+    pub(crate) fn close(&self) -> Result<()> {
+        match self.open.get() {
+            Some(device) => device.clone().close().map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The device of a handle.
+///
+/// # Errors
+/// `InvalidDevice`.
+#[inline]
+pub(crate) fn of_handle(context: &Context, handle: ol_device_handle_t) -> Result<&OfDevice> {
+    let place = Kind::Device.value(context.cycle, handle);
+    let found = place.and_then(|place| context.devices.get(place));
+    found.ok_or_else(|| Kind::Device.refused(handle))
+}
+
+/// The handle of an open device.
+///
+/// # Errors
+/// `NotFound` if it is not one of this context.
+pub(crate) fn handle_of(context: &Context, id: u64) -> Result<ol_device_handle_t> {
+    let is_it = |device: &OfDevice| device.open.get().is_some_and(|open| open.id() == id);
+    let place = context.devices.iter().position(is_it);
+    let place = place.ok_or_else(|| Error::new(ErrorCode::NotFound, "it is of no device here"))?;
+    Ok(Kind::Device.handle(context.cycle, place))
+}
+
+pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void) -> Result<()> {
+    let Some(callback) = callback else {
+        return Err(Error::new(ErrorCode::InvalidNullPointer, "no callback"));
+    };
+    let context = current()?;
+    for place in 0..context.devices.len() {
+        // SAFETY: promised by the caller.
+        if !unsafe { callback(Kind::Device.handle(context.cycle, place), data) } {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer> {
+    let context = current()?;
+    let device = of_handle(&context, handle)?;
+    if query == OL_DEVICE_INFO_PLATFORM {
+        return Ok(Answer::of_handle(platform::handle(&context, device.platform)));
+    }
+    if query == OL_DEVICE_INFO_TYPE {
+        let kind = if device.is_host(&context) { OL_DEVICE_TYPE_HOST } else { OL_DEVICE_TYPE_GPU };
+        return Ok(Answer::U32(kind.0));
+    }
+    let known = ol_device_info_t::ALL.iter().any(|(_, known)| *known == query);
+    let asked = DeviceInfo::from_raw(query.0).ok().filter(|_| known);
+    let asked = asked.ok_or_else(|| info::unknown("device", query.0))?;
+    Ok(match context.host.devices()[device.place].info(asked)? {
+        InfoValue::Text(text) => Answer::Text(text),
+        InfoValue::Bool(yes) => Answer::Bool(yes),
+        InfoValue::U32(number) => Answer::U32(number),
+        InfoValue::U64(number) => Answer::U64(number),
+        InfoValue::Dimensions(xyz) => Answer::Dimensions(xyz),
+        InfoValue::Uuid(_) => return Err(info::unknown("device", query.0)),
+    })
+}
+
+pub(crate) unsafe fn info(
+    device: ol_device_handle_t,
+    query: ol_device_info_t,
+    size: usize,
+    value: *mut c_void,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { answer(device, query)?.write(size, value) }
+}
+
+pub(crate) unsafe fn info_size(
+    device: ol_device_handle_t,
+    query: ol_device_info_t,
+    size: *mut usize,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { info::write(size, answer(device, query)?.size()) }
+}

@@ -1,0 +1,137 @@
+//! Launches of kernels, and what can be asked before.
+
+use crate::context::current;
+use crate::device;
+use crate::enumerations::*;
+use crate::info;
+use crate::structures::*;
+use crate::symbol;
+use longshore::{Error, ErrorCode, Grid, Queue, RawArguments, Result};
+use std::ffi::c_void;
+use std::slice;
+
+#[allow(clippy::too_many_arguments, reason = "they are the interface's")]
+pub(crate) unsafe fn launch(
+    queue: ol_queue_handle_t,
+    device: ol_device_handle_t,
+    kernel: ol_symbol_handle_t,
+    size: *const ol_kernel_launch_size_args_t,
+    properties: *const ol_kernel_launch_prop_t,
+    count: usize,
+    pointers: *mut *mut c_void,
+    sizes: *const usize,
+) -> Result<()> {
+    let context = current()?;
+    let device = device::of_handle(&context, device)?.get(&context)?;
+    let symbol = symbol::of_handle(&context, kernel)?;
+    let kernel = symbol.kernel()?;
+    // SAFETY: promised by the caller.
+    let mut grid = unsafe { grid(size) }?;
+    // SAFETY: promised by the caller.
+    if unsafe { is_cooperative(properties) }? {
+        grid = grid.cooperative();
+    }
+    let (pointers, sizes) = match count {
+        0 => (&[][..], &[][..]),
+        _ if pointers.is_null() || sizes.is_null() => {
+            let message = format!("{count} arguments, and no pointers to them or their sizes");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        // SAFETY: promised by the caller.
+        _ => unsafe {
+            (slice::from_raw_parts(pointers.cast(), count), slice::from_raw_parts(sizes, count))
+        },
+    };
+    // SAFETY: promised by the caller.
+    let arguments = unsafe { RawArguments::new(pointers, sizes) }?;
+    if queue.is_null() {
+        // SAFETY: promised by the caller.
+        return unsafe { device.queue()?.launch_and_wait(kernel, grid, arguments) };
+    }
+    let queue = context.queues.get(queue)?;
+    if queue.device().id() != device.id() {
+        return Err(other_device(&queue, &device.name()));
+    }
+    // SAFETY: promised by the caller.
+    unsafe { queue.launch(kernel, grid, arguments) }
+}
+
+pub(crate) unsafe fn optimal_group_size(
+    device: ol_device_handle_t,
+    kernel: ol_symbol_handle_t,
+    shared_bytes: usize,
+    group_size: *mut usize,
+) -> Result<()> {
+    let context = current()?;
+    let device = device::of_handle(&context, device)?.get(&context)?;
+    let symbol = symbol::of_handle(&context, kernel)?;
+    let items = device.optimal_group_items(symbol.kernel()?, shared_bytes as u64)?;
+    // SAFETY: promised by the caller.
+    unsafe { info::write(group_size, items as usize) }
+}
+
+pub(crate) unsafe fn max_cooperative_groups(
+    device: ol_device_handle_t,
+    kernel: ol_symbol_handle_t,
+    size: *const ol_kernel_launch_size_args_t,
+    count: *mut u32,
+) -> Result<()> {
+    let context = current()?;
+    let device = device::of_handle(&context, device)?.get(&context)?;
+    let symbol = symbol::of_handle(&context, kernel)?;
+    // SAFETY: promised by the caller.
+    let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
+    let ol_dimensions_t { x, y, z } = size.GroupSize;
+    let shared_bytes = size.DynSharedMemory as u64;
+    let groups = device.max_cooperative_groups(symbol.kernel()?, [x, y, z], shared_bytes)?;
+    // SAFETY: promised by the caller.
+    unsafe { info::write(count, groups) }
+}
+
+/// # Safety
+/// The pointer is null or points to sizes.
+unsafe fn grid(size: *const ol_kernel_launch_size_args_t) -> Result<Grid> {
+    // SAFETY: promised by the caller.
+    let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
+    let three = |of: ol_dimensions_t| [of.x, of.y, of.z];
+    let grid = Grid::new(three(size.NumGroups), three(size.GroupSize));
+    Ok(grid.with_shared_bytes(size.DynSharedMemory as u64))
+}
+
+/// # Safety
+/// The pointer is null or points to properties, of which the last says so.
+unsafe fn is_cooperative(mut properties: *const ol_kernel_launch_prop_t) -> Result<bool> {
+    let mut cooperative = false;
+    // SAFETY: promised by the caller; none after the last is looked at.
+    while let Some(property) = unsafe { properties.as_ref() } {
+        match property.r#type {
+            OL_KERNEL_LAUNCH_PROP_TYPE_NONE => break,
+            OL_KERNEL_LAUNCH_PROP_TYPE_IS_COOPERATIVE => {
+                // SAFETY: as above; any byte but 0 is true.
+                let data = unsafe { property.data.cast::<u8>().as_ref() };
+                let data = data.ok_or_else(|| {
+                    let message = "OL_KERNEL_LAUNCH_PROP_TYPE_IS_COOPERATIVE without a bool";
+                    Error::new(ErrorCode::InvalidNullPointer, message)
+                })?;
+                cooperative = *data != 0;
+            }
+            ol_kernel_launch_prop_type_t(unknown) => {
+                let message = format!("{unknown} is no property of launches");
+                return Err(Error::new(ErrorCode::InvalidEnumeration, message));
+            }
+        }
+        properties = properties.wrapping_add(1);
+    }
+    Ok(cooperative)
+}
+
+#[cold]
+fn no_sizes() -> Error {
+    Error::new(ErrorCode::InvalidNullPointer, "no sizes of the launch")
+}
+
+#[cold]
+fn other_device(queue: &Queue, device: &str) -> Error {
+    let message = format!("the queue is of {}, the launch for {device}", queue.device().name());
+    Error::new(ErrorCode::InvalidDevice, message)
+}

@@ -1,0 +1,348 @@
+//! Memory: allocations, registrations, copies, fills and hints.
+
+use crate::context::{Context, current};
+use crate::device::{self, OfDevice};
+use crate::enumerations::*;
+use crate::info::{self, Answer};
+use crate::queue;
+use crate::structures::*;
+use longshore::{
+    AllocationInfo, AllocationOwner, Device, DevicePointer, Error, ErrorCode, MemoryKind,
+    PrefetchTarget, Queue, Result,
+};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::{ptr, slice};
+
+/// All flags of [`olMemPrefetch`](crate::olMemPrefetch).
+pub(crate) const MIGRATION_FLAGS: u32 =
+    OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
+/// What memory is aligned to that nobody has said anything of.
+const ALIGNMENT: usize = 64;
+
+pub(crate) unsafe fn allocate(
+    device: ol_device_handle_t,
+    kind: ol_alloc_type_t,
+    bytes: usize,
+    address: *mut *mut c_void,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { allocate_aligned(device, kind, bytes, ALIGNMENT, address) }
+}
+
+pub(crate) unsafe fn allocate_aligned(
+    device: ol_device_handle_t,
+    kind: ol_alloc_type_t,
+    bytes: usize,
+    alignment: usize,
+    address: *mut *mut c_void,
+) -> Result<()> {
+    let context = current()?;
+    let device = device::of_handle(&context, device)?.get(&context)?;
+    let kind = match kind {
+        OL_ALLOC_TYPE_HOST => MemoryKind::Host,
+        OL_ALLOC_TYPE_DEVICE => MemoryKind::Device,
+        OL_ALLOC_TYPE_MANAGED => MemoryKind::Managed,
+        ol_alloc_type_t(unknown) => {
+            let message = format!("{unknown} is no ol_alloc_type_t");
+            return Err(Error::new(ErrorCode::InvalidEnumeration, message));
+        }
+    };
+    let allocation = device.allocate(kind, bytes as u64, alignment as u64)?;
+    // SAFETY: promised by the caller.
+    unsafe { info::write(address, allocation.pointer().address() as *mut c_void)? };
+    allocation.into_raw();
+    Ok(())
+}
+
+pub(crate) unsafe fn free(address: *mut c_void) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { current()?.host.free(DevicePointer(address as u64)) }
+}
+
+fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
+    let context = current()?;
+    let found = context.host.allocation_at(DevicePointer(address as u64))?;
+    let AllocationInfo { base, bytes, owner: AllocationOwner::Allocation { kind, .. }, .. } = found
+    else {
+        let message = format!("{address:p} is a variable of a program, no allocation");
+        return Err(Error::new(ErrorCode::NotFound, message));
+    };
+    match query {
+        OL_MEM_INFO_DEVICE => device::handle_of(&context, found.device).map(Answer::of_handle),
+        OL_MEM_INFO_BASE => Ok(Answer::Word(base as usize)),
+        OL_MEM_INFO_SIZE => Ok(Answer::Word(bytes as usize)),
+        OL_MEM_INFO_TYPE => Ok(Answer::U32(match kind {
+            MemoryKind::Host => OL_ALLOC_TYPE_HOST.0,
+            MemoryKind::Device => OL_ALLOC_TYPE_DEVICE.0,
+            MemoryKind::Managed => OL_ALLOC_TYPE_MANAGED.0,
+        })),
+        _ => Err(info::unknown("piece of memory", query.0)),
+    }
+}
+
+pub(crate) unsafe fn info(
+    address: *const c_void,
+    query: ol_mem_info_t,
+    size: usize,
+    value: *mut c_void,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { answer(address, query)?.write(size, value) }
+}
+
+pub(crate) unsafe fn info_size(
+    address: *const c_void,
+    query: ol_mem_info_t,
+    size: *mut usize,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { info::write(size, answer(address, query)?.size()) }
+}
+
+/// Memory of the program that was locked for a device, by where it begins.
+pub(crate) type Registered = BTreeMap<usize, Registration>;
+
+/// Memory of the program that was locked for a device.
+pub(crate) struct Registration {
+    bytes: usize,
+    /// The device's address.
+    address: usize,
+    /// Whoever registered it, or some of it.
+    users: usize,
+}
+
+/// The registration that a range is in.
+///
+/// # Errors
+/// `InvalidArgument` if some of it alone is in one.
+fn around(
+    registered: &mut Registered,
+    start: usize,
+    bytes: usize,
+) -> Result<Option<(usize, &mut Registration)>> {
+    let last = start.saturating_add(bytes.saturating_sub(1));
+    let Some((base, found)) = registered.range_mut(..=last).next_back() else { return Ok(None) };
+    let end = base + found.bytes;
+    if end <= start {
+        return Ok(None);
+    }
+    if *base <= start && last < end {
+        return Ok(Some((*base, found)));
+    }
+    let message = format!(
+        "{bytes} bytes at {start:#x}, of which some are in the {} at {base:#x} that are registered",
+        found.bytes
+    );
+    Err(Error::new(ErrorCode::InvalidArgument, message))
+}
+
+pub(crate) unsafe fn register(
+    device: ol_device_handle_t,
+    address: *mut c_void,
+    bytes: usize,
+    flags: ol_memory_register_flags_t,
+    pinned: *mut *mut c_void,
+) -> Result<()> {
+    check_flags(flags, OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY)?;
+    let context = current()?;
+    let of_device = device::of_handle(&context, device)?;
+    let mut registered = of_device.registered.lock();
+    let start = address as usize;
+    if let Some((base, found)) = around(&mut registered, start, bytes)? {
+        found.users += 1;
+        // SAFETY: promised by the caller.
+        return unsafe { info::write(pinned, (found.address + (start - base)) as *mut c_void) };
+    }
+    if flags == 0 {
+        // SAFETY: promised by the caller.
+        return unsafe { info::write(pinned, ptr::null_mut()) };
+    }
+    // SAFETY: promised by the caller.
+    let locked = unsafe { lock(&context, of_device, address, bytes) }?;
+    registered.insert(start, Registration { bytes, address: locked, users: 1 });
+    // SAFETY: promised by the caller.
+    unsafe { info::write(pinned, locked as *mut c_void) }
+}
+
+pub(crate) unsafe fn unregister(
+    device: ol_device_handle_t,
+    address: *mut c_void,
+    flags: ol_memory_register_flags_t,
+) -> Result<()> {
+    check_flags(flags, OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY)?;
+    let context = current()?;
+    let of_device = device::of_handle(&context, device)?;
+    let mut registered = of_device.registered.lock();
+    let Some((base, found)) = around(&mut registered, address as usize, 1)? else {
+        if flags == 0 {
+            return Ok(());
+        }
+        let message = format!("{address:p} is not registered");
+        return Err(Error::new(ErrorCode::InvalidArgument, message));
+    };
+    found.users -= 1;
+    if found.users > 0 {
+        return Ok(());
+    }
+    registered.remove(&base);
+    // SAFETY: promised by the caller.
+    unsafe { unlock(&context, of_device, base as *mut c_void) }
+}
+
+fn check_flags(flags: u32, known: ol_memory_register_flag_t) -> Result<()> {
+    match flags & !known.0 {
+        0 => Ok(()),
+        unknown => {
+            let message = format!("flags {unknown:#x} mean nothing here");
+            Err(Error::new(ErrorCode::InvalidEnumeration, message))
+        }
+    }
+}
+
+/// Page-locks memory, which the program's own CPU need not have.
+unsafe fn lock(
+    context: &Context,
+    device: &OfDevice,
+    address: *mut c_void,
+    bytes: usize,
+) -> Result<usize> {
+    if device.is_host(context) {
+        return Ok(address as usize);
+    }
+    // SAFETY: promised by the caller.
+    let pinned = unsafe { device.get(context)?.pin(address, bytes as u64) }?;
+    Ok(pinned.address() as usize)
+}
+
+unsafe fn unlock(context: &Context, device: &OfDevice, address: *mut c_void) -> Result<()> {
+    if device.is_host(context) {
+        return Ok(());
+    }
+    // SAFETY: promised by the caller.
+    unsafe { device.get(context)?.unpin(address) }
+}
+
+pub(crate) unsafe fn prefetch(
+    queue: ol_queue_handle_t,
+    count: usize,
+    starts: *mut *const c_void,
+    sizes: *const usize,
+    flags: ol_mem_migration_flags_t,
+) -> Result<()> {
+    let context = current()?;
+    let queue = context.queues.get(queue)?;
+    if count == 0 || starts.is_null() || sizes.is_null() {
+        return Ok(());
+    }
+    let target = match flags & OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0 {
+        0 => PrefetchTarget::Device,
+        _ => PrefetchTarget::Host,
+    };
+    // SAFETY: promised by the caller.
+    let ranges = unsafe {
+        slice::from_raw_parts(starts, count).iter().zip(slice::from_raw_parts(sizes, count))
+    };
+    for (start, bytes) in ranges.filter(|(_, bytes)| **bytes > 0) {
+        match queue.prefetch(DevicePointer(*start as u64), *bytes as u64, target) {
+            Err(error) if is_hint_that_cannot_be(error.code()) => log::debug!("{error}"),
+            hinted => hinted?,
+        }
+    }
+    Ok(())
+}
+
+/// Of memory that is no allocation nothing can be hinted, and not every device moves memory.
+fn is_hint_that_cannot_be(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::InvalidArgument | ErrorCode::InvalidSize | ErrorCode::Unsupported)
+}
+
+pub(crate) unsafe fn copy(
+    queue: ol_queue_handle_t,
+    to: *mut c_void,
+    to_device: ol_device_handle_t,
+    from: *const c_void,
+    from_device: ol_device_handle_t,
+    bytes: usize,
+) -> Result<()> {
+    let context = current()?;
+    let to_device = device::of_handle(&context, to_device)?;
+    let from_device = device::of_handle(&context, from_device)?;
+    let (to_host, from_host) = (to_device.is_host(&context), from_device.is_host(&context));
+    if bytes == 0 {
+        // The queue is looked at all the same.
+        return if queue.is_null() { Ok(()) } else { context.queues.get(queue).map(drop) };
+    }
+    let (to_address, from_address) = (DevicePointer(to as u64), DevicePointer(from as u64));
+    let size = bytes as u64;
+    let device = if to_host { from_device } else { to_device };
+    // SAFETY: promised by the caller, here and below.
+    let work = |queue: &Queue| unsafe {
+        match (to_host, from_host) {
+            (true, true) => copy_on_host(queue, to, from, bytes),
+            (false, true) => queue.copy_from_host(to_address, from, size),
+            (true, false) => queue.copy_to_host(to, from_address, size),
+            (false, false) => queue.copy(to_address, from_address, size),
+        }
+    };
+    if to_host && from_host {
+        if queue.is_null() {
+            // SAFETY: as above; both may overlap.
+            unsafe { ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+            return Ok(());
+        }
+        return work(&*context.queues.get(queue)?);
+    }
+    if queue.is_null() {
+        return queue::on(&context, queue, device, work);
+    }
+    let queue = context.queues.get(queue)?;
+    if to_host != from_host && !is_of_platform(queue.device(), device.get(&context)?) {
+        // Another plugin's queue cannot do it.
+        queue.synchronize()?;
+        return queue::on(&context, ptr::null_mut(), device, work);
+    }
+    work(&queue)
+}
+
+fn is_of_platform(one: &Device, other: &Device) -> bool {
+    one.backend() == other.backend()
+}
+
+/// Queues a copy between memory of the program.
+unsafe fn copy_on_host(
+    queue: &Queue,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+) -> Result<()> {
+    let (to, from) = (to as usize, from as usize);
+    queue.host_function(move || {
+        // SAFETY: whoever queues a copy vouches for both ranges, which may overlap, until it is done.
+        unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
+    })
+}
+
+pub(crate) unsafe fn fill(
+    queue: ol_queue_handle_t,
+    to: *mut c_void,
+    pattern_bytes: usize,
+    pattern: *const c_void,
+    bytes: usize,
+) -> Result<()> {
+    let context = current()?;
+    if pattern.is_null() {
+        return Err(Error::new(ErrorCode::InvalidNullPointer, "no pattern"));
+    }
+    // SAFETY: promised by the caller.
+    let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_bytes) };
+    let address = DevicePointer(to as u64);
+    // SAFETY: promised by the caller.
+    let work = |queue: &Queue| unsafe { queue.fill(address, pattern, bytes as u64) };
+    if !queue.is_null() {
+        return work(&*context.queues.get(queue)?);
+    }
+    let owner = context.host.allocation_at(address)?.device;
+    let handle = device::handle_of(&context, owner)?;
+    queue::on(&context, queue, device::of_handle(&context, handle)?, work)
+}

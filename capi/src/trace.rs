@@ -1,0 +1,175 @@
+//! What `OFFLOAD_TRACE` prints: each call with its arguments and its result, in LLVM's shape.
+
+use crate::structures::ol_error_struct_t;
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt::Write;
+
+/// A value that a trace shows.
+pub(crate) trait Shown {
+    fn show(&self, line: &mut String);
+
+    /// As an argument of a call, which has written what pointers point to if it succeeded.
+    fn show_argument(&self, _succeeded: bool, line: &mut String) {
+        self.show(line);
+    }
+}
+
+/// What a pointer may point to, which is shown in parentheses behind the address; or nothing.
+pub(crate) trait Pointee {
+    fn show_at(at: *const Self, line: &mut String);
+}
+
+/// `.A = 1, .B = 2`.
+pub(crate) struct Fields<'a> {
+    line: &'a mut String,
+    is_first: bool,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(line: &'a mut String) -> Fields<'a> {
+        Fields { line, is_first: true }
+    }
+
+    pub(crate) fn show(&mut self, name: &str, value: &impl Shown) {
+        self.name(name);
+        value.show(self.line);
+    }
+
+    fn name(&mut self, name: &str) {
+        let comma = if std::mem::take(&mut self.is_first) { "" } else { ", " };
+        let _ = write!(self.line, "{comma}.{name} = ");
+    }
+}
+
+/// The same, of a call.
+pub(crate) struct Parameters<'a> {
+    fields: Fields<'a>,
+    succeeded: bool,
+}
+
+impl<'a> Parameters<'a> {
+    pub(crate) fn new(line: &'a mut String, succeeded: bool) -> Parameters<'a> {
+        Parameters { fields: Fields::new(line), succeeded }
+    }
+
+    pub(crate) fn show(&mut self, name: &str, value: &impl Shown) {
+        self.fields.name(name);
+        value.show_argument(self.succeeded, self.fields.line);
+    }
+}
+
+/// "OL_SUCCESS", or the name of the error and its text.
+pub(crate) fn show_result(result: *const ol_error_struct_t, line: &mut String) {
+    // SAFETY: results are null or live as long as the process.
+    match unsafe { result.as_ref() } {
+        None => line.push_str("OL_SUCCESS\n"),
+        Some(error) => {
+            error.Code.show(line);
+            // SAFETY: details are never null.
+            let details = unsafe { CStr::from_ptr(error.Details) }.to_string_lossy();
+            let _ = write!(line, "\n     *Error Details* {details} \n");
+        }
+    }
+}
+
+fn show_pointer<T: Pointee>(at: *const T, is_valid: bool, line: &mut String) {
+    match at.is_null() {
+        true => line.push_str("nullptr"),
+        false => {
+            let _ = write!(line, "{:#x}", at as usize);
+            if is_valid {
+                T::show_at(at, line);
+            }
+        }
+    }
+}
+
+impl<T: Pointee> Shown for *const T {
+    fn show(&self, line: &mut String) {
+        show_pointer(*self, true, line);
+    }
+
+    fn show_argument(&self, succeeded: bool, line: &mut String) {
+        show_pointer(*self, succeeded, line);
+    }
+}
+
+impl<T: Pointee> Shown for *mut T {
+    fn show(&self, line: &mut String) {
+        show_pointer(self.cast_const(), true, line);
+    }
+
+    fn show_argument(&self, succeeded: bool, line: &mut String) {
+        show_pointer(self.cast_const(), succeeded, line);
+    }
+}
+
+impl Pointee for c_void {
+    fn show_at(_: *const c_void, _: &mut String) {}
+}
+
+impl Pointee for c_char {
+    fn show_at(at: *const c_char, line: &mut String) {
+        // SAFETY: a call that succeeded was given a text that ends.
+        let text = unsafe { CStr::from_ptr(at) }.to_string_lossy();
+        let _ = write!(line, " ({text})");
+    }
+}
+
+/// Shows what values of these types are.
+macro_rules! pointees {
+    ($($kind:ty),*) => {$(
+        impl Pointee for $kind {
+            fn show_at(at: *const $kind, line: &mut String) {
+                line.push_str(" (");
+                // SAFETY: a call that succeeded has read or written it.
+                unsafe { at.read_unaligned() }.show(line);
+                line.push(')');
+            }
+        }
+    )*};
+}
+pub(crate) use pointees;
+
+macro_rules! numbers {
+    ($($kind:ty),*) => {
+        $(impl Shown for $kind {
+            fn show(&self, line: &mut String) {
+                let _ = write!(line, "{self}");
+            }
+        })*
+        pointees!($($kind),*);
+    };
+}
+numbers!(u32, u64, usize, f32);
+pointees!(bool);
+
+impl Shown for bool {
+    fn show(&self, line: &mut String) {
+        line.push(if *self { '1' } else { '0' });
+    }
+}
+
+impl<T> Pointee for *mut T
+where
+    *mut T: Shown,
+{
+    fn show_at(at: *const *mut T, line: &mut String) {
+        line.push_str(" (");
+        // SAFETY: a call that succeeded has read or written it.
+        unsafe { at.read_unaligned() }.show(line);
+        line.push(')');
+    }
+}
+
+impl<T> Pointee for *const T
+where
+    *const T: Shown,
+{
+    fn show_at(at: *const *const T, line: &mut String) {
+        line.push_str(" (");
+        // SAFETY: as above.
+        unsafe { at.read_unaligned() }.show(line);
+        line.push(')');
+    }
+}
