@@ -14,7 +14,7 @@ use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Stream;
 use crate::in_flight::InFlight;
-use crate::memory::{Found, Locked};
+use crate::memory::{Found, Locked, locked_by_others};
 use crate::staging::Staging;
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -195,10 +195,15 @@ impl<D: Driver> Line<D> {
     #[inline]
     pub(crate) fn locked(&self, start: u64, bytes: u64) -> Locked {
         let memory = &self.device.memory;
-        match self.pinned.lock().covers(memory, start, bytes) {
-            true => Locked::All,
-            false => memory.locked(self.device.driver(), start, bytes),
+        if memory.has_pinned() {
+            if self.pinned.lock().covers(memory, start, bytes) {
+                return Locked::All;
+            }
+            if memory.knows_some(start, bytes) {
+                return Locked::Some;
+            }
         }
+        locked_by_others(self.device.driver(), start, bytes)
     }
 
     /// Copies memory of the host to where `hand` finds it, at the address that it is given, and may leave

@@ -15,7 +15,7 @@ use pinned::Pinned;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-pub(crate) use pinned::{Found, Locked};
+pub(crate) use pinned::{Found, Locked, locked_by_others};
 pub use registrations::Registrations;
 
 /// What the driver aligns all memory to, at the least.

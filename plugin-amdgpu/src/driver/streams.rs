@@ -186,10 +186,11 @@ impl longshore_streams::Driver for Driver {
         self.pointer(address).is_some_and(|known| known.is_managed)
     }
 
+    #[inline]
     fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
+        let known = self.pointer(address)?;
         // `hipMemoryTypeHost`.
         let host = u32::from(self.is_renumbered());
-        let known = self.pointer(address).filter(|known| known.start != 0)?;
         let is_locked = known.kind == host || known.is_managed;
         is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
     }
@@ -277,13 +278,13 @@ struct Known {
     /// `hipMemoryType`.
     kind: u32,
     is_managed: bool,
-    /// 0 if it knows nothing.
     start: u64,
     /// The lower half of the size: HIP writes 32 bits.
     low_bytes: u64,
 }
 
 impl Driver {
+    #[inline]
     fn pointer(&self, address: u64) -> Option<Known> {
         let (mut kind, mut is_managed, mut start, mut low_bytes) = (0u64, 0u64, 0u64, 0u64);
         let mut which = [
@@ -299,8 +300,10 @@ impl Driver {
         let asked = unsafe {
             self.hipDrvPointerGetAttributes(count, which.as_mut_ptr(), places.as_mut_ptr(), address)
         };
+        // What it knows nothing of begins at 0.
+        let is_known = asked.is_ok() && start != 0;
         let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, low_bytes };
-        asked.is_ok().then_some(known)
+        is_known.then_some(known)
     }
 
     /// How many bytes the memory has that an address is of.

@@ -49,7 +49,7 @@ impl Found {
         let end = start.saturating_add(bytes);
         let gone = memory.gone.load(Ordering::Acquire);
         let is_known = gone == self.gone && self.start <= start && end <= self.end;
-        is_known || memory.has_pinned() && self.look(memory, gone, start, end)
+        is_known || self.look(memory, gone, start, end)
     }
 
     fn look(&mut self, memory: &Memory, gone: u64, start: u64, end: u64) -> bool {
@@ -138,7 +138,7 @@ impl Memory {
 
     /// Whether any memory of the host is page-locked by us, or may be there.
     #[inline]
-    fn has_pinned(&self) -> bool {
+    pub(crate) fn has_pinned(&self) -> bool {
         self.of_host.load(Ordering::Relaxed) > 0 || !self.pinned.is_empty()
     }
 
@@ -148,24 +148,9 @@ impl Memory {
         self.has_pinned() || D::registrations().has_some()
     }
 
-    /// How much of a range that [`Found`] does not cover is page-locked, by us or by others. The context is
-    /// current.
-    pub(crate) fn locked<D: Driver>(&self, driver: &D, start: u64, bytes: u64) -> Locked {
-        if self.has_pinned() && self.knows_some(start, bytes) {
-            return Locked::Some;
-        }
-        let last = start.saturating_add(bytes - 1);
-        match driver.page_locked(start) {
-            Some((first, size)) if last - first < size => Locked::All,
-            Some(_) => Locked::Some,
-            // Whole pages are locked.
-            None if start / PAGE_BYTES == last / PAGE_BYTES => Locked::None,
-            None if driver.page_locked(last).is_some() => Locked::Some,
-            None => Locked::None,
-        }
-    }
-
-    fn knows_some(&self, start: u64, bytes: u64) -> bool {
+    /// Whether some of a range is memory of the host that we have page-locked, or that may be there.
+    #[cold]
+    pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
         overlaps(&self.pinned, start, bytes, |pinned| pinned.bytes)
             || overlaps(&self.live, start, bytes, |block| block.bytes)
     }
@@ -202,7 +187,7 @@ impl Memory {
         bytes: u64,
     ) -> Result<()> {
         let _current = device.enter()?;
-        match self.locked(device.driver(), start, bytes) {
+        match locked_by_others(device.driver(), start, bytes) {
             Locked::All => Ok(()),
             _ => {
                 let why = format!("some of which others have registered with {}", D::NAME);
@@ -226,6 +211,21 @@ fn give_up<D: Driver>(device: &DeviceCore<D>, registration: u64) -> Call {
 fn unregister<D: Driver>(driver: &D, start: u64) -> Call {
     // SAFETY: we have registered it.
     unsafe { driver.unregister(start) }
+}
+
+/// How much of a range is page-locked, as the driver knows: by others, if it was not by us. The context is
+/// current.
+#[inline]
+pub(crate) fn locked_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> Locked {
+    let last = start.saturating_add(bytes - 1);
+    match driver.page_locked(start) {
+        Some((first, size)) if last - first < size => Locked::All,
+        Some(_) => Locked::Some,
+        // Whole pages are locked.
+        None if start / PAGE_BYTES == last / PAGE_BYTES => Locked::None,
+        None if driver.page_locked(last).is_some() => Locked::Some,
+        None => Locked::None,
+    }
 }
 
 fn overlaps<T: Copy + Send + Sync + 'static>(

@@ -128,10 +128,11 @@ fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
         queue.copy_to_host(there.as_mut_ptr().cast::<c_void>(), managed.pointer(), BYTES as u64)?;
         queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 64)?;
     }
-    // As often as it takes until memory that a queue takes along is used again.
+    // Until the memory is used again by which a queue takes them along; which there always is, as each is waited for.
     for _ in 0..12 {
         // SAFETY: as above.
         unsafe { queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 60_000)? };
+        queue.synchronize()?;
     }
     queue.prefetch(managed.pointer(), BYTES as u64, PrefetchTarget::Device)?;
     queue.synchronize()?;
