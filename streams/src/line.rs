@@ -192,7 +192,7 @@ impl<D: Driver> Line<D> {
     }
 
     /// How much of a range of the host's memory is page-locked, by us or by others. The context is current.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn locked(&self, start: u64, bytes: u64) -> Locked {
         let memory = &self.device.memory;
         if memory.has_pinned() {
@@ -209,6 +209,7 @@ impl<D: Driver> Line<D> {
     /// Copies memory of the host to where `hand` finds it, at the address that it is given, and may leave
     /// it to the stream. None if there is no room. The context is current, and whoever queues the copy
     /// vouches for its range.
+    #[inline(always)]
     pub(crate) fn stage(
         &self,
         start: u64,

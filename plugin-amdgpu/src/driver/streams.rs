@@ -188,11 +188,8 @@ impl longshore_streams::Driver for Driver {
 
     #[inline]
     fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
-        let known = self.pointer(address)?;
-        // `hipMemoryTypeHost`.
-        let host = u32::from(self.is_renumbered());
-        let is_locked = known.kind == host || known.is_managed;
-        is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
+        // Of most of the host's memory HIP knows nothing.
+        if self.range_start(address) == 0 { None } else { self.locked_range(address) }
     }
 
     unsafe fn copy_between(
@@ -284,7 +281,26 @@ struct Known {
 }
 
 impl Driver {
+    /// Where the memory begins that an address is of; 0 if HIP does not know it.
     #[inline]
+    fn range_start(&self, address: u64) -> u64 {
+        let mut start = 0u64;
+        let (mut which, mut place) = (pointer_attribute::RANGE_START_ADDR, (&raw mut start).cast());
+        // SAFETY: the attribute has 8 bytes.
+        let _ = unsafe { self.hipDrvPointerGetAttributes(1, &mut which, &mut place, address) };
+        start
+    }
+
+    /// The page-locked memory that an address is of.
+    #[cold]
+    fn locked_range(&self, address: u64) -> Option<(u64, u64)> {
+        let known = self.pointer(address)?;
+        // `hipMemoryTypeHost`.
+        let host = u32::from(self.is_renumbered());
+        let is_locked = known.kind == host || known.is_managed;
+        is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
+    }
+
     fn pointer(&self, address: u64) -> Option<Known> {
         let (mut kind, mut is_managed, mut start, mut low_bytes) = (0u64, 0u64, 0u64, 0u64);
         let mut which = [

@@ -215,7 +215,7 @@ fn unregister<D: Driver>(driver: &D, start: u64) -> Call {
 
 /// How much of a range is page-locked, as the driver knows: by others, if it was not by us. The context is
 /// current.
-#[inline]
+#[inline(always)]
 pub(crate) fn locked_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> Locked {
     let last = start.saturating_add(bytes - 1);
     match driver.page_locked(start) {
