@@ -136,21 +136,4 @@ fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer>
     })
 }
 
-pub(crate) unsafe fn info(
-    device: ol_device_handle_t,
-    query: ol_device_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(device, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    device: ol_device_handle_t,
-    query: ol_device_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(device, query)?.size()) }
-}
+info::queries!(ol_device_handle_t, ol_device_info_t);

@@ -5,7 +5,6 @@ use crate::enumerations::*;
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Event, Result};
-use std::ffi::c_void;
 
 /// An event, and on which queue it was made.
 pub(crate) struct OfEvent {
@@ -76,21 +75,4 @@ fn answer(handle: ol_event_handle_t, query: ol_event_info_t) -> Result<Answer> {
     }
 }
 
-pub(crate) unsafe fn info(
-    event: ol_event_handle_t,
-    query: ol_event_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(event, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    event: ol_event_handle_t,
-    query: ol_event_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(event, query)?.size()) }
-}
+info::queries!(ol_event_handle_t, ol_event_info_t);

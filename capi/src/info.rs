@@ -86,6 +86,27 @@ unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The two functions that ask an object of a kind: for an answer, and for the size of one. `answer` stands beside.
+macro_rules! queries {
+    ($handle:ty, $query:ty) => {
+        pub(crate) unsafe fn info(
+            of: $handle,
+            query: $query,
+            size: usize,
+            value: *mut std::ffi::c_void,
+        ) -> Result<()> {
+            // SAFETY: promised by the caller.
+            unsafe { answer(of, query)?.write(size, value) }
+        }
+
+        pub(crate) unsafe fn info_size(of: $handle, query: $query, size: *mut usize) -> Result<()> {
+            // SAFETY: promised by the caller.
+            unsafe { info::write(size, answer(of, query)?.size()) }
+        }
+    };
+}
+pub(crate) use queries;
+
 /// The error for a query that is none.
 #[cold]
 pub(crate) fn unknown(what: &str, number: u32) -> Error {

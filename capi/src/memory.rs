@@ -81,24 +81,7 @@ fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
     }
 }
 
-pub(crate) unsafe fn info(
-    address: *const c_void,
-    query: ol_mem_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(address, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    address: *const c_void,
-    query: ol_mem_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(address, query)?.size()) }
-}
+info::queries!(*const c_void, ol_mem_info_t);
 
 /// Memory of the program that was locked for a device, by where it begins.
 pub(crate) type Registered = BTreeMap<usize, Registration>;

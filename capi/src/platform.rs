@@ -7,7 +7,6 @@ use crate::handle::Kind;
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{DeviceEntry, Host, PlatformInfo, Result};
-use std::ffi::c_void;
 
 /// A platform.
 pub(crate) struct OfPlatform {
@@ -79,24 +78,7 @@ fn answer(handle: ol_platform_handle_t, query: ol_platform_info_t) -> Result<Ans
     }
 }
 
-pub(crate) unsafe fn info(
-    platform: ol_platform_handle_t,
-    query: ol_platform_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(platform, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    platform: ol_platform_handle_t,
-    query: ol_platform_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(platform, query)?.size()) }
-}
+info::queries!(ol_platform_handle_t, ol_platform_info_t);
 
 pub(crate) unsafe fn register_callback(
     platform: ol_platform_handle_t,

@@ -106,21 +106,4 @@ fn answer(handle: ol_queue_handle_t, query: ol_queue_info_t) -> Result<Answer> {
     }
 }
 
-pub(crate) unsafe fn info(
-    queue: ol_queue_handle_t,
-    query: ol_queue_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(queue, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    queue: ol_queue_handle_t,
-    query: ol_queue_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(queue, query)?.size()) }
-}
+info::queries!(ol_queue_handle_t, ol_queue_info_t);

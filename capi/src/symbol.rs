@@ -6,7 +6,7 @@ use crate::handle::Held;
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Global, Kernel, Result, SymbolKind};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 
 /// A kernel or a global variable.
 pub(crate) enum OfSymbol {
@@ -113,21 +113,4 @@ fn answer(handle: ol_symbol_handle_t, query: ol_symbol_info_t) -> Result<Answer>
     }
 }
 
-pub(crate) unsafe fn info(
-    symbol: ol_symbol_handle_t,
-    query: ol_symbol_info_t,
-    size: usize,
-    value: *mut c_void,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { answer(symbol, query)?.write(size, value) }
-}
-
-pub(crate) unsafe fn info_size(
-    symbol: ol_symbol_handle_t,
-    query: ol_symbol_info_t,
-    size: *mut usize,
-) -> Result<()> {
-    // SAFETY: promised by the caller.
-    unsafe { info::write(size, answer(symbol, query)?.size()) }
-}
+info::queries!(ol_symbol_handle_t, ol_symbol_info_t);

@@ -1,6 +1,7 @@
 //! Making images for AMD's GPUs.
 
 use crate::doubled::{compiler_knowing, read, run, share_twin, twin_by, with_source};
+use longshore::{ImageKind, OffloadImage, OffloadKind};
 use std::path::Path;
 use std::process::Command;
 
@@ -87,4 +88,15 @@ pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
     let image = read(&to);
     share_twin(object, &image);
     Some(image)
+}
+
+/// An entry of a container, for the triple of most compilers.
+pub fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
+    OffloadImage {
+        bytes,
+        offload_kind: OffloadKind::Hip,
+        image_kind: ImageKind::Object,
+        triple: "amdgcn-amd-amdhsa",
+        arch,
+    }
 }

@@ -47,7 +47,18 @@ macro_rules! functions {
     };
 }
 
-pub(crate) use functions;
+/// Methods of [`Raw`](crate::raw::Raw) that only call a function of the driver: what each takes, and the function.
+macro_rules! forward {
+    ($($name:ident($($parameter:ident: $kind:ty),*) => $function:ident;)*) => {$(
+        #[inline]
+        unsafe fn $name(&self $(, $parameter: $kind)*) -> Result<()> {
+            // SAFETY: promised by the caller.
+            unsafe { self.driver.$function($($parameter),*) }
+        }
+    )*};
+}
+
+pub(crate) use {forward, functions};
 
 /// Opens the driver's library, by the first of its names that there is, or that in its place.
 pub(crate) fn library(path: Option<&str>, names: &[&str]) -> Result<Library> {

@@ -1,10 +1,8 @@
 //! Code objects for generic targets: which devices run them, and when.
 
 use crate::{Case, ROUND};
-use longshore::{
-    Acceptance, Device, DeviceInfo, ErrorCode, Grid, ImageKind, OffloadImage, OffloadKind,
-    write_offload_binary,
-};
+use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
+use longshore_tests::amdgpu::entry;
 use longshore_tests::doubled::Double;
 use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::{Fixtures, amdgpu};
@@ -77,16 +75,6 @@ fn generic_code_runs(double: &Double) {
         let Some(image) = answering(7, generic) else { return };
         assert_eq!(answer(device, &image), 7, "{generic}");
     });
-}
-
-fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
-    OffloadImage {
-        bytes,
-        offload_kind: OffloadKind::Hip,
-        image_kind: ImageKind::Object,
-        triple: "amdgcn-amd-amdhsa",
-        arch,
-    }
 }
 
 fn the_exact_image_is_loaded(double: &Double) {

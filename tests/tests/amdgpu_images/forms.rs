@@ -2,8 +2,8 @@
 
 use super::gpu_images::SOURCE;
 use super::{Check, Setting, compile, processor};
-use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
-use longshore_tests::amdgpu;
+use longshore::{OffloadImage, write_offload_binary};
+use longshore_tests::amdgpu::{self, entry};
 
 pub(super) const CHECKS: &[Check] = &[
     ("a container's best entry is loaded", the_best_entry_is_loaded),
@@ -12,16 +12,6 @@ pub(super) const CHECKS: &[Check] = &[
     ("all versions of code objects run", all_versions_run),
     ("an image is told where its messages go", messages_go_to_a_ring),
 ];
-
-fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
-    OffloadImage {
-        bytes,
-        offload_kind: OffloadKind::Hip,
-        image_kind: ImageKind::Object,
-        triple: "amdgcn-amd-amdhsa",
-        arch,
-    }
-}
 
 fn the_best_entry_is_loaded(setting: &Setting<'_>) {
     let ours = processor(&setting.arch);

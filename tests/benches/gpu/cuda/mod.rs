@@ -2,7 +2,7 @@
 
 mod images;
 
-use crate::driver::{self, functions};
+use crate::driver::{self, forward, functions};
 use crate::images::Many;
 use crate::ours;
 use crate::raw::{DevicePtr, Handle, Names, Raw, Which};
@@ -121,10 +121,11 @@ impl Raw for Cuda {
         Ok(stream)
     }
 
-    #[inline]
-    unsafe fn wait(&self, stream: Handle) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.cuStreamSynchronize(stream) }
+    forward! {
+        wait(stream: Handle) => cuStreamSynchronize;
+        free(address: DevicePtr) => cuMemFree_v2;
+        queue_upload(to: DevicePtr, from: *const c_void, bytes: usize, stream: Handle) => cuMemcpyHtoDAsync_v2;
+        queue_download(to: *mut c_void, from: DevicePtr, bytes: usize, stream: Handle) => cuMemcpyDtoHAsync_v2;
     }
 
     #[inline]
@@ -133,36 +134,6 @@ impl Raw for Cuda {
         // SAFETY: the output is ours.
         unsafe { self.driver.cuMemAlloc_v2(&mut address, bytes) }?;
         Ok(address)
-    }
-
-    #[inline]
-    unsafe fn free(&self, address: DevicePtr) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.cuMemFree_v2(address) }
-    }
-
-    #[inline]
-    unsafe fn queue_upload(
-        &self,
-        to: DevicePtr,
-        from: *const c_void,
-        bytes: usize,
-        stream: Handle,
-    ) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.cuMemcpyHtoDAsync_v2(to, from, bytes, stream) }
-    }
-
-    #[inline]
-    unsafe fn queue_download(
-        &self,
-        to: *mut c_void,
-        from: DevicePtr,
-        bytes: usize,
-        stream: Handle,
-    ) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, from, bytes, stream) }
     }
 
     #[inline]

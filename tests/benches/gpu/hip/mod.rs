@@ -2,7 +2,7 @@
 
 mod images;
 
-use crate::driver::{self, functions};
+use crate::driver::{self, forward, functions};
 use crate::images::Many;
 use crate::ours;
 use crate::raw::{DevicePtr, Handle, Names, Raw, Which};
@@ -102,10 +102,11 @@ impl Raw for Hip {
         Ok(stream)
     }
 
-    #[inline]
-    unsafe fn wait(&self, stream: Handle) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.hipStreamSynchronize(stream) }
+    forward! {
+        wait(stream: Handle) => hipStreamSynchronize;
+        free(address: DevicePtr) => hipFree;
+        queue_upload(to: DevicePtr, from: *const c_void, bytes: usize, stream: Handle) => hipMemcpyHtoDAsync;
+        queue_download(to: *mut c_void, from: DevicePtr, bytes: usize, stream: Handle) => hipMemcpyDtoHAsync;
     }
 
     #[inline]
@@ -114,36 +115,6 @@ impl Raw for Hip {
         // SAFETY: the output is ours.
         unsafe { self.driver.hipMalloc(&mut address, bytes) }?;
         Ok(address)
-    }
-
-    #[inline]
-    unsafe fn free(&self, address: DevicePtr) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.hipFree(address) }
-    }
-
-    #[inline]
-    unsafe fn queue_upload(
-        &self,
-        to: DevicePtr,
-        from: *const c_void,
-        bytes: usize,
-        stream: Handle,
-    ) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.hipMemcpyHtoDAsync(to, from, bytes, stream) }
-    }
-
-    #[inline]
-    unsafe fn queue_download(
-        &self,
-        to: *mut c_void,
-        from: DevicePtr,
-        bytes: usize,
-        stream: Handle,
-    ) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.hipMemcpyDtoHAsync(to, from, bytes, stream) }
     }
 
     /// A library that lacks the call, as the double does, is given the same on the default stream.
