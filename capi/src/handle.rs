@@ -2,6 +2,7 @@
 
 use longshore::{Error, ErrorCode, Result};
 use sharded_slab::{Config, Entry, Slab};
+use std::thread;
 
 /// What a handle is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Config for Numbers {
 /// An object that is there until this is dropped, whoever destroys it.
 pub(crate) type Held<'a, T> = Entry<'a, T, Numbers>;
 
-impl<T: Sync> Table<T> {
+impl<T: Send + Sync> Table<T> {
     pub(crate) fn new(kind: Kind, cycle: u8) -> Table<T> {
         Table { kind, cycle, objects: Slab::new_with_config() }
     }
@@ -78,7 +79,15 @@ impl<T: Sync> Table<T> {
     /// # Errors
     /// `OutOfResources` if there are too many.
     pub(crate) fn insert<H>(&self, object: T) -> Result<*mut H> {
-        let number = self.objects.insert(object).ok_or_else(|| {
+        let inserted = match HERE.try_with(|_| ()) {
+            Ok(()) => self.objects.insert(object),
+            // Static destructors run when their thread has given its part of the slab up: another thread's is used.
+            Err(_) => thread::scope(|scope| {
+                let inserting = scope.spawn(|| self.objects.insert(object));
+                inserting.join().ok().flatten()
+            }),
+        };
+        let number = inserted.ok_or_else(|| {
             let message = format!("there are too many objects of kind {:?}", self.kind);
             Error::new(ErrorCode::OutOfResources, message)
         })?;
@@ -102,4 +111,16 @@ impl<T: Sync> Table<T> {
         let is_removed = number.is_some_and(|number| self.objects.remove(number));
         if is_removed { Ok(()) } else { Err(self.kind.refused(handle)) }
     }
+}
+
+/// Is there as long as a thread has its part of the slabs.
+struct Here;
+
+thread_local! {
+    static HERE: Here = const { Here };
+}
+
+impl Drop for Here {
+    /// That there is something to drop lets the thread know that it was dropped.
+    fn drop(&mut self) {}
 }

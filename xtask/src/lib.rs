@@ -7,6 +7,8 @@ pub mod bench;
 pub mod demo;
 pub mod gpu_check;
 pub mod header;
+pub mod install;
+pub mod offload_library;
 pub mod process;
 pub mod sanitize;
 pub mod test;

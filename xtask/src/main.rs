@@ -2,6 +2,8 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use xtask::install::{self, Profile};
 use xtask::{bench, demo, gpu_check, header, sanitize, test};
 
 /// The repository's tasks.
@@ -48,6 +50,15 @@ enum Task {
         #[arg(long)]
         small: bool,
     },
+    /// Installs the command, the plugins, LLVM Offload's C API and their headers, from where they can be moved.
+    Install {
+        /// The folder under which bin, lib, include and share lie.
+        #[arg(long)]
+        prefix: PathBuf,
+        /// Build without optimization.
+        #[arg(long)]
+        debug: bool,
+    },
     /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
     Sanitize,
 }
@@ -59,6 +70,9 @@ fn main() -> Result<()> {
         Task::Test { install } => test::run(install),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
         Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),
+        Task::Install { prefix, debug } => {
+            install::run(&prefix, if debug { Profile::Dev } else { Profile::Release })
+        }
         Task::Sanitize => sanitize::run(),
     }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that can be tested on this machine.
 
-use crate::{header, process, root};
+use crate::{header, offload_library, process, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +24,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 32] = [
+const PACKAGES: [Package; 34] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -32,6 +32,16 @@ const PACKAGES: [Package; 32] = [
     },
     Package { name: "g++", probe: ("g++", VERSION), skipped: "the header as C++17" },
     Package { name: "make", probe: ("make", VERSION), skipped: "the sample plugin in C" },
+    Package {
+        name: "cmake",
+        probe: ("cmake", VERSION),
+        skipped: "programs that find the C API by CMake",
+    },
+    Package {
+        name: "pkgconf",
+        probe: ("pkg-config", VERSION),
+        skipped: "programs that find the C API by pkg-config",
+    },
     Package {
         name: "clang-19",
         probe: ("clang-19", VERSION),
@@ -168,6 +178,7 @@ pub fn run(install: bool) -> Result<()> {
     header::check()?;
     // Tests run the command and load the plugins from the target folder.
     process::run(&mut cargo(&["build", "--workspace", "--exclude", "xtask"]))?;
+    offload_library::link(&process::target_folder().join("debug"))?;
     process::run(&mut cargo(&["test", "--workspace", "--doc"]))?;
     if process::starts("cargo", &["nextest", "--version"]) {
         return process::run(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]));

@@ -6,12 +6,14 @@
 
 mod cc;
 mod check;
+mod completions;
 mod device_facts;
 mod devices;
 mod failure;
 mod inspect;
 mod link;
 mod logging;
+mod manual;
 mod options;
 mod output;
 mod path;
@@ -46,6 +48,8 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
+        Subcommand::Completions(completions) => completions.execute()?,
+        Subcommand::Manual(manual) => manual.execute()?,
         Subcommand::Probe(probe) => return Ok(probe.execute()),
     }
     Ok(ExitCode::SUCCESS)

@@ -2,10 +2,12 @@
 
 use crate::cc::Cc;
 use crate::check::Check;
+use crate::completions::Completions;
 use crate::devices::Devices;
 use crate::failure::{Exit, Failure};
 use crate::inspect::Inspect;
 use crate::link::Link;
+use crate::manual::Manual;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
@@ -49,6 +51,9 @@ pub(crate) enum Subcommand {
     Cc(Box<Cc>),
     Link(Box<Link>),
     Check(Check),
+    Completions(Completions),
+    #[command(name = "__manual", hide = true)]
+    Manual(Manual),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),
 }

@@ -1,0 +1,138 @@
+//! `cargo xtask install`: the command, the plugins, and the C API with its headers, under one folder.
+//!
+//! Nothing that is installed knows that folder, so it can be moved as a whole: the command and the library find
+//! plugins in `../lib/longshore`, and the package files say where they are from where they lie.
+
+use crate::{offload_library, process, root};
+use anyhow::{Context, Result};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const COMMAND: &str = "bin/longshore";
+const LIBRARY: &str = "lib/libLLVMOffload.so";
+const MANUAL: &str = "share/man/man1";
+/// Shells, and where they look for what completes a command.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/longshore"),
+    ("zsh", "share/zsh/site-functions/_longshore"),
+    ("fish", "share/fish/vendor_completions.d/longshore.fish"),
+];
+/// Files of the repository, and the folders that they are put into.
+const FILES: [(&str, &str); 8] = [
+    ("capi/include/OffloadAPI.h", "include/offload"),
+    ("include/longshore_device.h", "include"),
+    ("plugin-api/include/longshore_plugin.h", "include"),
+    ("capi/package/LLVMOffload.pc", "lib/pkgconfig"),
+    ("capi/package/LLVMOffloadConfig.cmake", "lib/cmake/LLVMOffload"),
+    ("capi/package/LLVMOffloadConfigVersion.cmake", "lib/cmake/LLVMOffload"),
+    ("LICENSE-APACHE", "share/doc/longshore"),
+    ("LICENSE-MIT", "share/doc/longshore"),
+];
+
+/// How what is installed is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Without optimization, as tests have it.
+    Dev,
+    /// Optimized.
+    Release,
+}
+
+/// Builds everything and puts it under `prefix`. What is there of earlier is replaced, a file at a time, so that
+/// programs that run are not disturbed.
+///
+/// # Errors
+/// A build that fails; files that cannot be written.
+pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
+    let prefix = std::path::absolute(prefix)?;
+    let plugins = plugins()?;
+    let built = build(&plugins, profile)?;
+    for program in ["longshore", "longshore-check"] {
+        put(&built.join(program), &prefix.join("bin").join(program), 0o755)?;
+    }
+    for plugin in &plugins {
+        let file = format!("lib{}.so", plugin.replace('-', "_"));
+        put(&built.join(&file), &prefix.join("lib/longshore").join(&file), 0o755)?;
+    }
+    let library = offload_library::link(&built)?;
+    put(&library, &prefix.join("lib").join(offload_library::SONAME), 0o755)?;
+    link(offload_library::SONAME, &prefix.join(LIBRARY))?;
+    put(&built.join(offload_library::ARCHIVE), &prefix.join(LIBRARY).with_extension("a"), 0o644)?;
+    for (file, folder) in FILES {
+        let file = root().join(file);
+        let name = file.file_name().expect("the list names files");
+        put(&file, &prefix.join(folder).join(name), 0o644)?;
+    }
+    let command = prefix.join(COMMAND);
+    std::fs::create_dir_all(prefix.join(MANUAL))?;
+    process::run(Command::new(&command).arg("__manual").arg(prefix.join(MANUAL)))?;
+    for (shell, file) in COMPLETIONS {
+        put_printed(&command, &["completions", shell], &prefix.join(file))?;
+    }
+    println!("installed under {}", prefix.display());
+    Ok(())
+}
+
+/// The crates of the backends.
+fn plugins() -> Result<Vec<String>> {
+    let mut plugins = Vec::new();
+    for entry in std::fs::read_dir(root())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("plugin-") && name != "plugin-api" {
+            plugins.push(format!("longshore-{name}"));
+        }
+    }
+    plugins.sort();
+    Ok(plugins)
+}
+
+/// Answers the folder with what was built.
+fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
+    let mut cargo = process::cargo(["build", "-p", "longshore", "-p", "longshore-capi"]);
+    cargo.args(["-p", "longshore-tests", "--bins", "--lib"]);
+    for plugin in plugins {
+        cargo.args(["-p", plugin]);
+    }
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => {
+            cargo.arg("--release");
+            "release"
+        }
+    };
+    process::run(&mut cargo)?;
+    Ok(process::target_folder().join(folder))
+}
+
+/// Copies a file to where there may be an older one.
+fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    replace(to, |new| {
+        std::fs::copy(from, new).with_context(|| from.display().to_string())?;
+        Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(mode))?)
+    })
+}
+
+/// Makes a link to a file in the same folder.
+fn link(to: &str, at: &Path) -> Result<()> {
+    replace(at, |new| Ok(symlink(to, new)?))
+}
+
+/// Puts what a program prints into a file.
+fn put_printed(program: &Path, arguments: &[&str], to: &Path) -> Result<()> {
+    replace(to, |new| {
+        let mut command = Command::new(program);
+        process::run_quietly(command.args(arguments).stdout(std::fs::File::create(new)?))
+    })
+}
+
+/// Has a file written under another name beside it, which then becomes it.
+fn replace(file: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let written = || -> Result<()> {
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder"))?;
+        let new = file.with_extension(format!("new{}", std::process::id()));
+        write(&new)?;
+        Ok(std::fs::rename(&new, file)?)
+    };
+    written().with_context(|| format!("installing {}", file.display()))
+}
