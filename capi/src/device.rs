@@ -88,6 +88,20 @@ pub(crate) fn of_handle(context: &Context, handle: ol_device_handle_t) -> Result
     found.ok_or_else(|| Kind::Device.refused(handle))
 }
 
+/// The handles of a platform's devices.
+///
+/// # Errors
+/// `InvalidPlatform`.
+pub(crate) fn of_platform(
+    context: &Context,
+    platform: ol_platform_handle_t,
+) -> Result<Vec<ol_device_handle_t>> {
+    platform::of_handle(context, platform)?;
+    let devices = context.devices.iter().enumerate();
+    let its = devices.filter(|(_, device)| platform::handle(context, device.platform) == platform);
+    Ok(its.map(|(place, _)| Kind::Device.handle(context.cycle, place)).collect())
+}
+
 /// The handle of an open device.
 ///
 /// # Errors

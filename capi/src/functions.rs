@@ -5,7 +5,9 @@
 use crate::declare::functions;
 use crate::enumerations::*;
 use crate::structures::*;
-use crate::{context, device, event, launch, memory, platform, program, queue, symbol};
+use crate::{
+    context, device, event, launch, memory, older, platform, program, queue, symbol,
+};
 use longshore::ErrorCode;
 use std::ffi::{c_char, c_void};
 
@@ -343,4 +345,43 @@ functions! {
         LaunchSizeArgs.is_null() => InvalidNullPointer,
         MaxGroupCount.is_null() => InvalidNullPointer,
     } => launch::max_cooperative_groups;
+}
+
+// Of LLVM before 23.
+functions! {
+    /// Of LLVM 20: writes how many platforms there are. Does not block.
+    olGetPlatformCount, olGetPlatformCountWithCodeLoc(NumPlatforms: *mut u32) {
+        NumPlatforms.is_null() => InvalidNullPointer,
+    } => older::platform_count;
+
+    /// Of LLVM 20: writes the first `NumEntries` platforms, at most as many as there are. Does not block.
+    olGetPlatform, olGetPlatformWithCodeLoc(NumEntries: u32, Platforms: *mut ol_platform_handle_t) {
+        NumEntries == 0 => InvalidSize,
+        Platforms.is_null() => InvalidNullPointer,
+    } => older::platforms;
+
+    /// Of LLVM 20: writes how many devices a platform has. Does not block.
+    olGetDeviceCount, olGetDeviceCountWithCodeLoc(Platform: ol_platform_handle_t, NumDevices: *mut u32) {
+        Platform.is_null() => InvalidNullHandle,
+        NumDevices.is_null() => InvalidNullPointer,
+    } => older::device_count;
+
+    /// Of LLVM 20: writes the first `NumEntries` devices of a platform, at most as many as it has. Does not block.
+    olGetDevice, olGetDeviceWithCodeLoc(
+        Platform: ol_platform_handle_t, NumEntries: u32, Devices: *mut ol_device_handle_t
+    ) {
+        NumEntries == 0 => InvalidSize,
+        Platform.is_null() => InvalidNullHandle,
+        Devices.is_null() => InvalidNullPointer,
+    } => older::devices;
+
+    /// Of LLVM 21: olSyncQueue.
+    olWaitQueue, olWaitQueueWithCodeLoc(Queue: ol_queue_handle_t) {
+        Queue.is_null() => InvalidNullHandle,
+    } => queue::synchronize;
+
+    /// Of LLVM 21: olSyncEvent.
+    olWaitEvent, olWaitEventWithCodeLoc(Event: ol_event_handle_t) {
+        Event.is_null() => InvalidNullHandle,
+    } => event::synchronize;
 }

@@ -27,6 +27,7 @@ mod handle;
 mod info;
 mod launch;
 mod memory;
+mod older;
 mod platform;
 mod program;
 mod queue;

@@ -58,7 +58,11 @@ pub(crate) fn handle(context: &Context, place: usize) -> ol_platform_handle_t {
     Kind::Platform.handle(context.cycle, place)
 }
 
-fn of_handle(context: &Context, handle: ol_platform_handle_t) -> Result<&OfPlatform> {
+/// The platform of a handle.
+///
+/// # Errors
+/// `InvalidPlatform`.
+pub(crate) fn of_handle(context: &Context, handle: ol_platform_handle_t) -> Result<&OfPlatform> {
     let place = Kind::Platform.value(context.cycle, handle);
     let found = place.and_then(|place| context.platforms.get(place));
     found.ok_or_else(|| Kind::Platform.refused(handle))

@@ -1,0 +1,58 @@
+//! Functions that LLVM 20 had and later ones have not: platforms and their devices by number.
+
+use crate::context::current;
+use crate::device;
+use crate::info;
+use crate::platform;
+use crate::structures::*;
+use longshore::{Error, ErrorCode, Result};
+
+pub(crate) unsafe fn platform_count(count: *mut u32) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { info::write(count, current()?.platforms.len() as u32) }
+}
+
+pub(crate) unsafe fn platforms(count: u32, platforms: *mut ol_platform_handle_t) -> Result<()> {
+    let context = current()?;
+    let all: Vec<_> =
+        (0..context.platforms.len()).map(|place| platform::handle(&context, place)).collect();
+    // SAFETY: promised by the caller.
+    unsafe { write_first(count, platforms, &all, "platforms") }
+}
+
+pub(crate) unsafe fn device_count(platform: ol_platform_handle_t, count: *mut u32) -> Result<()> {
+    let context = current()?;
+    let devices = device::of_platform(&context, platform)?;
+    // SAFETY: promised by the caller.
+    unsafe { info::write(count, devices.len() as u32) }
+}
+
+pub(crate) unsafe fn devices(
+    platform: ol_platform_handle_t,
+    count: u32,
+    devices: *mut ol_device_handle_t,
+) -> Result<()> {
+    let context = current()?;
+    let all = device::of_platform(&context, platform)?;
+    // SAFETY: promised by the caller.
+    unsafe { write_first(count, devices, &all, "devices") }
+}
+
+/// Writes the first handles.
+///
+/// # Errors
+/// `InvalidSize` if there are fewer, `InvalidNullPointer`.
+///
+/// # Safety
+/// There is room for so many, if the pointer is not null.
+unsafe fn write_first<T: Copy>(count: u32, to: *mut T, all: &[T], what: &str) -> Result<()> {
+    let Some(first) = all.get(..count as usize).filter(|first| !first.is_empty()) else {
+        let message = format!("{count} {what} are asked for, there are {}", all.len());
+        return Err(Error::new(ErrorCode::InvalidSize, message));
+    };
+    for (place, handle) in first.iter().enumerate() {
+        // SAFETY: promised by the caller; a null pointer is refused at the first.
+        unsafe { info::write(to.wrapping_add(place), *handle)? };
+    }
+    Ok(())
+}
