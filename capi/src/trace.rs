@@ -37,6 +37,8 @@ impl<'a> Fields<'a> {
 
     fn name(&mut self, name: &str) {
         let comma = if std::mem::take(&mut self.is_first) { "" } else { ", " };
+        // A keyword of Rust is none of C.
+        let name = name.trim_start_matches("r#");
         let _ = write!(self.line, "{comma}.{name} = ");
     }
 }
@@ -171,5 +173,21 @@ where
         // SAFETY: as above.
         unsafe { at.read_unaligned() }.show(line);
         line.push(')');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OL_KERNEL_LAUNCH_PROP_TYPE_NONE, ol_kernel_launch_prop_t};
+    use std::ptr;
+
+    #[test]
+    fn fields_have_their_names_in_c() {
+        let (r#type, data) = (OL_KERNEL_LAUNCH_PROP_TYPE_NONE, ptr::null_mut());
+        let mut line = String::new();
+        ol_kernel_launch_prop_t { r#type, data }.show(&mut line);
+        let shown = ".type = OL_KERNEL_LAUNCH_PROP_TYPE_NONE, .data = nullptr";
+        assert_eq!(line, format!("(struct ol_kernel_launch_prop_t){{{shown}}}"));
     }
 }
