@@ -64,8 +64,9 @@ macro_rules! handles {
     )*};
 }
 
-/// Functions: their parameters, what is refused in this order, what does the work, and what shows the property that
-/// the last parameter points to. Each has a twin that takes the place in the program from which it is called.
+/// Functions: their parameters, what is refused in this order (said with what C has too, and questions for null), what
+/// does the work, and what shows the property that the last parameter points to. Each has a twin that takes the place
+/// in the program from which it is called.
 macro_rules! functions {
     ($(
         $(#[doc = $doc:literal])*
@@ -79,6 +80,7 @@ macro_rules! functions {
         /// # Safety
         /// Pointers are null, or point to what is read and written as said above.
         #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
+        #[allow(clippy::manual_is_multiple_of, reason = "checks are said in C too")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($parameter: $kind),*) -> ol_result_t {
             let check = || {

@@ -183,11 +183,11 @@ enumerations! {
     }
     /// Where memory lies.
     ol_alloc_type_t {
-        /// On the host; the device reaches it too.
+        /// On the host, page-locked; the device reaches it too.
         OL_ALLOC_TYPE_HOST = 0,
-        /// On the device.
+        /// On the device; the host need not reach it.
         OL_ALLOC_TYPE_DEVICE = 1,
-        /// Wherever it is used.
+        /// Wherever it is used; host and device reach it, the host when the queues that use it are done.
         OL_ALLOC_TYPE_MANAGED = 2,
     }
     /// What olGetMemInfo answers.
@@ -203,9 +203,9 @@ enumerations! {
     }
     /// Flags of olMemRegister and olMemUnregister.
     ol_memory_register_flag_t {
-        /// Page-locks the memory.
+        /// olMemRegister page-locks the memory.
         OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY = 1,
-        /// Undoes that.
+        /// olMemUnregister undoes that.
         OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY = 2,
     }
     /// Flags of olMemPrefetch.
@@ -231,7 +231,7 @@ enumerations! {
     }
     /// What olGetEventInfo answers.
     ol_event_info_t {
-        /// ol_queue_handle_t: the queue on which it was made, which may be destroyed.
+        /// ol_queue_handle_t: the queue on which it was made, which may be destroyed by now.
         OL_EVENT_INFO_QUEUE = 0,
         /// bool: whether it was reached.
         OL_EVENT_INFO_IS_COMPLETE = 1,

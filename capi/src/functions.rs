@@ -13,15 +13,17 @@ use std::ffi::{c_char, c_void};
 
 functions! {
     /// Starts the library: finds plugins and devices. Counted: what olInit starts, as many calls of olShutDown end.
-    /// `InitArgs` may be null; it counts for the first call alone. Blocks while drivers start.
+    /// `InitArgs` may be null, for all backends; only the first call looks at it. Blocks while plugins are loaded.
     olInit, olInitWithCodeLoc(InitArgs: *const ol_init_args_t)
         => context::initialize;
 
-    /// Undoes olInit. The last one unloads what is loaded, and closes all devices. Blocks until they are done.
+    /// Undoes olInit. The last call waits for all queues, unloads what is loaded, frees what is allocated and closes
+    /// all devices; no handle is valid afterwards. All of that is done even if some of it fails.
     olShutDown, olShutDownWithCodeLoc()
         => context::shut_down;
 
-    /// Answers a query about a platform. Texts end with a NUL. Does not block.
+    /// Writes a property of a platform to the `PropSize` bytes at `PropValue`, which may be more than it takes. Texts
+    /// end with a NUL, which counts. Does not block.
     olGetPlatformInfo, olGetPlatformInfoWithCodeLoc(
         Platform: ol_platform_handle_t, PropName: ol_platform_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -30,7 +32,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => platform::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetPlatformInfo writes. Does not block.
+    /// Writes how many bytes a property of a platform takes. Does not block.
     olGetPlatformInfoSize, olGetPlatformInfoSizeWithCodeLoc(
         Platform: ol_platform_handle_t, PropName: ol_platform_info_t, PropSizeRet: *mut usize
     ) {
@@ -47,12 +49,14 @@ functions! {
         Callback.is_none() => InvalidNullPointer,
     } => platform::register_callback;
 
-    /// Calls a function for each device, until it answers false. It may call all functions of the library.
+    /// Calls a function for each device, on this thread, until it returns false; that is a success too. It may call
+    /// all functions of the library. The order is the same every time; device handles live until the last olShutDown.
     olIterateDevices, olIterateDevicesWithCodeLoc(Callback: ol_device_iterate_cb_t, UserData: *mut c_void) {
         Callback.is_none() => InvalidNullPointer,
     } => device::iterate;
 
-    /// Answers a query about a device. Texts end with a NUL. Does not block.
+    /// Writes a property of a device to the `PropSize` bytes at `PropValue`, which may be more than it takes. Texts
+    /// end with a NUL, which counts. Does not block.
     olGetDeviceInfo, olGetDeviceInfoWithCodeLoc(
         Device: ol_device_handle_t, PropName: ol_device_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -61,7 +65,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => device::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetDeviceInfo writes. Does not block.
+    /// Writes how many bytes a property of a device takes. Does not block.
     olGetDeviceInfoSize, olGetDeviceInfoSizeWithCodeLoc(
         Device: ol_device_handle_t, PropName: ol_device_info_t, PropSizeRet: *mut usize
     ) {
@@ -69,7 +73,8 @@ functions! {
         PropSizeRet.is_null() => InvalidNullPointer,
     } => device::info_size;
 
-    /// Allocates memory for a device. May block.
+    /// Allocates `Size` bytes for a device. They are the caller's until olMemFree or the last olShutDown. Addresses
+    /// are unique among all devices. May block.
     olMemAlloc, olMemAllocWithCodeLoc(
         Device: ol_device_handle_t, Type: ol_alloc_type_t, Size: usize, AllocationOut: *mut *mut c_void
     ) {
@@ -78,7 +83,7 @@ functions! {
         AllocationOut.is_null() => InvalidNullPointer,
     } => memory::allocate;
 
-    /// The same at a multiple of `Alignment`, a power of two.
+    /// Like olMemAlloc, at a multiple of `Alignment`, a power of two.
     olMemAllocAligned, olMemAllocAlignedWithCodeLoc(
         Device: ol_device_handle_t, Type: ol_alloc_type_t, Size: usize, Alignment: usize,
         AllocationOut: *mut *mut c_void
@@ -90,12 +95,14 @@ functions! {
         AllocationOut.is_null() => InvalidNullPointer,
     } => memory::allocate_aligned;
 
-    /// Frees what was allocated, by its first address. Nothing may use it any more. May block.
+    /// Frees what was allocated, by its first address. It waits for nothing: whatever uses the memory must be done.
+    /// May block.
     olMemFree, olMemFreeWithCodeLoc(Address: *mut c_void) {
         Address.is_null() => InvalidNullPointer,
     } => memory::free;
 
-    /// Answers a query about the allocation that an address lies in. Does not block.
+    /// Writes a property of the allocation that `Ptr` points into to the `PropSize` bytes at `PropValue`, which may
+    /// be more than it takes. Does not block.
     olGetMemInfo, olGetMemInfoWithCodeLoc(
         Ptr: *const c_void, PropName: ol_mem_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -104,7 +111,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => memory::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetMemInfo writes. Does not block.
+    /// Writes how many bytes a property of an allocation takes. Does not block.
     olGetMemInfoSize, olGetMemInfoSizeWithCodeLoc(
         Ptr: *const c_void, PropName: ol_mem_info_t, PropSizeRet: *mut usize
     ) {
@@ -112,8 +119,9 @@ functions! {
         PropSizeRet.is_null() => InvalidNullPointer,
     } => memory::info_size;
 
-    /// Makes memory of the host known to a device, and page-locks it if the flags say so. The answer is the device's
-    /// address; null if it is not locked. Within a range that is registered it counts one more user. May block.
+    /// Makes `Size` bytes of the program's memory known to a device, and page-locks them if `Flags` say so. Writes
+    /// where the device finds them; null if they are not locked. Within a range that is registered it counts one more
+    /// user. They stay the caller's, and must not be freed before olMemUnregister. May block.
     olMemRegister, olMemRegisterWithCodeLoc(
         Device: ol_device_handle_t, Ptr: *mut c_void, Size: usize, Flags: ol_memory_register_flags_t,
         PinnedPtr: *mut *mut c_void
@@ -124,7 +132,7 @@ functions! {
         PinnedPtr.is_null() => InvalidNullPointer,
     } => memory::register;
 
-    /// Undoes olMemRegister. The last user's unlocks it. May block.
+    /// Undoes an olMemRegister, of any address in its range. That of the last user unlocks it. May block.
     olMemUnregister, olMemUnregisterWithCodeLoc(
         Device: ol_device_handle_t, Ptr: *mut c_void, Flags: ol_memory_register_flags_t
     ) {
@@ -132,19 +140,23 @@ functions! {
         Ptr.is_null() => InvalidNullPointer,
     } => memory::unregister;
 
-    /// Queues hints where ranges of memory will be used. What cannot move, stays.
+    /// Queues hints where `Count` ranges of memory will be used. What cannot move, stays. Both arrays are read at the
+    /// call.
     olMemPrefetch, olMemPrefetchWithCodeLoc(
         Queue: ol_queue_handle_t, Count: usize, Mems: *mut *const c_void, Sizes: *const usize,
         Flags: ol_mem_migration_flags_t
     ) {
         Count > 0 && Mems.is_null() => InvalidNullPointer,
         Count > 0 && Sizes.is_null() => InvalidNullPointer,
-        (Flags & !memory::MIGRATION_FLAGS) != 0 => InvalidEnumeration,
+        (Flags & !(OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0)) != 0
+            => InvalidEnumeration,
         Queue.is_null() => InvalidNullHandle,
     } => memory::prefetch;
 
-    /// Copies. Memory of a device of the host's platform is any memory of the program. Without a queue it blocks until
-    /// that is done, with one it is queued; between two platforms it blocks in both cases.
+    /// Copies `Size` bytes, which may be none. Memory of the program is given with a device of the platform whose
+    /// backend is OL_PLATFORM_BACKEND_HOST. `Queue` may be null. Else the copy is queued, and both ranges must live
+    /// until it is done; what takes two plugins (a copy between their devices, or by a queue of the one for a device
+    /// of the other) is done before the call returns.
     olMemcpy, olMemcpyWithCodeLoc(
         Queue: ol_queue_handle_t, DstPtr: *mut c_void, DstDevice: ol_device_handle_t, SrcPtr: *const c_void,
         SrcDevice: ol_device_handle_t, Size: usize
@@ -155,37 +167,39 @@ functions! {
         SrcPtr.is_null() => InvalidNullPointer,
     } => memory::copy;
 
-    /// Fills memory with a pattern, which is read at the call. Without a queue it blocks until that is done.
+    /// Fills `FillSize` bytes with a pattern, which is read at the call. `Queue` may be null.
     olMemFill, olMemFillWithCodeLoc(
         Queue: ol_queue_handle_t, Ptr: *mut c_void, PatternSize: usize, PatternPtr: *const c_void, FillSize: usize
     ) {
-        FillSize.checked_rem(PatternSize) != Some(0) => InvalidSize,
+        PatternSize == 0 || FillSize % PatternSize != 0 => InvalidSize,
         Ptr.is_null() => InvalidNullPointer,
         PatternPtr.is_null() => InvalidNullPointer,
     } => memory::fill;
 
-    /// Makes a queue, whose work runs in order and asynchronously.
+    /// Makes a queue, whose work runs in order, and asynchronously. It may be used from several threads at once. It
+    /// is the caller's until olDestroyQueue or the last olShutDown. May block.
     olCreateQueue, olCreateQueueWithCodeLoc(Device: ol_device_handle_t, Queue: *mut ol_queue_handle_t) {
         Device.is_null() => InvalidNullHandle,
         Queue.is_null() => InvalidNullPointer,
     } => queue::create;
 
-    /// Gives a queue up. What was queued still runs. Does not block.
+    /// Gives a queue up. What was queued still runs, and its events stay valid. Does not block.
     olDestroyQueue, olDestroyQueueWithCodeLoc(Queue: ol_queue_handle_t) {
         Queue.is_null() => InvalidNullHandle,
     } => queue::destroy;
 
-    /// Blocks until all that was queued is done. The error is the first that nobody was told of.
+    /// Blocks until all that was queued is done. The error is the first that no call has returned yet.
     olSyncQueue, olSyncQueueWithCodeLoc(Queue: ol_queue_handle_t) {
         Queue.is_null() => InvalidNullHandle,
     } => queue::synchronize;
 
-    /// Answers whether all that was queued is done. Does not block. `IsQueueWorkCompleted` may be null.
+    /// Writes whether all that was queued is done. `IsQueueWorkCompleted` may be null. Does not block.
     olQueryQueue, olQueryQueueWithCodeLoc(Queue: ol_queue_handle_t, IsQueueWorkCompleted: *mut bool) {
         Queue.is_null() => InvalidNullHandle,
     } => queue::query;
 
-    /// Makes what is queued from now on wait for events. Does not block.
+    /// Makes what is queued from now on wait for `NumEvents` events, which may be of other queues and devices, and
+    /// may be destroyed afterwards. The array is read at the call. Does not block.
     olWaitEvents, olWaitEventsWithCodeLoc(
         Queue: ol_queue_handle_t, Events: *mut ol_event_handle_t, NumEvents: usize
     ) {
@@ -193,7 +207,8 @@ functions! {
         Events.is_null() => InvalidNullPointer,
     } => queue::wait_events;
 
-    /// Answers a query about a queue. Does not block.
+    /// Writes a property of a queue to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does not
+    /// block.
     olGetQueueInfo, olGetQueueInfoWithCodeLoc(
         Queue: ol_queue_handle_t, PropName: ol_queue_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -202,7 +217,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => queue::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetQueueInfo writes. Does not block.
+    /// Writes how many bytes a property of a queue takes. Does not block.
     olGetQueueInfoSize, olGetQueueInfoSizeWithCodeLoc(
         Queue: ol_queue_handle_t, PropName: ol_queue_info_t, PropSizeRet: *mut usize
     ) {
@@ -210,8 +225,9 @@ functions! {
         PropSizeRet.is_null() => InvalidNullPointer,
     } => queue::info_size;
 
-    /// Queues a function of the program, which runs on some thread, and for whose return later work waits. Does not
-    /// block. It must not wait for its own queue.
+    /// Queues a function of the program. It runs on some thread, which may be one that waits for the queue; after
+    /// what was queued before, and what is queued later waits for it. It must not wait for its own queue. `UserData`
+    /// is passed on as it is. Does not block.
     olLaunchHostFunction, olLaunchHostFunctionWithCodeLoc(
         Queue: ol_queue_handle_t, Callback: ol_host_function_cb_t, UserData: *mut c_void
     ) {
@@ -219,7 +235,8 @@ functions! {
         Callback.is_none() => InvalidNullPointer,
     } => queue::host_function;
 
-    /// Makes an event behind all that is queued. Does not block.
+    /// Makes an event that is complete when all that was queued before is done. It is the caller's until
+    /// olDestroyEvent or the last olShutDown, also when its queue is destroyed. Does not block.
     olCreateEvent, olCreateEventWithCodeLoc(
         Queue: ol_queue_handle_t, Flags: ol_event_flags_t, Event: *mut ol_event_handle_t
     ) {
@@ -227,17 +244,18 @@ functions! {
         Event.is_null() => InvalidNullPointer,
     } => event::create;
 
-    /// Gives an event up. Does not block.
+    /// Gives an event up. Whatever waits for it still does. Does not block.
     olDestroyEvent, olDestroyEventWithCodeLoc(Event: ol_event_handle_t) {
         Event.is_null() => InvalidNullHandle,
     } => event::destroy;
 
-    /// Blocks until an event is reached.
+    /// Blocks until an event is complete.
     olSyncEvent, olSyncEventWithCodeLoc(Event: ol_event_handle_t) {
         Event.is_null() => InvalidNullHandle,
     } => event::synchronize;
 
-    /// Answers a query about an event. Does not block.
+    /// Writes a property of an event to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does
+    /// not block.
     olGetEventInfo, olGetEventInfoWithCodeLoc(
         Event: ol_event_handle_t, PropName: ol_event_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -246,7 +264,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => event::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetEventInfo writes. Does not block.
+    /// Writes how many bytes a property of an event takes. Does not block.
     olGetEventInfoSize, olGetEventInfoSizeWithCodeLoc(
         Event: ol_event_handle_t, PropName: ol_event_info_t, PropSizeRet: *mut usize
     ) {
@@ -254,7 +272,8 @@ functions! {
         PropSizeRet.is_null() => InvalidNullPointer,
     } => event::info_size;
 
-    /// Answers the milliseconds between two events that were made with OL_EVENT_FLAGS_ENABLE_PROFILING. Does not block.
+    /// Writes the milliseconds between two complete events of one device, both made with
+    /// OL_EVENT_FLAGS_ENABLE_PROFILING. Does not block.
     olGetEventElapsedTime, olGetEventElapsedTimeWithCodeLoc(
         StartEvent: ol_event_handle_t, EndEvent: ol_event_handle_t, ElapsedTime: *mut f32
     ) {
@@ -263,7 +282,8 @@ functions! {
         ElapsedTime.is_null() => InvalidNullPointer,
     } => event::elapsed;
 
-    /// Loads an image, which is copied, and runs its constructors. Blocks.
+    /// Loads the image of `ProgDataSize` bytes at `ProgData`, which are copied, and runs its constructors. The
+    /// program is the caller's until olDestroyProgram or the last olShutDown. Blocks.
     olCreateProgram, olCreateProgramWithCodeLoc(
         Device: ol_device_handle_t, ProgData: *const c_void, ProgDataSize: usize, Program: *mut ol_program_handle_t
     ) {
@@ -272,12 +292,13 @@ functions! {
         Program.is_null() => InvalidNullPointer,
     } => program::create;
 
-    /// Runs a program's destructors and unloads it. Its symbols are gone. Blocks.
+    /// Waits for the queues that use a program, runs its destructors and unloads it. The handles of its symbols are
+    /// invalid from now on. Blocks.
     olDestroyProgram, olDestroyProgramWithCodeLoc(Program: ol_program_handle_t) {
         Program.is_null() => InvalidNullHandle,
     } => program::destroy;
 
-    /// Answers whether a device takes an image. Does not block.
+    /// Writes whether a device takes an image, from what its bytes say; rubbish is no error. Does not block.
     olIsValidBinary, olIsValidBinaryWithCodeLoc(
         Device: ol_device_handle_t, ProgData: *const c_void, ProgDataSize: usize, Valid: *mut bool
     ) {
@@ -286,7 +307,8 @@ functions! {
         Valid.is_null() => InvalidNullPointer,
     } => program::is_valid;
 
-    /// Finds a kernel or a global variable. The same name and kind have the same handle. May block.
+    /// Finds a kernel or a global variable by its name. The handle is the program's; the same name and kind have the
+    /// same one. May block.
     olGetSymbol, olGetSymbolWithCodeLoc(
         Program: ol_program_handle_t, Name: *const c_char, Kind: ol_symbol_kind_t, Symbol: *mut ol_symbol_handle_t
     ) {
@@ -295,7 +317,8 @@ functions! {
         Symbol.is_null() => InvalidNullPointer,
     } => symbol::get;
 
-    /// Answers a query about a symbol. Does not block.
+    /// Writes a property of a symbol to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does
+    /// not block.
     olGetSymbolInfo, olGetSymbolInfoWithCodeLoc(
         Symbol: ol_symbol_handle_t, PropName: ol_symbol_info_t, PropSize: usize, PropValue: *mut c_void
     ) {
@@ -304,7 +327,7 @@ functions! {
         PropValue.is_null() => InvalidNullPointer,
     } => symbol::info [PropName PropSize PropValue];
 
-    /// Answers how many bytes olGetSymbolInfo writes. Does not block.
+    /// Writes how many bytes a property of a symbol takes. Does not block.
     olGetSymbolInfoSize, olGetSymbolInfoSizeWithCodeLoc(
         Symbol: ol_symbol_handle_t, PropName: ol_symbol_info_t, PropSizeRet: *mut usize
     ) {
@@ -312,8 +335,9 @@ functions! {
         PropSizeRet.is_null() => InvalidNullPointer,
     } => symbol::info_size;
 
-    /// Runs a kernel. The values of its arguments are read at the call. `Properties` may be null, else it ends with
-    /// OL_KERNEL_LAUNCH_PROP_TYPE_NONE. Without a queue it blocks until the kernel is done.
+    /// Runs a kernel. `ArgPtrs` points to `NumArgs` addresses of arguments, `ArgSizes` to their sizes in bytes;
+    /// everything is read at the call. `Properties` may be null, else it points to an array that ends with
+    /// OL_KERNEL_LAUNCH_PROP_END. `Queue` may be null, else it is one of `Device`, and the call does not block.
     olLaunchKernel, olLaunchKernelWithCodeLoc(
         Queue: ol_queue_handle_t, Device: ol_device_handle_t, Kernel: ol_symbol_handle_t,
         LaunchSizeArgs: *const ol_kernel_launch_size_args_t, Properties: *const ol_kernel_launch_prop_t,
@@ -326,7 +350,8 @@ functions! {
         LaunchSizeArgs.is_null() => InvalidNullPointer,
     } => launch::launch;
 
-    /// Answers the group size with which a kernel keeps most of a device busy. Does not block.
+    /// Writes the number of work-items in a group with which a kernel keeps most of a device busy, if each group has
+    /// `SharedMemory` bytes of dynamic shared memory. Does not block.
     olCalculateOptimalOccupancy, olCalculateOptimalOccupancyWithCodeLoc(
         Device: ol_device_handle_t, Kernel: ol_symbol_handle_t, SharedMemory: usize, GroupSize: *mut usize
     ) {
@@ -335,7 +360,8 @@ functions! {
         GroupSize.is_null() => InvalidNullPointer,
     } => launch::optimal_group_size;
 
-    /// Answers the most groups with which a kernel can run cooperatively. Does not block.
+    /// Writes the most work-groups with which a kernel can run cooperatively; of `LaunchSizeArgs` the size of groups
+    /// and their dynamic shared memory matter. Does not block.
     olGetKernelMaxCooperativeGroupCount, olGetKernelMaxCooperativeGroupCountWithCodeLoc(
         Device: ol_device_handle_t, Kernel: ol_symbol_handle_t, LaunchSizeArgs: *const ol_kernel_launch_size_args_t,
         MaxGroupCount: *mut u32

@@ -14,9 +14,6 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::{ptr, slice};
 
-/// All flags of [`olMemPrefetch`](crate::olMemPrefetch).
-pub(crate) const MIGRATION_FLAGS: u32 =
-    OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
 /// What memory is aligned to that nobody has said anything of.
 const ALIGNMENT: usize = 64;
 

@@ -23,14 +23,14 @@ handles! {
 }
 
 structures! {
-    /// What went wrong. It lives as long as the process.
+    /// What went wrong. It lives as long as the process, and is never freed.
     ol_error_struct_t {
         /// The kind of error.
         Code: ol_errc_t,
-        /// For people; never null.
+        /// A text for people, never null.
         Details: *const c_char,
     }
-    /// A place in the program.
+    /// A place in the program, for errors to name. It is read during the call alone.
     ol_code_location_t {
         /// The function; may be null.
         FunctionName: *const c_char,
@@ -50,13 +50,13 @@ structures! {
         /// The third.
         z: u32,
     }
-    /// What olInit is given.
+    /// What olInit is given. It is read during the call alone.
     ol_init_args_t {
-        /// Size of this structure.
+        /// The size of this structure in bytes.
         Size: usize,
-        /// How many backends are named.
+        /// How many backends are named; 0 for all.
         NumPlatforms: u32,
-        /// The backends to use beside that of the host; all, if none is named.
+        /// The backends to use. That of the host is used in any case.
         Platforms: *const ol_platform_backend_t,
     }
     /// How many work-groups of how many work-items run a kernel.
@@ -70,11 +70,11 @@ structures! {
         /// Dynamic shared memory of a group in bytes.
         DynSharedMemory: usize,
     }
-    /// One more thing about a launch.
+    /// One more thing about a launch. It is read during the call alone.
     ol_kernel_launch_prop_t {
-        /// What is said.
+        /// What is said, and which type `data` points to.
         r#type: ol_kernel_launch_prop_type_t,
-        /// What is said of it.
+        /// Points to what is said.
         data: *mut c_void,
     }
 }
@@ -85,13 +85,13 @@ pub type ol_device_fp_capability_flags_t = u32;
 pub type ol_memory_register_flags_t = u32;
 /// Flags of `ol_mem_migration_flag_t`.
 pub type ol_mem_migration_flags_t = u32;
-/// What functions return: null if all went well. It lives as long as the process.
+/// What functions return: null if all went well.
 pub type ol_result_t = *const ol_error_struct_t;
 
-/// Is called for each device; false ends that.
+/// What olIterateDevices calls for each device, on its caller's thread; false ends that.
 pub type ol_device_iterate_cb_t =
     Option<unsafe extern "C" fn(Device: ol_device_handle_t, UserData: *mut c_void) -> bool>;
-/// A function that a queue calls.
+/// What olLaunchHostFunction has called in a queue's order, on any thread.
 pub type ol_host_function_cb_t = Option<unsafe extern "C" fn(UserData: *mut c_void)>;
 /// Is called for what a device asks of the host.
 pub type ol_platform_rpc_cb_t =
