@@ -16,7 +16,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Writes plugin-api/include/longshore_plugin.h and compares it with its frozen copy.
+    /// Writes plugin-api/include/longshore_plugin.h, which is compared with its frozen copy, and capi/include/OffloadAPI.h.
     Header {
         /// Rewrite the frozen copies too. Only for an interface that nobody was given yet.
         #[arg(long)]

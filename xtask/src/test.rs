@@ -28,9 +28,9 @@ const PACKAGES: [Package; 34] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
-        skipped: "nothing can be linked; the header as C99",
+        skipped: "nothing can be linked; the headers as C99",
     },
-    Package { name: "g++", probe: ("g++", VERSION), skipped: "the header as C++17" },
+    Package { name: "g++", probe: ("g++", VERSION), skipped: "the headers as C++17" },
     Package { name: "make", probe: ("make", VERSION), skipped: "the sample plugin in C" },
     Package {
         name: "cmake",
@@ -45,7 +45,7 @@ const PACKAGES: [Package; 34] = [
     Package {
         name: "clang-19",
         probe: ("clang-19", VERSION),
-        skipped: "the header with clang; images and coverage that clang makes",
+        skipped: "the headers with clang; images and coverage that clang makes",
     },
     Package {
         name: "clang-tools-19",
@@ -149,7 +149,7 @@ impl Package {
     }
 }
 
-/// Builds what tests load, then runs all tests, the documentation's too, and checks the header.
+/// Builds what tests load, then runs all tests, the documentation's too, and checks the headers.
 ///
 /// # Errors
 /// A package that cannot be installed; a build or a test that fails.

@@ -3,6 +3,7 @@
 //! cbindgen expands no macros and knows no items outside the files it is given, so this file
 //! gathers the items, writes out the two macros among them, and renames.
 
+use super::comment_line;
 use anyhow::{Context, Result};
 use heck::{ToShoutySnakeCase, ToSnakeCase};
 use proc_macro2::TokenStream;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use syn::parse::{Parse, ParseStream};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Expr, Ident, Item, ItemEnum, Lit, Meta, Token, Type};
+use syn::{Attribute, Expr, Ident, Item, ItemEnum, Meta, Token, Type};
 
 /// The files that hold the interface, in the order in which the header shows them.
 const FILES: [&str; 6] =
@@ -235,16 +236,6 @@ impl Names {
                 _ => piece,
             });
         pieces.collect::<Vec<_>>().join("`")
-    }
-}
-
-fn comment_line(attribute: &Attribute) -> Option<String> {
-    let Meta::NameValue(pair) = &attribute.meta else { return None };
-    match &pair.value {
-        Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) if pair.path.is_ident("doc") => {
-            Some(text.value().trim().to_owned())
-        }
-        _ => None,
     }
 }
 
