@@ -948,6 +948,53 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetKernelMaxCooperativeGroupCount(
     const ol_kernel_launch_size_args_t *LaunchSizeArgs,
     uint32_t *MaxGroupCount);
 
+/// Of LLVM 20: writes how many platforms there are. Does not block.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_NULL_POINTER: `NULL == NumPlatforms`
+OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformCount(uint32_t *NumPlatforms);
+
+/// Of LLVM 20: writes the first `NumEntries` platforms, at most as many as there are. Does not block.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_SIZE: `NumEntries == 0`
+/// - OL_ERRC_INVALID_NULL_POINTER: `NULL == Platforms`
+OL_APIEXPORT ol_result_t OL_APICALL olGetPlatform(
+    uint32_t NumEntries,
+    ol_platform_handle_t *Platforms);
+
+/// Of LLVM 20: writes how many devices a platform has. Does not block.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Platform`
+/// - OL_ERRC_INVALID_NULL_POINTER: `NULL == NumDevices`
+OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceCount(
+    ol_platform_handle_t Platform,
+    uint32_t *NumDevices);
+
+/// Of LLVM 20: writes the first `NumEntries` devices of a platform, at most as many as it has. Does not block.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_SIZE: `NumEntries == 0`
+/// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Platform`
+/// - OL_ERRC_INVALID_NULL_POINTER: `NULL == Devices`
+OL_APIEXPORT ol_result_t OL_APICALL olGetDevice(
+    ol_platform_handle_t Platform,
+    uint32_t NumEntries,
+    ol_device_handle_t *Devices);
+
+/// Of LLVM 21: olSyncQueue.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
+OL_APIEXPORT ol_result_t OL_APICALL olWaitQueue(ol_queue_handle_t Queue);
+
+/// Of LLVM 21: olSyncEvent.
+///
+/// Refuses, in this order:
+/// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Event`
+OL_APIEXPORT ol_result_t OL_APICALL olWaitEvent(ol_event_handle_t Event);
+
 // The same functions, called from a place in the program. Errors name it, unless `CodeLocation` is null.
 
 OL_APIEXPORT ol_result_t OL_APICALL olInitWithCodeLoc(
@@ -1160,6 +1207,28 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetKernelMaxCooperativeGroupCountWithCodeL
     ol_symbol_handle_t Kernel,
     const ol_kernel_launch_size_args_t *LaunchSizeArgs,
     uint32_t *MaxGroupCount,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformCountWithCodeLoc(
+    uint32_t *NumPlatforms,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformWithCodeLoc(
+    uint32_t NumEntries,
+    ol_platform_handle_t *Platforms,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceCountWithCodeLoc(
+    ol_platform_handle_t Platform,
+    uint32_t *NumDevices,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceWithCodeLoc(
+    ol_platform_handle_t Platform,
+    uint32_t NumEntries,
+    ol_device_handle_t *Devices,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olWaitQueueWithCodeLoc(
+    ol_queue_handle_t Queue,
+    ol_code_location_t *CodeLocation);
+OL_APIEXPORT ol_result_t OL_APICALL olWaitEventWithCodeLoc(
+    ol_event_handle_t Event,
     ol_code_location_t *CodeLocation);
 
 // Pointers to the parameters of each function, for tools that trace calls.
@@ -1374,6 +1443,28 @@ typedef struct ol_get_kernel_max_cooperative_group_count_params_t {
     const ol_kernel_launch_size_args_t **pLaunchSizeArgs;
     uint32_t **pMaxGroupCount;
 } ol_get_kernel_max_cooperative_group_count_params_t;
+typedef struct ol_get_platform_count_params_t {
+    uint32_t **pNumPlatforms;
+} ol_get_platform_count_params_t;
+typedef struct ol_get_platform_params_t {
+    uint32_t *pNumEntries;
+    ol_platform_handle_t **pPlatforms;
+} ol_get_platform_params_t;
+typedef struct ol_get_device_count_params_t {
+    ol_platform_handle_t *pPlatform;
+    uint32_t **pNumDevices;
+} ol_get_device_count_params_t;
+typedef struct ol_get_device_params_t {
+    ol_platform_handle_t *pPlatform;
+    uint32_t *pNumEntries;
+    ol_device_handle_t **pDevices;
+} ol_get_device_params_t;
+typedef struct ol_wait_queue_params_t {
+    ol_queue_handle_t *pQueue;
+} ol_wait_queue_params_t;
+typedef struct ol_wait_event_params_t {
+    ol_event_handle_t *pEvent;
+} ol_wait_event_params_t;
 
 #undef OL_DEFAULT_NULL
 
