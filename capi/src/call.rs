@@ -62,7 +62,9 @@ pub(crate) unsafe fn at(
 #[cold]
 pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
     let null = wrong.strip_suffix(".is_null()").or_else(|| wrong.strip_suffix(".is_none()"));
-    let wrong = null.map_or(wrong.to_owned(), |name| format!("NULL == {name}"));
+    // The compiler breaks long conditions into lines.
+    let in_one_line = || wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wrong = null.map_or_else(in_one_line, |name| format!("NULL == {name}"));
     Error::new(code, format!("validation failure: {wrong}"))
 }
 
@@ -109,4 +111,16 @@ fn traced(name: &str, result: ol_result_t, show: &dyn Fn(&mut String, bool)) {
     trace::show_result(result, &mut line);
     // In one piece, as several threads may trace. Nobody may read it.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_said_in_one_line() {
+        let text = |wrong| refused(ErrorCode::InvalidArgument, wrong).to_string();
+        assert!(text("Queue.is_null()").contains("validation failure: NULL == Queue"));
+        assert!(text("(Flags &\n!3) != 0").contains("validation failure: (Flags & !3) != 0"));
+    }
 }
