@@ -2,6 +2,7 @@
 
 use crate::context::current;
 use crate::enumerations::*;
+use crate::given;
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Event, Result};
@@ -29,6 +30,7 @@ pub(crate) unsafe fn create(
     event: *mut ol_event_handle_t,
 ) -> Result<()> {
     let context = current()?;
+    given::check_pointer(event)?;
     let recorded = {
         let queue = context.queues.get(queue)?;
         match flags {

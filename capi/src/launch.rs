@@ -3,12 +3,12 @@
 use crate::context::current;
 use crate::device;
 use crate::enumerations::*;
+use crate::given;
 use crate::info;
 use crate::structures::*;
 use crate::symbol;
 use longshore::{Error, ErrorCode, Grid, Queue, RawArguments, Result};
 use std::ffi::c_void;
-use std::slice;
 
 #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
 pub(crate) unsafe fn launch(
@@ -38,10 +38,9 @@ pub(crate) unsafe fn launch(
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         // SAFETY: promised by the caller.
-        _ => unsafe {
-            (slice::from_raw_parts(pointers.cast(), count), slice::from_raw_parts(sizes, count))
-        },
+        _ => unsafe { (given::list(pointers.cast(), count)?, given::list(sizes, count)?) },
     };
+    check_values(pointers, sizes)?;
     // SAFETY: promised by the caller.
     let arguments = unsafe { RawArguments::new(pointers, sizes) }?;
     if queue.is_null() {
@@ -86,6 +85,17 @@ pub(crate) unsafe fn max_cooperative_groups(
     let groups = device.max_cooperative_groups(symbol.kernel()?, [x, y, z], shared_bytes)?;
     // SAFETY: promised by the caller.
     unsafe { info::write(count, groups) }
+}
+
+/// # Errors
+/// `InvalidNullPointer` and `InvalidSize` for values that cannot be there.
+#[inline]
+fn check_values(pointers: &[*const c_void], sizes: &[usize]) -> Result<()> {
+    let mut values = pointers.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
+    values.try_for_each(|(pointer, bytes)| {
+        given::check_pointer(*pointer)?;
+        given::check_range(*pointer, *bytes)
+    })
 }
 
 /// # Safety

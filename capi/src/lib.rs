@@ -7,7 +7,7 @@
 //!   `enumerations.rs` and `structures.rs` declare the rest. The macros of `declare.rs` make C functions of that, and
 //!   `cargo xtask header` the header.
 //! - `call.rs` is what every function does around its work; `answer.rs` has its results, `trace.rs` what
-//!   `OFFLOAD_TRACE` prints.
+//!   `OFFLOAD_TRACE` prints. `given.rs` looks at what callers give as an address and a number.
 //! - `context.rs` is what olInit makes and the last olShutDown ends; `handle.rs` is what handles are.
 //! - The other files do the work, on the types of `longshore`, one for each kind of handle.
 //!
@@ -23,6 +23,7 @@ mod device;
 mod enumerations;
 mod event;
 mod functions;
+mod given;
 mod handle;
 mod info;
 mod launch;

@@ -3,6 +3,7 @@
 use crate::context::{Context, current};
 use crate::device::{self, OfDevice};
 use crate::enumerations::*;
+use crate::given;
 use crate::info::{self, Answer};
 use crate::queue;
 use crate::structures::*;
@@ -12,7 +13,7 @@ use longshore::{
 };
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::{ptr, slice};
+use std::ptr;
 
 /// What memory is aligned to that nobody has said anything of.
 const ALIGNMENT: usize = 64;
@@ -53,12 +54,14 @@ pub(crate) unsafe fn allocate_aligned(
 }
 
 pub(crate) unsafe fn free(address: *mut c_void) -> Result<()> {
+    given::check_pointer(address)?;
     // SAFETY: promised by the caller.
     unsafe { current()?.host.free(DevicePointer(address as u64)) }
 }
 
 fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
     let context = current()?;
+    given::check_pointer(address)?;
     let found = context.host.allocation_at(DevicePointer(address as u64))?;
     let AllocationInfo { base, bytes, owner: AllocationOwner::Allocation { kind, .. }, .. } = found
     else {
@@ -124,7 +127,13 @@ pub(crate) unsafe fn register(
     flags: ol_memory_register_flags_t,
     pinned: *mut *mut c_void,
 ) -> Result<()> {
-    check_flags(flags, OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY)?;
+    check_flags(flags, OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY.0)?;
+    given::check_pointer(address)?;
+    given::check_pointer(pinned)?;
+    given::check_range(address, bytes)?;
+    if bytes == 0 {
+        return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to register"));
+    }
     let context = current()?;
     let of_device = device::of_handle(&context, device)?;
     let mut registered = of_device.registered.lock();
@@ -150,7 +159,8 @@ pub(crate) unsafe fn unregister(
     address: *mut c_void,
     flags: ol_memory_register_flags_t,
 ) -> Result<()> {
-    check_flags(flags, OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY)?;
+    check_flags(flags, OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY.0)?;
+    given::check_pointer(address)?;
     let context = current()?;
     let of_device = device::of_handle(&context, device)?;
     let mut registered = of_device.registered.lock();
@@ -170,8 +180,8 @@ pub(crate) unsafe fn unregister(
     unsafe { unlock(&context, of_device, base as *mut c_void) }
 }
 
-fn check_flags(flags: u32, known: ol_memory_register_flag_t) -> Result<()> {
-    match flags & !known.0 {
+fn check_flags(flags: u32, known: u32) -> Result<()> {
+    match flags & !known {
         0 => Ok(()),
         unknown => {
             let message = format!("flags {unknown:#x} mean nothing here");
@@ -210,9 +220,10 @@ pub(crate) unsafe fn prefetch(
     sizes: *const usize,
     flags: ol_mem_migration_flags_t,
 ) -> Result<()> {
+    check_flags(flags, MIGRATION_FLAGS)?;
     let context = current()?;
     let queue = context.queues.get(queue)?;
-    if count == 0 || starts.is_null() || sizes.is_null() {
+    if count == 0 {
         return Ok(());
     }
     let target = match flags & OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0 {
@@ -220,10 +231,8 @@ pub(crate) unsafe fn prefetch(
         _ => PrefetchTarget::Host,
     };
     // SAFETY: promised by the caller.
-    let ranges = unsafe {
-        slice::from_raw_parts(starts, count).iter().zip(slice::from_raw_parts(sizes, count))
-    };
-    for (start, bytes) in ranges.filter(|(_, bytes)| **bytes > 0) {
+    let (starts, sizes) = unsafe { (given::list(starts, count)?, given::list(sizes, count)?) };
+    for (start, bytes) in starts.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0) {
         match queue.prefetch(DevicePointer(*start as u64), *bytes as u64, target) {
             Err(error) if is_hint_that_cannot_be(error.code()) => log::debug!("{error}"),
             hinted => hinted?,
@@ -248,6 +257,10 @@ pub(crate) unsafe fn copy(
     let context = current()?;
     let to_device = device::of_handle(&context, to_device)?;
     let from_device = device::of_handle(&context, from_device)?;
+    given::check_pointer(to)?;
+    given::check_pointer(from)?;
+    given::check_range(to, bytes)?;
+    given::check_range(from, bytes)?;
     let (to_host, from_host) = (to_device.is_host(&context), from_device.is_host(&context));
     if bytes == 0 {
         // The queue is looked at all the same.
@@ -311,11 +324,9 @@ pub(crate) unsafe fn fill(
     bytes: usize,
 ) -> Result<()> {
     let context = current()?;
-    if pattern.is_null() {
-        return Err(Error::new(ErrorCode::InvalidNullPointer, "no pattern"));
-    }
+    given::check_pointer(to)?;
     // SAFETY: promised by the caller.
-    let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_bytes) };
+    let pattern = unsafe { given::list(pattern.cast::<u8>(), pattern_bytes) }?;
     let address = DevicePointer(to as u64);
     // SAFETY: promised by the caller.
     let work = |queue: &Queue| unsafe { queue.fill(address, pattern, bytes as u64) };

@@ -6,7 +6,7 @@ use crate::enumerations::*;
 use crate::handle::Kind;
 use crate::info::{self, Answer};
 use crate::structures::*;
-use longshore::{DeviceEntry, Host, PlatformInfo, Result};
+use longshore::{DeviceEntry, Error, ErrorCode, Host, PlatformInfo, Result};
 
 /// A platform.
 pub(crate) struct OfPlatform {
@@ -86,10 +86,13 @@ info::queries!(ol_platform_handle_t, ol_platform_info_t);
 
 pub(crate) unsafe fn register_callback(
     platform: ol_platform_handle_t,
-    _callback: ol_platform_rpc_cb_t,
+    callback: ol_platform_rpc_cb_t,
 ) -> Result<()> {
     let context = current()?;
     of_handle(&context, platform)?;
+    if callback.is_none() {
+        return Err(Error::new(ErrorCode::InvalidNullPointer, "no callback"));
+    }
     log::warn!(
         "olPlatformRegisterRPCCallback: what devices ask of the host is not served, the callback is not called"
     );

@@ -2,13 +2,13 @@
 
 use crate::context::current;
 use crate::device;
+use crate::given;
 use crate::info;
 use crate::structures::*;
-use longshore::{Acceptance, Error, ErrorCode, Program, Result, SymbolKind};
+use longshore::{Acceptance, Program, Result, SymbolKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::slice;
 
 /// A loaded image, and the symbols that were asked for.
 pub(crate) struct OfProgram {
@@ -24,9 +24,10 @@ pub(crate) unsafe fn create(
     program: *mut ol_program_handle_t,
 ) -> Result<()> {
     let context = current()?;
+    given::check_pointer(program)?;
     let device = device::of_handle(&context, device)?.get(&context)?;
     // SAFETY: promised by the caller.
-    let loaded = device.load(unsafe { bytes(data, size) }?)?;
+    let loaded = device.load(unsafe { given::list(data.cast(), size) }?)?;
     let made = OfProgram { program: loaded, symbols: Mutex::default() };
     // SAFETY: promised by the caller.
     unsafe { info::write(program, context.programs.insert(made)?) }
@@ -54,17 +55,7 @@ pub(crate) unsafe fn is_valid(
     let context = current()?;
     let device = device::of_handle(&context, device)?.get(&context)?;
     // SAFETY: promised by the caller.
-    let accepted = device.accepts(unsafe { bytes(data, size) }?)?;
+    let accepted = device.accepts(unsafe { given::list(data.cast(), size) }?)?;
     // SAFETY: promised by the caller.
     unsafe { info::write(valid, accepted == Acceptance::Accepted) }
-}
-
-/// # Safety
-/// There are so many bytes, if the pointer is not null.
-unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8]> {
-    if data.is_null() {
-        return Err(Error::new(ErrorCode::InvalidNullPointer, "no image"));
-    }
-    // SAFETY: promised by the caller.
-    Ok(unsafe { slice::from_raw_parts(data.cast(), size) })
 }

@@ -3,11 +3,11 @@
 use crate::context::{Context, current};
 use crate::device::{self, OfDevice};
 use crate::enumerations::*;
+use crate::given;
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Queue, Result};
 use std::ffi::c_void;
-use std::slice;
 
 /// Does something on a queue: on that of a handle, or, where the handle is null, on one of the device, and waits.
 ///
@@ -34,6 +34,7 @@ pub(crate) unsafe fn create(
     queue: *mut ol_queue_handle_t,
 ) -> Result<()> {
     let context = current()?;
+    given::check_pointer(queue)?;
     let made = device::of_handle(&context, device)?.get(&context)?.queue()?;
     // SAFETY: promised by the caller.
     unsafe { info::write(queue, context.queues.insert(made)?) }
@@ -63,11 +64,8 @@ pub(crate) unsafe fn wait_events(
 ) -> Result<()> {
     let context = current()?;
     let waiting = context.queues.get(queue)?;
-    if count == 0 || events.is_null() {
-        return Ok(());
-    }
     // SAFETY: promised by the caller.
-    for handle in unsafe { slice::from_raw_parts(events, count) } {
+    for handle in unsafe { given::list(events, count) }? {
         if handle.is_null() {
             let message = "one of the events to wait for is null";
             return Err(Error::new(ErrorCode::InvalidNullHandle, message));
