@@ -333,7 +333,11 @@ pub(crate) unsafe fn fill(
     if !queue.is_null() {
         return work(&*context.queues.get(queue)?);
     }
-    let owner = context.host.allocation_at(address)?.device;
+    let owner = context.host.allocation_at(address).map_err(|error| {
+        // As a queue says it.
+        Error::new(ErrorCode::InvalidArgument, error.message())
+    })?;
+    let owner = owner.device;
     let handle = device::handle_of(&context, owner)?;
     queue::on(&context, queue, device::of_handle(&context, handle)?, work)
 }
