@@ -81,6 +81,10 @@ pub(crate) unsafe fn max_cooperative_groups(
     // SAFETY: promised by the caller.
     let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
     let ol_dimensions_t { x, y, z } = size.GroupSize;
+    if [x, y, z].contains(&0) {
+        let message = format!("groups of {x} * {y} * {z} items, expected at least 1 each");
+        return Err(Error::new(ErrorCode::InvalidArgument, message));
+    }
     let shared_bytes = size.DynSharedMemory as u64;
     let groups = device.max_cooperative_groups(symbol.kernel()?, [x, y, z], shared_bytes)?;
     // SAFETY: promised by the caller.
