@@ -62,9 +62,14 @@ pub(crate) unsafe fn at(
 #[cold]
 pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
     let null = wrong.strip_suffix(".is_null()").or_else(|| wrong.strip_suffix(".is_none()"));
-    // The compiler breaks long conditions into lines.
-    let in_one_line = || wrong.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wrong = null.map_or_else(in_one_line, |name| format!("NULL == {name}"));
+    let wrong = match null.filter(|name| !name.contains(char::is_whitespace)) {
+        Some(name) => format!("NULL == {name}"),
+        // The compiler breaks long conditions into lines.
+        None => {
+            let words: Vec<_> = wrong.split_whitespace().collect();
+            words.join(" ").replace(".is_null()", " == NULL")
+        }
+    };
     Error::new(code, format!("validation failure: {wrong}"))
 }
 

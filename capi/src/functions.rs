@@ -5,9 +5,7 @@
 use crate::declare::functions;
 use crate::enumerations::*;
 use crate::structures::*;
-use crate::{
-    context, device, event, launch, memory, older, platform, program, queue, symbol,
-};
+use crate::{context, device, event, launch, memory, older, platform, program, queue, symbol};
 use longshore::ErrorCode;
 use std::ffi::{c_char, c_void};
 

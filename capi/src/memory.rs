@@ -220,7 +220,8 @@ pub(crate) unsafe fn prefetch(
     sizes: *const usize,
     flags: ol_mem_migration_flags_t,
 ) -> Result<()> {
-    check_flags(flags, MIGRATION_FLAGS)?;
+    let known = OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
+    check_flags(flags, known)?;
     let context = current()?;
     let queue = context.queues.get(queue)?;
     if count == 0 {

@@ -1,0 +1,160 @@
+//! How an argument is made invalid: what the third column of the table says, as changes to a call that succeeds.
+
+mod memory;
+mod work;
+
+use crate::calls::Call;
+use crate::table::{Class, Declared, Row};
+use crate::world::{World, made};
+use longshore_capi::*;
+use std::ffi::CStr;
+
+/// A change to a call.
+pub(crate) type Mutation = Box<dyn Fn(&World, &mut Call)>;
+
+/// All changes that a row is about; none if it says what nobody knows.
+pub(crate) fn of_row(world: &World, row: &Row, declared: &Declared) -> Vec<Mutation> {
+    if let Some((row, kernel)) = row.of_clang() {
+        let changes = of_row(world, &row, declared).into_iter();
+        return changes.map(|change| of_clang(change, kernel)).collect();
+    }
+    let special = special(row);
+    if !special.is_empty() {
+        return special;
+    }
+    let Some(argument) = &row.argument else { return Vec::new() };
+    let kind = declared.parameters.iter().find(|(name, _)| name == argument);
+    let Some((_, kind)) = kind else { panic!("{} has no {argument}", row.function) };
+    let words = words(world, kind, &row.made);
+    words.into_iter().map(|word| set(argument, word)).collect()
+}
+
+/// The same with a kernel of clang's.
+fn of_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
+    Box::new(move |world, call| {
+        change(world, call);
+        let words = [world.program_of_clang(), kernel.as_ptr() as usize, 0];
+        call.set("Kernel", made("olGetSymbol", &words));
+    })
+}
+
+/// What an argument of any function may be.
+fn words(world: &World, kind: &str, made: &str) -> Vec<usize> {
+    let class = Class::of(kind);
+    match (class, made) {
+        (Class::Handle(_) | Class::Pointer | Class::Callback, "null") => vec![0],
+        (Class::Handle(kind), "another kind of handle") => {
+            let others = world.first().objects.all().into_iter();
+            others.filter(|(other, _)| *other != kind).map(|(_, handle)| handle).collect()
+        }
+        (Class::Handle(kind), "no handle") => no_handles(world, world.first().objects.of(kind)),
+        (Class::Handle(kind), "of an earlier olInit") => vec![world.earlier.of(kind)],
+        (Class::Handle(kind), "destroyed") => vec![world.gone.of(kind)],
+        (Class::Handle(kind), "of another platform") => vec![world.other().objects.of(kind)],
+        (Class::Enumeration, "no enumerator") => {
+            [count(kind), count(kind) + 1, 1000, 0x7fff_ffff, 0xffff_ffff].to_vec()
+        }
+        (Class::Flags, "an unknown bit") => (2..32).map(|bit| 1 << bit).collect(),
+        (Class::Size, "0") => vec![0],
+        (Class::Size, "SIZE_MAX") => vec![usize::MAX],
+        _ => Vec::new(),
+    }
+}
+
+/// Numbers and addresses, and a handle with other numbers behind its kind.
+fn no_handles(world: &World, valid: usize) -> Vec<usize> {
+    let head = valid & (0xff << 56);
+    let numbers = [1, 8, 0xdead_beef, usize::MAX, usize::MAX >> 1, 1 << 63, world.room()];
+    let wild = [20, 25, 30, 40, 50, 55].map(|bit| head | 1 << bit);
+    let flipped = (20..60).map(|bit| valid ^ (1 << bit));
+    let more = [head | !(0xff << 56), head | 1000, head | 0xff_ffff];
+    numbers.into_iter().chain(wild).chain(flipped).chain(more).collect()
+}
+
+/// How many enumerators there are, which begin with 0.
+fn count(kind: &str) -> usize {
+    match kind {
+        "ol_platform_info_t" => ol_platform_info_t::ALL.len(),
+        "ol_device_info_t" => ol_device_info_t::ALL.len(),
+        "ol_mem_info_t" => ol_mem_info_t::ALL.len(),
+        "ol_queue_info_t" => ol_queue_info_t::ALL.len(),
+        "ol_event_info_t" => ol_event_info_t::ALL.len(),
+        "ol_symbol_info_t" => ol_symbol_info_t::ALL.len(),
+        "ol_symbol_kind_t" => ol_symbol_kind_t::ALL.len(),
+        "ol_alloc_type_t" => ol_alloc_type_t::ALL.len(),
+        other => panic!("{other} is no enumeration"),
+    }
+}
+
+fn one(change: impl Fn(&World, &mut Call) + 'static) -> Vec<Mutation> {
+    vec![Box::new(change)]
+}
+
+fn set(parameter: &str, word: usize) -> Mutation {
+    let parameter = parameter.to_owned();
+    Box::new(move |_, call| call.set(&parameter, word))
+}
+
+/// What only some functions know.
+fn special(row: &Row) -> Vec<Mutation> {
+    let made = row.made.as_str();
+    let argument = row.argument.as_deref().unwrap_or("");
+    match (row.function.as_str(), argument) {
+        (_, "") if made == "all null and 0" => one(|_, call| call.words.fill(0)),
+        (function, "PropSize") if function.starts_with("olGet") => property_size(function, made),
+        (function, "PropName") if function.starts_with("olGetSymbolInfo") => match made {
+            "of a variable, for a kernel" => vec![1, 2]
+                .into_iter()
+                .map(|query| -> Mutation {
+                    Box::new(move |world, call| {
+                        call.set("Symbol", world.first().objects.symbol);
+                        call.set("PropName", query);
+                    })
+                })
+                .collect(),
+            _ => Vec::new(),
+        },
+        ("olGetMemInfo" | "olGetMemInfoSize" | "olMemFree" | "olMemFill", _) => {
+            memory::memory(argument, made)
+        }
+        ("olMemAlloc" | "olMemAllocAligned", _) => memory::allocation(argument, made),
+        ("olMemRegister" | "olMemUnregister", _) => {
+            memory::registration(&row.function, argument, made)
+        }
+        ("olMemPrefetch", _) => memory::prefetch(argument, made),
+        ("olMemcpy", _) => memory::copy(argument, made),
+        ("olWaitEvents", _) => work::events(argument, made),
+        ("olGetEventElapsedTime", _) => work::elapsed(argument, made),
+        ("olCreateProgram" | "olIsValidBinary", _) => work::image(argument, made),
+        ("olGetSymbol", _) => work::symbol(argument, made),
+        ("olLaunchKernel", "NumArgs" | "ArgPtrs" | "ArgSizes") => {
+            work::launch_arguments(argument, made)
+        }
+        (
+            "olLaunchKernel"
+            | "olCalculateOptimalOccupancy"
+            | "olGetKernelMaxCooperativeGroupCount",
+            _,
+        ) => work::launch(argument, made),
+        _ => Vec::new(),
+    }
+}
+
+/// For each query; the CPU answers all.
+fn property_size(function: &str, how: &str) -> Vec<Mutation> {
+    let offset = match how {
+        "one too small" => -1,
+        "larger than needed" => 1,
+        _ => return Vec::new(),
+    };
+    let object = function.trim_start_matches("olGet").trim_end_matches("Info").to_lowercase();
+    let queries = 0..count(&format!("ol_{object}_info_t"));
+    let change = |query| -> Mutation {
+        Box::new(move |_, call| {
+            let size = made(&format!("{}Size", call.function.name), &[call.words[0], query]);
+            call.set("PropName", query);
+            call.set("PropSize", size.checked_add_signed(offset).expect("sizes are not 0"));
+        })
+    };
+    queries.map(change).collect()
+}

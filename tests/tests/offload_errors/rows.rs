@@ -1,0 +1,232 @@
+//! Rows, run in this process.
+
+use crate::calls::Call;
+use crate::functions::{Function, SHOWN_PLACE};
+use crate::life;
+use crate::mutations;
+use crate::table::{Class, Declared, Mode, Row, declared, rows};
+use crate::world::{Platforms, World, details, ok};
+use longshore_capi::*;
+use longshore_tests::device_code::clangs;
+
+/// What was not as the table says.
+#[derive(Default)]
+pub(crate) struct Failures(Vec<String>);
+
+impl Failures {
+    pub(crate) fn add(&mut self, row: &Row, why: &str) {
+        let argument = row.argument.as_deref().unwrap_or("—");
+        self.0.push(format!("{} | {argument} | {}: {why}", row.function, row.made));
+    }
+}
+
+/// What a row says of a mode.
+enum Expected {
+    Is(ol_errc_t),
+    AnyError,
+}
+
+/// Runs the rows of a function, or of all.
+///
+/// # Panics
+/// If one is not true.
+pub(crate) fn run(function: Option<&str>, mode: Mode) {
+    let mut failures = Failures::default();
+    let mut rows = rows();
+    let has_clang = !clangs().is_empty();
+    rows.retain(|row| has_clang || row.of_clang().is_none());
+    rows.retain(|row| function.is_none_or(|name| row.function == name) && !row.is_of_platforms());
+    for row in rows.iter().filter(|row| life::is_outside(row)) {
+        announce(row);
+        life::run(row, mode, &mut failures);
+    }
+    let world = World::start(Platforms::Host);
+    all_inside(&world, &rows, mode, &mut failures);
+    life::after(&world, &rows, mode, &mut failures);
+    assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
+}
+
+/// Runs the rows that are about two platforms.
+///
+/// # Panics
+/// If one is not true.
+pub(crate) fn run_between(platforms: Platforms) {
+    let mut failures = Failures::default();
+    let mut rows = rows();
+    rows.retain(Row::is_of_platforms);
+    all_inside(&World::start(platforms), &rows, Mode::Plain, &mut failures);
+    ok("olShutDown", &[]);
+    assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
+}
+
+fn all_inside(world: &World, rows: &[Row], mode: Mode, failures: &mut Failures) {
+    let declared = declared();
+    for row in rows.iter().filter(|row| !life::is_outside(row)) {
+        announce(row);
+        let declared = declared.iter().find(|declared| declared.name == row.function);
+        inside(world, row, declared.expect("a function"), mode, failures);
+    }
+}
+
+/// Says what is run, for who looks why the process ended.
+fn announce(row: &Row) {
+    eprintln!("{row:?}");
+}
+
+/// Runs a row of a function in a world.
+fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &mut Failures) {
+    let function = Function::named(&row.function);
+    let changes = mutations::of_row(world, row, declared);
+    if changes.is_empty() {
+        failures.add(row, "nobody knows what that is");
+    }
+    for change in changes {
+        let mut call = Call::valid(world, function);
+        let valid = call.words.clone();
+        change(world, &mut call);
+        world.clear();
+        let succeeded = check(row, mode, &call.words, failures);
+        if !succeeded && !world.is_untouched() {
+            failures.add(row, "it failed, and wrote an answer");
+        }
+        call.finish(world, succeeded);
+        if succeeded {
+            call = Call::valid(world, function);
+        } else {
+            call.words = valid;
+        }
+        let after = finished(world, &call, mode);
+        // Not every device of another platform can do everything.
+        let cannot = row.is_of_platforms() && after == OL_ERRC_UNSUPPORTED;
+        if after != OL_ERRC_SUCCESS && !cannot {
+            failures.add(row, &format!("afterwards a valid call answers {after:?}"));
+        }
+    }
+}
+
+/// Calls, and undoes what was done.
+fn finished(world: &World, call: &Call, mode: Mode) -> ol_errc_t {
+    world.clear();
+    let result = code(call.function.call(mode, &call.words));
+    call.finish(world, result == OL_ERRC_SUCCESS);
+    result
+}
+
+/// Runs all pairs of rows about two arguments of a function that are both errors, one of them whatever the other
+/// arguments are: two that are of another device may well fit each other.
+///
+/// # Panics
+/// If one is not answered with one of the two.
+pub(crate) fn run_pairs() {
+    let mut failures = Failures::default();
+    let rows = rows();
+    let is_error = |row: &&Row| {
+        let outside = life::is_outside(row)
+            || row.is_of_platforms()
+            || row.argument.is_none()
+            || row.of_clang().is_some();
+        // How much is too small depends on the rest.
+        !outside && row.result != OL_ERRC_SUCCESS && row.made != "one too small"
+    };
+    let world = World::start(Platforms::Host);
+    for declared in declared() {
+        let of_it = || rows.iter().filter(is_error).filter(|row| row.function == declared.name);
+        for one in of_it() {
+            announce(one);
+            let others = of_it().filter(|other| other.argument != one.argument);
+            let others =
+                others.filter(|other| is_alone(one, &declared) || is_alone(other, &declared));
+            others.for_each(|other| pair(&world, one, other, &declared, &mut failures));
+        }
+    }
+    ok("olShutDown", &[]);
+    assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
+}
+
+/// Whether an argument is invalid whatever the others are.
+fn is_alone(row: &Row, declared: &Declared) -> bool {
+    let mut parameters = declared.parameters.iter();
+    let found = parameters.find(|(name, _)| Some(name) == row.argument.as_ref());
+    found.is_some_and(|(_, kind)| row.made != "0" && Class::of(kind).ways().contains(&&*row.made))
+}
+
+fn pair(world: &World, one: &Row, other: &Row, declared: &Declared, failures: &mut Failures) {
+    let mut call = Call::valid(world, Function::named(&one.function));
+    let valid = call.words.clone();
+    for row in [one, other] {
+        mutations::of_row(world, row, declared)[0](world, &mut call);
+    }
+    world.clear();
+    let got = code(call.function.call(Mode::Plain, &call.words));
+    let also = other.argument.as_deref().unwrap_or_default();
+    if got != one.result && got != other.result {
+        failures.add(one, &format!("with {also} {}: {got:?}", other.made));
+    }
+    if !world.is_untouched() {
+        failures.add(one, &format!("with {also} {}: it wrote an answer", other.made));
+    }
+    call.finish(world, got == OL_ERRC_SUCCESS);
+    call.words = valid;
+    let after = finished(world, &call, Mode::Plain);
+    if after != OL_ERRC_SUCCESS {
+        failures.add(one, &format!("after it with {also} {}: {after:?}", other.made));
+    }
+}
+
+/// Calls a row's function, compares what it answers, and tells whether it succeeded.
+pub(crate) fn check(row: &Row, mode: Mode, words: &[usize], failures: &mut Failures) -> bool {
+    let function = Function::named(&row.function);
+    let result = function.call(mode, words);
+    let got = code(result);
+    let is_right = match expected(row, mode) {
+        Expected::Is(code) => got == code,
+        Expected::AnyError => got != OL_ERRC_SUCCESS,
+    };
+    // SAFETY: results are null or live as long as the process.
+    let said = unsafe { result.as_ref() }.map(details).unwrap_or_default();
+    if !is_right {
+        failures.add(row, &format!("{words:x?} {mode:?} answers {got:?} {said}"));
+    }
+    let place = if mode == Mode::Twin { format!(" {SHOWN_PLACE}") } else { String::new() };
+    if got != OL_ERRC_SUCCESS && !said.starts_with(&format!("{}{place}: ", function.name)) {
+        failures.add(row, &format!("it says '{said}'"));
+    }
+    if mode == Mode::Twin && got != OL_ERRC_SUCCESS {
+        let nowhere = code(function.call_from_nowhere(words));
+        if nowhere != got {
+            failures.add(row, &format!("called from nowhere it answers {nowhere:?}"));
+        }
+    }
+    got == OL_ERRC_SUCCESS
+}
+
+/// Without validation a null handle is one that stands for nothing, and of several things that are wrong another may
+/// be the first.
+fn expected(row: &Row, mode: Mode) -> Expected {
+    if mode != Mode::Unchecked {
+        return Expected::Is(row.result);
+    }
+    if row.made.starts_with("all null") {
+        return Expected::AnyError;
+    }
+    let declared = declared().into_iter().find(|declared| declared.name == row.function);
+    let parameters = declared.map(|declared| declared.parameters).unwrap_or_default();
+    let parameter = parameters.iter().find(|(name, _)| Some(name) == row.argument.as_ref());
+    let class = parameter.map(|(_, kind)| Class::of(kind));
+    let is_checked = row.made == "null" && row.result == OL_ERRC_INVALID_NULL_HANDLE;
+    Expected::Is(match class {
+        Some(Class::Handle(kind)) if is_checked => match kind {
+            "ol_platform_handle_t" => OL_ERRC_INVALID_PLATFORM,
+            "ol_device_handle_t" => OL_ERRC_INVALID_DEVICE,
+            "ol_queue_handle_t" => OL_ERRC_INVALID_QUEUE,
+            "ol_event_handle_t" => OL_ERRC_INVALID_EVENT,
+            _ => OL_ERRC_INVALID_ARGUMENT,
+        },
+        _ => row.result,
+    })
+}
+
+fn code(result: ol_result_t) -> ol_errc_t {
+    // SAFETY: results are null or live as long as the process.
+    unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
+}

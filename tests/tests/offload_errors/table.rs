@@ -1,0 +1,163 @@
+//! The table of `docs/c-api-errors.md`, and the declarations of `capi/src/functions.rs`.
+
+use longshore_capi::{OL_ERRC_SUCCESS, ol_errc_t};
+use longshore_tests::world::root;
+use std::ffi::CStr;
+use std::fs;
+
+/// How calls are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Plain,
+    /// The function's twin, from a place in the program.
+    Twin,
+    /// With `OFFLOAD_DISABLE_VALIDATION`.
+    Unchecked,
+    /// With `OFFLOAD_TRACE`.
+    Traced,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 4] = [Mode::Plain, Mode::Twin, Mode::Unchecked, Mode::Traced];
+}
+
+/// A row: a function, what is made invalid, and what it answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) function: String,
+    /// `None` if it is about no argument alone.
+    pub(crate) argument: Option<String>,
+    pub(crate) made: String,
+    pub(crate) result: ol_errc_t,
+}
+
+impl Row {
+    /// Whether it is about objects of two platforms.
+    pub(crate) fn is_of_platforms(&self) -> bool {
+        self.made.contains("of another platform")
+    }
+
+    /// What is made invalid of a kernel of clang's, and which, if it is about one.
+    pub(crate) fn of_clang(&self) -> Option<(Row, &'static CStr)> {
+        OF_CLANG.into_iter().find_map(|(end, kernel)| {
+            let made = self.made.strip_suffix(end)?.to_owned();
+            Some((Row { made, ..self.clone() }, kernel))
+        })
+    }
+}
+
+/// How what rows say ends that are about kernels which only a clang can make, and the kernels.
+const OF_CLANG: [(&str, &CStr); 2] = [
+    (", for a work-group kernel", c"meet"),
+    (", for a kernel with a barrier of the grid", c"meet_all"),
+];
+
+/// The rows of the page.
+pub(crate) fn rows() -> Vec<Row> {
+    let page = fs::read_to_string(root().join("docs/c-api-errors.md")).unwrap();
+    page.lines().filter(|line| line.starts_with("| `")).map(row).collect()
+}
+
+fn row(line: &str) -> Row {
+    let cells: Vec<_> = line.trim_matches(['|', ' ']).split(" | ").map(str::trim).collect();
+    let [function, argument, made, result] = cells[..] else {
+        panic!("not four cells: {line}");
+    };
+    let name = |cell: &str| cell.trim_matches('`').to_owned();
+    let known = ol_errc_t::ALL.iter().find(|(known, _)| *known == name(result));
+    let result = match (result, known) {
+        ("success", _) => OL_ERRC_SUCCESS,
+        (_, Some((_, code))) => *code,
+        _ => panic!("'{result}' is no result: {line}"),
+    };
+    let argument = (argument != "—").then(|| name(argument));
+    Row { function: name(function), argument, made: made.to_owned(), result }
+}
+
+/// A function as it is declared.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) name: String,
+    /// Names and types.
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+/// The functions that `capi` declares.
+pub(crate) fn declared() -> Vec<Declared> {
+    let text = fs::read_to_string(root().join("capi/src/functions.rs")).unwrap();
+    let (_, text) = text.split_once("functions! {").unwrap();
+    let heads = text.match_indices("\n    ol").map(|(at, _)| &text[at..]);
+    heads
+        .map(|head| {
+            let (names, rest) = head.split_once('(').unwrap();
+            let (parameters, _) = rest.split_once(')').unwrap();
+            let parameters = parameters.split(',').filter_map(|one| one.split_once(':'));
+            let (name, _) = names.split_once(',').unwrap();
+            Declared {
+                name: name.trim().to_owned(),
+                parameters: parameters
+                    .map(|(name, kind)| (name.trim().to_owned(), kind.trim().to_owned()))
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+/// What an argument is, as far as it can be made invalid in general.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A handle of this type.
+    Handle(&'static str),
+    Pointer,
+    Callback,
+    Enumeration,
+    Flags,
+    Size,
+}
+
+const HANDLES: [&str; 6] = [
+    "ol_platform_handle_t",
+    "ol_device_handle_t",
+    "ol_queue_handle_t",
+    "ol_event_handle_t",
+    "ol_program_handle_t",
+    "ol_symbol_handle_t",
+];
+
+impl Class {
+    /// Of a type, as it is declared.
+    pub(crate) fn of(kind: &str) -> Class {
+        if let Some(handle) = HANDLES.into_iter().find(|handle| *handle == kind) {
+            return Class::Handle(handle);
+        }
+        match kind {
+            _ if kind.starts_with('*') => Class::Pointer,
+            _ if kind.ends_with("_cb_t") => Class::Callback,
+            "ol_memory_register_flags_t" | "ol_mem_migration_flags_t" | "ol_event_flags_t" => {
+                Class::Flags
+            }
+            "usize" => Class::Size,
+            _ => Class::Enumeration,
+        }
+    }
+
+    /// In which ways every argument of the kind is made invalid.
+    pub(crate) fn ways(self) -> &'static [&'static str] {
+        match self {
+            Class::Handle("ol_platform_handle_t" | "ol_device_handle_t") => {
+                &["null", "another kind of handle", "no handle", "of an earlier olInit"]
+            }
+            Class::Handle(_) => &[
+                "null",
+                "another kind of handle",
+                "no handle",
+                "of an earlier olInit",
+                "destroyed",
+            ],
+            Class::Pointer | Class::Callback => &["null"],
+            Class::Enumeration => &["no enumerator"],
+            Class::Flags => &["an unknown bit"],
+            Class::Size => &["0"],
+        }
+    }
+}
