@@ -2,49 +2,44 @@
 
 use crate::device::OfDevice;
 use crate::enumerations::*;
-use crate::event::OfEvent;
-use crate::handle::{Kind, Table};
+use crate::handle::Table;
 use crate::platform::{self, OfPlatform};
-use crate::program::OfProgram;
 use crate::structures::*;
-use crate::symbol::OfSymbol;
+use crate::{event, program, queue, symbol};
 use arc_swap::{ArcSwapOption, Guard};
-use longshore::{Error, ErrorCode, Host, Queue, Result};
+use longshore::{Error, ErrorCode, Host, Result};
 use parking_lot::Mutex;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// All that there is between olInit and olShutDown.
+/// What there is between olInit and olShutDown, but for what is made and destroyed, which is in tables.
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) platforms: Vec<OfPlatform>,
     pub(crate) devices: Vec<OfDevice>,
-    pub(crate) queues: Table<Queue>,
-    pub(crate) events: Table<OfEvent>,
-    pub(crate) programs: Table<OfProgram>,
-    pub(crate) symbols: Table<OfSymbol>,
     /// How many there were before, for handles not to be those of an earlier one.
-    pub(crate) cycle: u8,
+    pub(crate) cycle: u32,
 }
 
 static CONTEXT: ArcSwapOption<Context> = ArcSwapOption::const_empty();
-static STATE: AtomicU8 = AtomicU8::new(0);
+static STATE: AtomicU64 = AtomicU64::new(0);
 static COUNT: Mutex<Count> = Mutex::new(Count { users: 0, cycles: 0 });
 
 struct Count {
     users: usize,
-    cycles: u8,
+    cycles: u32,
 }
 
-/// How the library is used now.
+/// How the library is used now: flags, and above them the cycle.
 #[derive(Clone, Copy)]
-pub(crate) struct State(u8);
+pub(crate) struct State(u64);
 
 impl State {
-    const INITIALIZED: u8 = 1;
-    const TRACED: u8 = 2;
-    const SKIPS_CHECKS: u8 = 4;
+    const INITIALIZED: u64 = 1;
+    const TRACED: u64 = 2;
+    const SKIPS_CHECKS: u64 = 4;
+    const CYCLE_SHIFT: u32 = 8;
 
     #[inline]
     pub(crate) fn is_initialized(self) -> bool {
@@ -61,7 +56,7 @@ impl State {
         self.0 & State::SKIPS_CHECKS != 0
     }
 
-    fn of_environment() -> u8 {
+    fn of_environment() -> u64 {
         let flag = |name, flag| std::env::var_os(name).map_or(0, |_| flag);
         State::INITIALIZED
             | flag("OFFLOAD_TRACE", State::TRACED)
@@ -100,6 +95,20 @@ pub(crate) fn current() -> Result<Current> {
     }
 }
 
+/// Puts an object that was made in a cycle into a table.
+///
+/// # Errors
+/// Those of [`Table::insert`]; `Uninitialized` if the cycle has ended.
+pub(crate) fn keep<T, H>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut H> {
+    let handle = table.insert(object)?;
+    // The last olShutDown ends the cycle and then clears the tables, so one of both sees what the other has done.
+    if STATE.load(Ordering::SeqCst) >> State::CYCLE_SHIFT == u64::from(cycle) {
+        return Ok(handle);
+    }
+    let _ = table.remove(handle);
+    Err(ended())
+}
+
 /// `olInit`.
 ///
 /// # Errors
@@ -119,7 +128,7 @@ pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> 
         }
         let context = Context::new(builder.build()?, count.cycles);
         CONTEXT.store(Some(Arc::new(context)));
-        STATE.store(state, Ordering::Release);
+        STATE.store(state | u64::from(count.cycles) << State::CYCLE_SHIFT, Ordering::Release);
     }
     count.users += 1;
     Ok(())
@@ -141,24 +150,20 @@ pub(crate) unsafe fn shut_down() -> Result<()> {
     }
     (count.users, count.cycles) = (0, count.cycles.wrapping_add(1));
     let traced = STATE.load(Ordering::Relaxed) & State::TRACED;
-    STATE.store(traced, Ordering::Release);
+    STATE.store(traced | u64::from(count.cycles) << State::CYCLE_SHIFT, Ordering::SeqCst);
     let Some(context) = CONTEXT.swap(None) else { return Ok(()) };
-    context.devices.iter().map(OfDevice::close).fold(Ok(()), Result::and)
+    let closed = context.devices.iter().map(OfDevice::close).fold(Ok(()), Result::and);
+    event::ALL.clear();
+    symbol::ALL.clear();
+    program::ALL.clear();
+    queue::ALL.clear();
+    closed
 }
 
 impl Context {
-    fn new(host: Host, cycle: u8) -> Context {
+    fn new(host: Host, cycle: u32) -> Context {
         let (platforms, devices) = platform::all(&host);
-        Context {
-            host,
-            platforms,
-            devices,
-            queues: Table::new(Kind::Queue, cycle),
-            events: Table::new(Kind::Event, cycle),
-            programs: Table::new(Kind::Program, cycle),
-            symbols: Table::new(Kind::Symbol, cycle),
-            cycle,
-        }
+        Context { host, platforms, devices, cycle }
     }
 }
 

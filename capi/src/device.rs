@@ -83,7 +83,7 @@ impl OfDevice {
 /// `InvalidDevice`.
 #[inline]
 pub(crate) fn of_handle(context: &Context, handle: ol_device_handle_t) -> Result<&OfDevice> {
-    let place = Kind::Device.value(context.cycle, handle);
+    let place = Kind::Device.place(context.cycle, handle);
     let found = place.and_then(|place| context.devices.get(place));
     found.ok_or_else(|| Kind::Device.refused(handle))
 }
@@ -99,7 +99,7 @@ pub(crate) fn of_platform(
     platform::of_handle(context, platform)?;
     let devices = context.devices.iter().enumerate();
     let its = devices.filter(|(_, device)| platform::handle(context, device.platform) == platform);
-    Ok(its.map(|(place, _)| Kind::Device.handle(context.cycle, place)).collect())
+    Ok(its.map(|(place, _)| Kind::Device.handle(context.cycle, place as u32)).collect())
 }
 
 /// The handle of an open device.
@@ -110,7 +110,7 @@ pub(crate) fn handle_of(context: &Context, id: u64) -> Result<ol_device_handle_t
     let is_it = |device: &OfDevice| device.open.get().is_some_and(|open| open.id() == id);
     let place = context.devices.iter().position(is_it);
     let place = place.ok_or_else(|| Error::new(ErrorCode::NotFound, "it is of no device here"))?;
-    Ok(Kind::Device.handle(context.cycle, place))
+    Ok(Kind::Device.handle(context.cycle, place as u32))
 }
 
 pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void) -> Result<()> {
@@ -120,7 +120,7 @@ pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void
     let context = current()?;
     for place in 0..context.devices.len() {
         // SAFETY: promised by the caller.
-        if !unsafe { callback(Kind::Device.handle(context.cycle, place), data) } {
+        if !unsafe { callback(Kind::Device.handle(context.cycle, place as u32), data) } {
             break;
         }
     }
@@ -137,7 +137,9 @@ fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer>
         let kind = if device.is_host(&context) { OL_DEVICE_TYPE_HOST } else { OL_DEVICE_TYPE_GPU };
         return Ok(Answer::U32(kind.0));
     }
-    let known = ol_device_info_t::ALL.iter().any(|(_, known)| *known == query);
+    // They count up from 0.
+    let known =
+        ol_device_info_t::ALL.get(query.0 as usize).is_some_and(|(_, known)| *known == query);
     let asked = DeviceInfo::from_raw(query.0).ok().filter(|_| known);
     let asked = asked.ok_or_else(|| info::unknown("device", query.0))?;
     Ok(match context.host.devices()[device.place].info(asked)? {

@@ -48,7 +48,10 @@ impl Answer {
         // SAFETY: there is room for it, as was just looked at.
         unsafe {
             match self {
-                Answer::Text(text) => write_bytes(value, &[text.as_bytes(), &[0]].concat()),
+                Answer::Text(text) => {
+                    write_bytes(value, text.as_bytes())?;
+                    write_bytes(value.byte_add(text.len()), &[0])
+                }
                 Answer::Bool(value_of) => write_bytes(value, &[u8::from(*value_of)]),
                 Answer::U32(number) => write_bytes(value, &number.to_ne_bytes()),
                 Answer::U64(number) => write_bytes(value, &number.to_ne_bytes()),

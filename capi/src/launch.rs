@@ -5,9 +5,10 @@ use crate::device;
 use crate::enumerations::*;
 use crate::given;
 use crate::info;
+use crate::queue;
 use crate::structures::*;
 use crate::symbol;
-use longshore::{Error, ErrorCode, Grid, Queue, RawArguments, Result};
+use longshore::{Device, Error, ErrorCode, Grid, Queue, RawArguments, Result};
 use std::ffi::c_void;
 
 #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
@@ -21,9 +22,7 @@ pub(crate) unsafe fn launch(
     pointers: *mut *mut c_void,
     sizes: *const usize,
 ) -> Result<()> {
-    let context = current()?;
-    let device = device::of_handle(&context, device)?.get(&context)?;
-    let symbol = symbol::of_handle(&context, kernel)?;
+    let symbol = symbol::of_handle(kernel)?;
     let kernel = symbol.kernel()?;
     // SAFETY: promised by the caller.
     let mut grid = unsafe { grid(size) }?;
@@ -44,12 +43,14 @@ pub(crate) unsafe fn launch(
     // SAFETY: promised by the caller.
     let arguments = unsafe { RawArguments::new(pointers, sizes) }?;
     if queue.is_null() {
+        let context = current()?;
+        let queue = device::of_handle(&context, device)?.get(&context)?.queue()?;
         // SAFETY: promised by the caller.
-        return unsafe { device.queue()?.launch_and_wait(kernel, grid, arguments) };
+        return unsafe { queue.launch_and_wait(kernel, grid, arguments) };
     }
-    let queue = context.queues.get(queue)?;
-    if queue.device().id() != device.id() {
-        return Err(other_device(&queue, &device.name()));
+    let queue = queue::of_handle(queue)?;
+    if queue.device_handle() != device {
+        return Err(other_device(&queue, device));
     }
     // SAFETY: promised by the caller.
     unsafe { queue.launch(kernel, grid, arguments) }
@@ -63,7 +64,7 @@ pub(crate) unsafe fn optimal_group_size(
 ) -> Result<()> {
     let context = current()?;
     let device = device::of_handle(&context, device)?.get(&context)?;
-    let symbol = symbol::of_handle(&context, kernel)?;
+    let symbol = symbol::of_handle(kernel)?;
     let items = device.optimal_group_items(symbol.kernel()?, shared_bytes as u64)?;
     // SAFETY: promised by the caller.
     unsafe { info::write(group_size, items as usize) }
@@ -77,7 +78,7 @@ pub(crate) unsafe fn max_cooperative_groups(
 ) -> Result<()> {
     let context = current()?;
     let device = device::of_handle(&context, device)?.get(&context)?;
-    let symbol = symbol::of_handle(&context, kernel)?;
+    let symbol = symbol::of_handle(kernel)?;
     // SAFETY: promised by the caller.
     let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
     let ol_dimensions_t { x, y, z } = size.GroupSize;
@@ -145,7 +146,13 @@ fn no_sizes() -> Error {
 }
 
 #[cold]
-fn other_device(queue: &Queue, device: &str) -> Error {
-    let message = format!("the queue is of {}, the launch for {device}", queue.device().name());
-    Error::new(ErrorCode::InvalidDevice, message)
+fn other_device(queue: &Queue, device: ol_device_handle_t) -> Error {
+    let message = |other: &Device| {
+        format!("the queue is of {}, the launch for {}", queue.device().name(), other.name())
+    };
+    let other = current().and_then(|context| {
+        let other = device::of_handle(&context, device)?.get(&context)?;
+        Ok(Error::new(ErrorCode::InvalidDevice, message(other)))
+    });
+    other.unwrap_or_else(|error| error)
 }

@@ -8,7 +8,8 @@
 //!   `cargo xtask header` the header.
 //! - `call.rs` is what every function does around its work; `answer.rs` has its results, `trace.rs` what
 //!   `OFFLOAD_TRACE` prints. `given.rs` looks at what callers give as an address and a number.
-//! - `context.rs` is what olInit makes and the last olShutDown ends; `handle.rs` is what handles are.
+//! - `context.rs` is what olInit makes and the last olShutDown ends; `handle.rs` is what handles are, over `slot.rs`, where
+//!   an object is that others may destroy.
 //! - The other files do the work, on the types of `longshore`, one for each kind of handle.
 //!
 //! Start reading at `functions.rs`.
@@ -32,8 +33,10 @@ mod older;
 mod platform;
 mod program;
 mod queue;
+mod slot;
 mod structures;
 mod symbol;
+mod sync;
 mod trace;
 
 pub use enumerations::*;

@@ -222,8 +222,7 @@ pub(crate) unsafe fn prefetch(
 ) -> Result<()> {
     let known = OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
     check_flags(flags, known)?;
-    let context = current()?;
-    let queue = context.queues.get(queue)?;
+    let queue = queue::of_handle(queue)?;
     if count == 0 {
         return Ok(());
     }
@@ -255,6 +254,15 @@ pub(crate) unsafe fn copy(
     from_device: ol_device_handle_t,
     bytes: usize,
 ) -> Result<()> {
+    let queue = if queue.is_null() { None } else { Some(queue::of_handle(queue)?) };
+    let is_of_host = queue.as_ref().is_some_and(|queue| queue.is_host());
+    let copy = Copy { to, from, bytes, is_of_host };
+    if let Some(queue) = &queue
+        && [to_device, from_device] == [queue.device_handle(); 2]
+    {
+        // SAFETY: promised by the caller.
+        return unsafe { copy.queue(queue, is_of_host, is_of_host) };
+    }
     let context = current()?;
     let to_device = device::of_handle(&context, to_device)?;
     let from_device = device::of_handle(&context, from_device)?;
@@ -263,34 +271,17 @@ pub(crate) unsafe fn copy(
     given::check_range(to, bytes)?;
     given::check_range(from, bytes)?;
     let (to_host, from_host) = (to_device.is_host(&context), from_device.is_host(&context));
-    if bytes == 0 {
-        // The queue is looked at all the same.
-        return if queue.is_null() { Ok(()) } else { context.queues.get(queue).map(drop) };
-    }
-    let (to_address, from_address) = (DevicePointer(to as u64), DevicePointer(from as u64));
-    let size = bytes as u64;
     let device = if to_host { from_device } else { to_device };
-    // SAFETY: promised by the caller, here and below.
-    let work = |queue: &Queue| unsafe {
-        match (to_host, from_host) {
-            (true, true) => copy_on_host(queue, to, from, bytes),
-            (false, true) => queue.copy_from_host(to_address, from, size),
-            (true, false) => queue.copy_to_host(to, from_address, size),
-            (false, false) => queue.copy(to_address, from_address, size),
-        }
-    };
-    if to_host && from_host {
-        if queue.is_null() {
-            // SAFETY: as above; both may overlap.
+    // SAFETY: promised by the caller.
+    let work = |queue: &Queue| unsafe { copy.queue(queue, to_host, from_host) };
+    let Some(queue) = queue else {
+        if to_host && from_host {
+            // SAFETY: promised by the caller; both may overlap.
             unsafe { ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
             return Ok(());
         }
-        return work(&*context.queues.get(queue)?);
-    }
-    if queue.is_null() {
-        return queue::on(&context, queue, device, work);
-    }
-    let queue = context.queues.get(queue)?;
+        return queue::on(&context, ptr::null_mut(), device, work);
+    };
     if to_host != from_host && !is_of_platform(queue.device(), device.get(&context)?) {
         // Another plugin's queue cannot do it.
         queue.synchronize()?;
@@ -299,22 +290,52 @@ pub(crate) unsafe fn copy(
     work(&queue)
 }
 
-fn is_of_platform(one: &Device, other: &Device) -> bool {
-    one.backend() == other.backend()
-}
-
-/// Queues a copy between memory of the program.
-unsafe fn copy_on_host(
-    queue: &Queue,
+/// What a copy is of.
+struct Copy {
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,
-) -> Result<()> {
-    let (to, from) = (to as usize, from as usize);
-    queue.host_function(move || {
-        // SAFETY: whoever queues a copy vouches for both ranges, which may overlap, until it is done.
-        unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
-    })
+    /// Whether the queue is of a device whose memory is that of the program.
+    is_of_host: bool,
+}
+
+impl Copy {
+    /// Queues it.
+    ///
+    /// # Safety
+    /// Both ranges stay valid until it is done.
+    unsafe fn queue(&self, queue: &Queue, to_host: bool, from_host: bool) -> Result<()> {
+        let &Copy { to, from, bytes, .. } = self;
+        let (there, source, size) =
+            (DevicePointer(to as u64), DevicePointer(from as u64), bytes as u64);
+        // SAFETY: promised by the caller.
+        unsafe {
+            match (to_host, from_host) {
+                _ if bytes == 0 => Ok(()),
+                (true, true) if self.is_of_host => queue.copy_on_host(to, from, size),
+                (true, true) => self.queue_function(queue),
+                (false, true) => queue.copy_from_host(there, from, size),
+                (true, false) => queue.copy_to_host(to, source, size),
+                (false, false) => queue.copy(there, source, size),
+            }
+        }
+    }
+
+    /// Queues it as a function of the program, as a backend of another kind may copy otherwise where ranges overlap.
+    ///
+    /// # Safety
+    /// As for [`Copy::queue`].
+    unsafe fn queue_function(&self, queue: &Queue) -> Result<()> {
+        let (to, from, bytes) = (self.to as usize, self.from as usize, self.bytes);
+        queue.host_function(move || {
+            // SAFETY: promised by the caller.
+            unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes) };
+        })
+    }
+}
+
+fn is_of_platform(one: &Device, other: &Device) -> bool {
+    one.backend() == other.backend()
 }
 
 pub(crate) unsafe fn fill(
@@ -324,7 +345,6 @@ pub(crate) unsafe fn fill(
     pattern: *const c_void,
     bytes: usize,
 ) -> Result<()> {
-    let context = current()?;
     given::check_pointer(to)?;
     // SAFETY: promised by the caller.
     let pattern = unsafe { given::list(pattern.cast::<u8>(), pattern_bytes) }?;
@@ -332,8 +352,9 @@ pub(crate) unsafe fn fill(
     // SAFETY: promised by the caller.
     let work = |queue: &Queue| unsafe { queue.fill(address, pattern, bytes as u64) };
     if !queue.is_null() {
-        return work(&*context.queues.get(queue)?);
+        return work(&*queue::of_handle(queue)?);
     }
+    let context = current()?;
     let owner = context.host.allocation_at(address).map_err(|error| {
         // As a queue says it.
         Error::new(ErrorCode::InvalidArgument, error.message())

@@ -55,7 +55,7 @@ impl OfPlatform {
 
 /// The handle of a platform, by its place.
 pub(crate) fn handle(context: &Context, place: usize) -> ol_platform_handle_t {
-    Kind::Platform.handle(context.cycle, place)
+    Kind::Platform.handle(context.cycle, place as u32)
 }
 
 /// The platform of a handle.
@@ -63,7 +63,7 @@ pub(crate) fn handle(context: &Context, place: usize) -> ol_platform_handle_t {
 /// # Errors
 /// `InvalidPlatform`.
 pub(crate) fn of_handle(context: &Context, handle: ol_platform_handle_t) -> Result<&OfPlatform> {
-    let place = Kind::Platform.value(context.cycle, handle);
+    let place = Kind::Platform.place(context.cycle, handle);
     let found = place.and_then(|place| context.platforms.get(place));
     found.ok_or_else(|| Kind::Platform.refused(handle))
 }

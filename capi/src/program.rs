@@ -1,20 +1,25 @@
 //! Programs.
 
-use crate::context::current;
+use crate::context::{self, current};
 use crate::device;
 use crate::given;
+use crate::handle::{Kind, Table};
 use crate::info;
 use crate::structures::*;
+use crate::symbol;
 use longshore::{Acceptance, Program, Result, SymbolKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
 
+/// All programs.
+pub(crate) static ALL: Table<OfProgram> = Table::new(Kind::Program);
+
 /// A loaded image, and the symbols that were asked for.
 pub(crate) struct OfProgram {
     pub(crate) program: Program,
-    /// By kind and name.
-    pub(crate) symbols: Mutex<HashMap<(SymbolKind, String), usize>>,
+    /// By kind and name; none any more when it is destroyed.
+    pub(crate) symbols: Mutex<Option<HashMap<(SymbolKind, String), usize>>>,
 }
 
 pub(crate) unsafe fn create(
@@ -28,22 +33,19 @@ pub(crate) unsafe fn create(
     let device = device::of_handle(&context, device)?.get(&context)?;
     // SAFETY: promised by the caller.
     let loaded = device.load(unsafe { given::list(data.cast(), size) }?)?;
-    let made = OfProgram { program: loaded, symbols: Mutex::default() };
+    let made = OfProgram { program: loaded, symbols: Mutex::new(Some(HashMap::new())) };
     // SAFETY: promised by the caller.
-    unsafe { info::write(program, context.programs.insert(made)?) }
+    unsafe { info::write(program, context::keep(&ALL, made, context.cycle)?) }
 }
 
 pub(crate) unsafe fn destroy(handle: ol_program_handle_t) -> Result<()> {
-    let context = current()?;
-    let (program, symbols) = {
-        let found = context.programs.get(handle)?;
-        (found.program.clone(), std::mem::take(&mut *found.symbols.lock()))
-    };
-    context.programs.remove(handle)?;
-    for symbol in symbols.into_values() {
-        let _ = context.symbols.remove(symbol as ol_symbol_handle_t);
+    let found = ALL.get(handle)?;
+    // Of several calls one goes on.
+    ALL.remove(handle)?;
+    for symbol in found.symbols.lock().take().into_iter().flat_map(HashMap::into_values) {
+        let _ = symbol::ALL.remove(symbol as ol_symbol_handle_t);
     }
-    program.unload().map(drop)
+    found.program.clone().unload().map(drop)
 }
 
 pub(crate) unsafe fn is_valid(

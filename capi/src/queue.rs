@@ -1,13 +1,64 @@
 //! Queues.
 
-use crate::context::{Context, current};
+use crate::context::{self, Context, current};
 use crate::device::{self, OfDevice};
 use crate::enumerations::*;
+use crate::event;
 use crate::given;
+use crate::handle::{Held, Kind, Table};
 use crate::info::{self, Answer};
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Queue, Result};
 use std::ffi::c_void;
+use std::ops::Deref;
+
+/// All queues.
+pub(crate) static ALL: Table<OfQueue> = Table::new(Kind::Queue);
+
+/// A queue.
+pub(crate) struct OfQueue {
+    queue: Queue,
+    device: usize,
+    /// Whether its device's memory is that of the program.
+    is_host: bool,
+    cycle: u32,
+}
+
+impl OfQueue {
+    /// The handle of its device.
+    #[inline]
+    pub(crate) fn device_handle(&self) -> ol_device_handle_t {
+        self.device as ol_device_handle_t
+    }
+
+    #[inline]
+    pub(crate) fn is_host(&self) -> bool {
+        self.is_host
+    }
+
+    /// In which it was made.
+    pub(crate) fn cycle(&self) -> u32 {
+        self.cycle
+    }
+}
+
+impl Deref for OfQueue {
+    type Target = Queue;
+
+    #[inline]
+    fn deref(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+/// The queue of a handle.
+///
+/// # Errors
+/// `InvalidQueue`.
+#[inline]
+pub(crate) fn of_handle(handle: ol_queue_handle_t) -> Result<Held<'static, OfQueue>> {
+    ALL.get(handle)
+}
 
 /// Does something on a queue: on that of a handle, or, where the handle is null, on one of the device, and waits.
 ///
@@ -21,7 +72,7 @@ pub(crate) fn on<R>(
     work: impl FnOnce(&Queue) -> Result<R>,
 ) -> Result<R> {
     if !handle.is_null() {
-        return work(&*context.queues.get(handle)?);
+        return work(&of_handle(handle)?.queue);
     }
     let queue = device.get(context)?.queue()?;
     let done = work(&queue);
@@ -35,21 +86,27 @@ pub(crate) unsafe fn create(
 ) -> Result<()> {
     let context = current()?;
     given::check_pointer(queue)?;
-    let made = device::of_handle(&context, device)?.get(&context)?.queue()?;
+    let of_device = device::of_handle(&context, device)?;
+    let made = OfQueue {
+        queue: of_device.get(&context)?.queue()?,
+        device: device as usize,
+        is_host: of_device.is_host(&context),
+        cycle: context.cycle,
+    };
     // SAFETY: promised by the caller.
-    unsafe { info::write(queue, context.queues.insert(made)?) }
+    unsafe { info::write(queue, context::keep(&ALL, made, context.cycle)?) }
 }
 
 pub(crate) unsafe fn destroy(queue: ol_queue_handle_t) -> Result<()> {
-    current()?.queues.remove(queue)
+    ALL.remove(queue)
 }
 
 pub(crate) unsafe fn synchronize(queue: ol_queue_handle_t) -> Result<()> {
-    current()?.queues.get(queue)?.synchronize()
+    of_handle(queue)?.synchronize()
 }
 
 pub(crate) unsafe fn query(queue: ol_queue_handle_t, is_done: *mut bool) -> Result<()> {
-    let answer = current()?.queues.get(queue)?.is_idle()?;
+    let answer = of_handle(queue)?.is_idle()?;
     if !is_done.is_null() {
         // SAFETY: promised by the caller.
         unsafe { is_done.write(answer) };
@@ -62,15 +119,14 @@ pub(crate) unsafe fn wait_events(
     events: *mut ol_event_handle_t,
     count: usize,
 ) -> Result<()> {
-    let context = current()?;
-    let waiting = context.queues.get(queue)?;
+    let waiting = of_handle(queue)?;
     // SAFETY: promised by the caller.
     for handle in unsafe { given::list(events, count) }? {
         if handle.is_null() {
             let message = "one of the events to wait for is null";
             return Err(Error::new(ErrorCode::InvalidNullHandle, message));
         }
-        let event = context.events.get(*handle)?;
+        let event = event::ALL.get(*handle)?;
         if event.queue() != queue {
             waiting.wait_for(event.event())?;
         }
@@ -89,16 +145,13 @@ pub(crate) unsafe fn host_function(
     let data = data as usize;
     // SAFETY: whoever queues a function vouches for it and its data.
     let function = move || unsafe { callback(data as *mut c_void) };
-    current()?.queues.get(queue)?.host_function(function)
+    of_handle(queue)?.host_function(function)
 }
 
 fn answer(handle: ol_queue_handle_t, query: ol_queue_info_t) -> Result<Answer> {
-    let context = current()?;
-    let queue = context.queues.get(handle)?;
+    let queue = of_handle(handle)?;
     match query {
-        OL_QUEUE_INFO_DEVICE => {
-            device::handle_of(&context, queue.device().id()).map(Answer::of_handle)
-        }
+        OL_QUEUE_INFO_DEVICE => Ok(Answer::of_handle(queue.device_handle())),
         OL_QUEUE_INFO_EMPTY => queue.is_idle().map(Answer::Bool),
         _ => Err(info::unknown("queue", query.0)),
     }

@@ -1,12 +1,16 @@
 //! Symbols of programs.
 
-use crate::context::{Context, current};
+use crate::context::{self, current};
 use crate::enumerations::*;
-use crate::handle::Held;
+use crate::handle::{Held, Kind, Table};
 use crate::info::{self, Answer};
+use crate::program;
 use crate::structures::*;
 use longshore::{Error, ErrorCode, Global, Kernel, Result, SymbolKind};
 use std::ffi::{CStr, c_char};
+
+/// All symbols.
+pub(crate) static ALL: Table<OfSymbol> = Table::new(Kind::Symbol);
 
 /// A kernel or a global variable.
 pub(crate) enum OfSymbol {
@@ -43,11 +47,8 @@ impl OfSymbol {
 /// # Errors
 /// `InvalidArgument`.
 #[inline]
-pub(crate) fn of_handle(
-    context: &Context,
-    handle: ol_symbol_handle_t,
-) -> Result<Held<'_, OfSymbol>> {
-    context.symbols.get(handle)
+pub(crate) fn of_handle(handle: ol_symbol_handle_t) -> Result<Held<'static, OfSymbol>> {
+    ALL.get(handle)
 }
 
 pub(crate) unsafe fn get(
@@ -57,7 +58,7 @@ pub(crate) unsafe fn get(
     symbol: *mut ol_symbol_handle_t,
 ) -> Result<()> {
     let context = current()?;
-    let owner = context.programs.get(program)?;
+    let owner = program::ALL.get(program)?;
     let kind = match kind {
         OL_SYMBOL_KIND_KERNEL => SymbolKind::Kernel,
         OL_SYMBOL_KIND_GLOBAL_VARIABLE => SymbolKind::Global,
@@ -70,6 +71,7 @@ pub(crate) unsafe fn get(
     let name = unsafe { text(name) }?;
     // Until it is in the list, nobody else looks for it.
     let mut known = owner.symbols.lock();
+    let Some(known) = known.as_mut() else { return Err(Kind::Program.refused(program)) };
     let key = (kind, name);
     if let Some(handle) = known.get(&key) {
         // SAFETY: promised by the caller.
@@ -79,7 +81,7 @@ pub(crate) unsafe fn get(
         SymbolKind::Kernel => OfSymbol::Kernel(owner.program.kernel(&key.1)?),
         SymbolKind::Global => OfSymbol::Global(owner.program.global(&key.1)?),
     };
-    let handle: ol_symbol_handle_t = context.symbols.insert(found)?;
+    let handle: ol_symbol_handle_t = context::keep(&ALL, found, context.cycle)?;
     known.insert(key, handle as usize);
     // SAFETY: promised by the caller.
     unsafe { info::write(symbol, handle) }
@@ -96,8 +98,7 @@ unsafe fn text(name: *const c_char) -> Result<String> {
 }
 
 fn answer(handle: ol_symbol_handle_t, query: ol_symbol_info_t) -> Result<Answer> {
-    let context = current()?;
-    let symbol = of_handle(&context, handle)?;
+    let symbol = of_handle(handle)?;
     match query {
         OL_SYMBOL_INFO_KIND => Ok(Answer::U32(match &*symbol {
             OfSymbol::Kernel(_) => OL_SYMBOL_KIND_KERNEL.0,

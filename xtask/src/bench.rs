@@ -21,7 +21,8 @@ enum Target {
 
 /// The groups whose names start so, what they measure, and what is aimed at. The first match
 /// counts.
-const GROUPS: [(&str, &str, Target); 10] = [
+const GROUPS: [(&str, &str, Target); 11] = [
+    ("capi", "the same by the C API, above the Rust API", Target::MoreNs(30.0)),
     ("boundary", "a call through the plugin's table", Target::MoreNs(0.8)),
     ("launch_and_wait", "an empty kernel on an idle queue, done", Target::MoreNs(150.0)),
     ("launch_queued", "an empty kernel, queued, 2 million/s", Target::MoreNs(500.0)),
@@ -110,6 +111,7 @@ fn instructions(filter: Option<&str>) -> Result<()> {
 }
 
 fn hot_paths() -> Result<()> {
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-capi"]))?;
     with_plugin("host", &["hot_paths"], None)?;
     let mut rows = Vec::new();
     collect(&process::target_folder().join("criterion"), "", &mut rows)?;

@@ -121,6 +121,28 @@ impl Queue {
         self.transfer(Way::ToHost, from, &owner, to as u64, bytes, false)
     }
 
+    /// Queues a copy between two ranges of host memory. LLVM: `olMemcpy`.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    ///
+    /// # Safety
+    /// `from` stays readable and `to` writable, unread by others, until the copy is done.
+    pub unsafe fn copy_on_host(
+        &self,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: u64,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        let (destination, source) =
+            unsafe { (Span::new(to as u64, bytes), Span::new(from as u64, bytes)) };
+        let (destination_place, source_place) = (Place::Host, Place::Host);
+        let copy =
+            CopyRequest { destination, destination_place, source, source_place, wait: false };
+        self.open()?.queue.copy(&copy)
+    }
+
     /// Queues a copy between memory of any two devices. Between devices of two platforms it goes
     /// through the host, after all that is queued, and blocks. LLVM: `olMemcpy`.
     ///

@@ -3,7 +3,9 @@
 //! Groups have a benchmark "floor" and one "longshore"; `cargo xtask bench` prints their
 //! differences and ratios. The plugin must be built in release mode before.
 
+mod capi;
 mod crossing;
+mod offload;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use longshore::{Device, Grid, Host, MemoryKind, Program, Queue};
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 const NO_ARGUMENTS: *mut *mut c_void = std::ptr::null_mut();
 
 struct Bench {
+    host: Host,
     device: Device,
     queue: Queue,
     program: Program,
@@ -39,7 +42,7 @@ impl Bench {
         let image = Fixtures::built_in().image(&device, "basic");
         let image = image.expect("the device answers").expect("it takes shared objects");
         let program = device.load(&image[..]).expect("the fixture loads");
-        Bench { device, queue, program }
+        Bench { host, device, queue, program }
     }
 }
 
@@ -218,6 +221,6 @@ criterion_group! {
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    targets = launches, memory, boundary, discovery, opening
+    targets = launches, memory, boundary, discovery, opening, capi::calls
 }
 criterion_main!(benches);
