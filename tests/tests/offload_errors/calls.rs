@@ -77,7 +77,7 @@ impl Call {
             "olMemFill" => vec![objects.queue, first.memory, 4, here, BYTES],
             "olCreateQueue" => vec![device, room],
             "olDestroyQueue" => vec![made("olCreateQueue", &[device])],
-            "olSyncQueue" => vec![objects.queue],
+            "olSyncQueue" | "olWaitQueue" => vec![objects.queue],
             "olQueryQueue" => vec![objects.queue, room],
             "olWaitEvents" => {
                 vec![objects.queue, self.keep([world.second().objects.event; 2]), 2]
@@ -87,7 +87,7 @@ impl Call {
             "olLaunchHostFunction" => vec![objects.queue, mark as *const () as usize, room],
             "olCreateEvent" => vec![objects.queue, 1, room],
             "olDestroyEvent" => vec![made("olCreateEvent", &[objects.queue, 0])],
-            "olSyncEvent" => vec![objects.event],
+            "olSyncEvent" | "olWaitEvent" => vec![objects.event],
             "olGetEventInfo" => vec![objects.event, 0, 256, room],
             "olGetEventInfoSize" => vec![objects.event, 0, room],
             "olGetEventElapsedTime" => vec![first.first_event, objects.event, room],
@@ -106,6 +106,10 @@ impl Call {
             "olGetKernelMaxCooperativeGroupCount" => {
                 vec![device, objects.symbol, self.keep(sizes([1; 3], [1; 3], 0)), room]
             }
+            "olGetPlatformCount" => vec![room],
+            "olGetPlatform" => vec![1, room],
+            "olGetDeviceCount" => vec![objects.platform, room],
+            "olGetDevice" => vec![objects.platform, 1, room],
             other => panic!("{other} is not described"),
         }
     }

@@ -87,6 +87,12 @@ functions! {
     olGetKernelMaxCooperativeGroupCount olGetKernelMaxCooperativeGroupCountWithCodeLoc (
         Device Kernel LaunchSizeArgs MaxGroupCount
     );
+    olGetPlatformCount olGetPlatformCountWithCodeLoc (NumPlatforms);
+    olGetPlatform olGetPlatformWithCodeLoc (NumEntries Platforms);
+    olGetDeviceCount olGetDeviceCountWithCodeLoc (Platform NumDevices);
+    olGetDevice olGetDeviceWithCodeLoc (Platform NumEntries Devices);
+    olWaitQueue olWaitQueueWithCodeLoc (Queue);
+    olWaitEvent olWaitEventWithCodeLoc (Event);
 }
 
 impl Function {

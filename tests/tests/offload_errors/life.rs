@@ -18,7 +18,7 @@ pub(crate) fn run(row: &Row, mode: Mode, failures: &mut Failures) {
         "olInit" => initialize(row, mode, failures),
         _ => {
             let function = Function::named(&row.function);
-            check(row, mode, &vec![0; function.parameters.len()], failures);
+            check(row, mode, &vec![0; function.parameters.len()], OL_ERRC_SUCCESS, failures);
         }
     }
 }
@@ -34,7 +34,7 @@ pub(crate) fn after(world: &World, rows: &[Row], mode: Mode, failures: &mut Fail
     world.clear();
     for row in rows.iter().filter(|row| row.made == "not initialised") {
         if let Some(call) = valid.iter().find(|call| call.function.name == row.function) {
-            check(row, mode, &call.words, failures);
+            check(row, mode, &call.words, OL_ERRC_SUCCESS, failures);
         }
     }
     assert!(world.is_untouched());
@@ -68,7 +68,7 @@ fn initialize(row: &Row, mode: Mode, failures: &mut Failures) {
         ok("olInit", &[0]);
     }
     let address = given.as_ref().map_or(0, |given| &raw const *given as usize);
-    if check(row, mode, &[address], failures) {
+    if check(row, mode, &[address], OL_ERRC_SUCCESS, failures) {
         ok("olShutDown", &[]);
     }
     if is_nested {

@@ -2,7 +2,8 @@
 //!
 //! Each trial is a process of its own, as the library is one for a process and a row might end it. `functions.rs` has
 //! the functions, `calls.rs` a call of each that succeeds, `mutations.rs` how the table's words change one, `rows.rs`
-//! runs rows. Those about another platform run where there is a device of Vulkan, from each of the two sides.
+//! runs rows. Where there is a device of Vulkan, those about another platform run with it, and those
+//! that are not about the CPU alone on it.
 
 mod calls;
 mod functions;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     ];
     let has_vulkan = vulkan::plugin().is_some() && vulkan::lavapipe().is_some();
     if !has_vulkan {
-        eprintln!("rows about another platform are not tried: there is no lavapipe, or no plugin");
+        eprintln!("no row is tried on Vulkan: there is no lavapipe, or no plugin");
     }
     let of_platforms = Platforms::OF_TWO
         .into_iter()

@@ -29,12 +29,21 @@ pub(crate) struct Row {
     pub(crate) argument: Option<String>,
     pub(crate) made: String,
     pub(crate) result: ol_errc_t,
+    /// Whether another device may answer otherwise.
+    is_of_cpu: bool,
 }
 
 impl Row {
     /// Whether it is about objects of two platforms.
     pub(crate) fn is_of_platforms(&self) -> bool {
         self.made.contains("of another platform")
+    }
+
+    /// Whether it is about a device of Vulkan as well, be there one or several.
+    pub(crate) fn is_of_vulkan(&self) -> bool {
+        let is_of_two =
+            ["of another device", "another one"].iter().any(|two| self.made.contains(two));
+        !self.is_of_cpu && !is_of_two && self.of_clang().is_none()
     }
 
     /// What is made invalid of a kernel of clang's, and which, if it is about one.
@@ -63,6 +72,10 @@ fn row(line: &str) -> Row {
     let [function, argument, made, result] = cells[..] else {
         panic!("not four cells: {line}");
     };
+    let (result, is_of_cpu) = match result.strip_suffix(" on the CPU") {
+        Some(result) => (result, true),
+        None => (result, false),
+    };
     let name = |cell: &str| cell.trim_matches('`').to_owned();
     let known = ol_errc_t::ALL.iter().find(|(known, _)| *known == name(result));
     let result = match (result, known) {
@@ -71,7 +84,7 @@ fn row(line: &str) -> Row {
         _ => panic!("'{result}' is no result: {line}"),
     };
     let argument = (argument != "—").then(|| name(argument));
-    Row { function: name(function), argument, made: made.to_owned(), result }
+    Row { function: name(function), argument, made: made.to_owned(), result, is_of_cpu }
 }
 
 /// A function as it is declared.
@@ -136,7 +149,7 @@ impl Class {
             "ol_memory_register_flags_t" | "ol_mem_migration_flags_t" | "ol_event_flags_t" => {
                 Class::Flags
             }
-            "usize" => Class::Size,
+            "u32" | "usize" => Class::Size,
             _ => Class::Enumeration,
         }
     }

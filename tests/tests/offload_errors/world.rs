@@ -87,7 +87,7 @@ impl Platforms {
     /// What a trial is called, and what its process is told.
     pub(crate) const OF_TWO: [(&str, &str); 2] = [
         ("rows about another platform are true of the CPU with Vulkan", "HostFirst"),
-        ("rows about another platform are true of Vulkan with the CPU", "VulkanFirst"),
+        ("every row is true of Vulkan, but for those about the CPU", "VulkanFirst"),
     ];
 
     pub(crate) fn of_name(name: &str) -> Option<Platforms> {
@@ -270,6 +270,11 @@ impl World {
     pub(crate) fn other(&self) -> &Side {
         assert_eq!(self.sides.len(), 3, "there is no other platform");
         &self.sides[2]
+    }
+
+    /// Whether the first device is the CPU's.
+    pub(crate) fn is_on_cpu(&self) -> bool {
+        self.first().objects.platform == self.second().objects.platform
     }
 
     /// A device whose memory is not the program's.

@@ -4,7 +4,8 @@ mod memory;
 mod work;
 
 use crate::calls::Call;
-use crate::table::{Class, Declared, Row};
+use crate::functions::Function;
+use crate::table::{Class, Declared, Mode, Row};
 use crate::world::{World, made};
 use longshore_capi::*;
 use std::ffi::CStr;
@@ -66,7 +67,8 @@ fn no_handles(world: &World, valid: usize) -> Vec<usize> {
     let head = valid & (0xff << 56);
     let numbers = [1, 8, 0xdead_beef, usize::MAX, usize::MAX >> 1, 1 << 63, world.room()];
     let wild = [20, 25, 30, 40, 50, 55].map(|bit| head | 1 << bit);
-    let flipped = (20..60).map(|bit| valid ^ (1 << bit));
+    // In its generation, and in its place, of which only the low bits may be another's.
+    let flipped = (8..32).chain(40..60).map(|bit| valid ^ (1 << bit));
     let more = [head | !(0xff << 56), head | 1000, head | 0xff_ffff];
     numbers.into_iter().chain(wild).chain(flipped).chain(more).collect()
 }
@@ -100,6 +102,9 @@ fn special(row: &Row) -> Vec<Mutation> {
     let made = row.made.as_str();
     let argument = row.argument.as_deref().unwrap_or("");
     match (row.function.as_str(), argument) {
+        (_, "NumEntries") if made == "more than there are" => {
+            vec![set(argument, 1000), set(argument, u32::MAX as usize)]
+        }
         (_, "") if made == "all null and 0" => one(|_, call| call.words.fill(0)),
         (function, "PropSize") if function.starts_with("olGet") => property_size(function, made),
         (function, "PropName") if function.starts_with("olGetSymbolInfo") => match made {
@@ -140,7 +145,7 @@ fn special(row: &Row) -> Vec<Mutation> {
     }
 }
 
-/// For each query; the CPU answers all.
+/// For each query that the device answers; the CPU answers all.
 fn property_size(function: &str, how: &str) -> Vec<Mutation> {
     let offset = match how {
         "one too small" => -1,
@@ -150,8 +155,14 @@ fn property_size(function: &str, how: &str) -> Vec<Mutation> {
     let object = function.trim_start_matches("olGet").trim_end_matches("Info").to_lowercase();
     let queries = 0..count(&format!("ol_{object}_info_t"));
     let change = |query| -> Mutation {
-        Box::new(move |_, call| {
-            let size = made(&format!("{}Size", call.function.name), &[call.words[0], query]);
+        Box::new(move |world, call| {
+            let size_of = Function::named(&format!("{}Size", call.function.name));
+            let mut size = 0usize;
+            let words = [call.words[0], query, &raw mut size as usize];
+            if !size_of.call(Mode::Plain, &words).is_null() {
+                assert!(!world.is_on_cpu(), "{}: {query}", call.function.name);
+                return call.set("PropSize", if offset < 0 { 1 } else { 256 });
+            }
             call.set("PropName", query);
             call.set("PropSize", size.checked_add_signed(offset).expect("sizes are not 0"));
         })
