@@ -164,7 +164,8 @@ pub(crate) unsafe fn unregister(
     let context = current()?;
     let of_device = device::of_handle(&context, device)?;
     let mut registered = of_device.registered.lock();
-    let Some((base, found)) = around(&mut registered, address as usize, 1)? else {
+    let start = on_host(&mut registered, address as usize)?;
+    let Some((base, found)) = around(&mut registered, start, 1)? else {
         if flags == 0 {
             return Ok(());
         }
@@ -178,6 +179,19 @@ pub(crate) unsafe fn unregister(
     registered.remove(&base);
     // SAFETY: promised by the caller.
     unsafe { unlock(&context, of_device, base as *mut c_void) }
+}
+
+/// The program's address of registered memory; who has the device's address may give that too.
+fn on_host(registered: &mut Registered, address: usize) -> Result<usize> {
+    if around(registered, address, 1)?.is_some() {
+        return Ok(address);
+    }
+    let on_device =
+        registered.iter().find_map(|(base, Registration { bytes, address: device, .. })| {
+            let offset = address.checked_sub(*device).filter(|offset| offset < bytes)?;
+            Some(base + offset)
+        });
+    Ok(on_device.unwrap_or(address))
 }
 
 fn check_flags(flags: u32, known: u32) -> Result<()> {
