@@ -4,14 +4,14 @@ use crate::enumerations::ol_errc_t;
 use crate::structures::{ol_error_struct_t, ol_result_t};
 use longshore::ErrorCode;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
 /// So many different errors are told apart; of more, the kind alone is told.
 const MOST: usize = 1 << 16;
 
-/// By what they say.
-static ANSWERS: Mutex<Option<HashMap<(u32, &'static CStr), Answer>>> = Mutex::new(None);
+/// By what they say. A tree, as it points to where its parts begin: tools that look for leaks then find what it has.
+static ANSWERS: Mutex<BTreeMap<(u32, &'static CStr), Answer>> = Mutex::new(BTreeMap::new());
 
 #[derive(Clone, Copy)]
 struct Answer(ol_result_t);
@@ -22,7 +22,6 @@ unsafe impl Send for Answer {}
 /// The result for an error.
 pub(crate) fn of(code: ErrorCode, message: &str) -> ol_result_t {
     let mut answers = ANSWERS.lock();
-    let answers = answers.get_or_insert_default();
     let text = match answers.len() < MOST {
         true => CString::new(message.replace('\0', "?")),
         false => CString::new(format!("{code:?}; there were too many errors to say more")),
