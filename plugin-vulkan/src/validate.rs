@@ -5,6 +5,7 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 use longshore_spirv::{Format, Module};
 use spirv_tools::TargetEnv;
 use spirv_tools::val::{self, Validator, ValidatorOptions};
+use std::ffi::{c_int, c_void};
 
 /// How blocks may be laid out.
 #[derive(Clone, Copy, Default)]
@@ -52,6 +53,17 @@ fn check(words: &[u32], environment: TargetEnv, layouts: Layouts) -> Result<()> 
 
 fn malformed(message: String) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
+}
+
+/// Where the plugin's `__cxa_atexit` goes (`build.rs`), by which SPIRV-Tools would have its tables destroyed: they stay,
+/// as programs may load modules until their last static destructor, which can run after those of this library.
+#[unsafe(no_mangle)]
+extern "C" fn __wrap___cxa_atexit(
+    _destroy: Option<extern "C" fn(*mut c_void)>,
+    _table: *mut c_void,
+    _library: *mut c_void,
+) -> c_int {
+    0
 }
 
 #[cfg(test)]
