@@ -1,0 +1,102 @@
+//! Making the test programs.
+
+use crate::Ended;
+use libtest_mimic::{Completion, Failed};
+use longshore_tests::world::root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// How a program has the library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Linked {
+    Shared,
+    Statically,
+}
+
+/// What the static library needs of the system.
+pub(crate) const SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
+const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/offload");
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// A program, made of a file unless there is one that is newer than all that it is made of.
+pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
+    let (source, library) = (source(file), library(linked)?);
+    let kind = if linked == Linked::Shared { "shared" } else { "static" };
+    let program = Path::new(FOLDER).join(format!("{file}.{kind}"));
+    let header = root().join("capi/include/OffloadAPI.h");
+    let parts = [&source, &library, &header, &source.with_file_name("check.h")].map(changed);
+    if changed(&program) > parts.into_iter().max().flatten() {
+        return Ok(program);
+    }
+    std::fs::create_dir_all(FOLDER)?;
+    // Others may make it at the same time.
+    let unfinished = tempfile::tempdir_in(FOLDER)?;
+    let made = unfinished.path().join("program");
+    let mut compiler = compiler(["gcc", "g++"], file);
+    compiler.args(["-g", "-O1", "-pthread", "-o"]).arg(&made).arg(source).arg(&library);
+    match linked {
+        Linked::Shared => compiler.arg(format!("-Wl,-rpath,{}", folder().display())),
+        Linked::Statically => compiler.args(SYSTEM),
+    };
+    run(&mut compiler)?;
+    std::fs::rename(made, &program)?;
+    Ok(program)
+}
+
+/// That clang takes a program too.
+pub(crate) fn check(file: &str) -> Ended {
+    let mut compiler = compiler(["clang-19", "clang++-19"], file);
+    let program = compiler.get_program().to_string_lossy().into_owned();
+    if Command::new(&program).arg("--version").output().is_err() {
+        return crate::not_tried(format!("not installed: {program}"));
+    }
+    run(compiler.arg("-fsyntax-only").arg(source(file)))?;
+    Ok(Completion::Completed)
+}
+
+/// The library, made of what cargo has built if it is older.
+pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
+    let shared = xtask::offload_library::link(&folder()).map_err(|error| format!("{error:#}"))?;
+    Ok(match linked {
+        Linked::Shared => shared,
+        Linked::Statically => folder().join(xtask::offload_library::ARCHIVE),
+    })
+}
+
+/// The folder with what cargo has built.
+pub(crate) fn folder() -> PathBuf {
+    let test = std::env::current_exe().expect("an executable has a path");
+    test.ancestors().nth(2).expect("tests are in a folder of that folder").to_owned()
+}
+
+fn source(file: &str) -> PathBuf {
+    root().join("tests/fixtures/offload").join(file)
+}
+
+/// The compiler for the language of a file, of those for C and C++; with the oldest version of it that the header is for.
+fn compiler([c, cpp]: [&str; 2], file: &str) -> Command {
+    let is_c = file.ends_with(".c");
+    let mut compiler = Command::new(if is_c { c } else { cpp });
+    compiler.arg(if is_c { "-std=c99" } else { "-std=c++17" }).args(WARNINGS);
+    compiler.arg("-I").arg(root().join("capi/include"));
+    compiler
+}
+
+/// Runs a tool; the error is what it said.
+pub(crate) fn run(tool: &mut Command) -> Result<(), Failed> {
+    let output = tool.output().map_err(|error| format!("{:?}: {error}", tool.get_program()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{tool:?}: {}\n{}", output.status, said(&output.stderr)).into()),
+    }
+}
+
+/// What a program has written.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn changed(file: impl AsRef<Path>) -> Option<SystemTime> {
+    file.as_ref().metadata().and_then(|metadata| metadata.modified()).ok()
+}

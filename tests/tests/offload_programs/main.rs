@@ -1,0 +1,106 @@
+//! Programs in C and C++ that use the C API (`tests/fixtures/offload/`), with the shared library and on each device:
+//! plainly, and under valgrind, which may find no wrong access and no leak. A program prints what failed.
+//!
+//! `compile.rs` makes the programs, `run.rs` runs them, `library.rs` looks at the library itself.
+
+mod compile;
+mod library;
+mod run;
+
+use compile::Linked;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use run::{On, Under};
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// What a trial ends with.
+type Ended = Result<Completion, Failed>;
+
+/// A test program.
+#[derive(Clone, Copy)]
+struct Program {
+    /// What it is about, and the name of its file.
+    name: &'static str,
+    file: &'static str,
+    /// What it gets behind its images.
+    how: Option<&'static str>,
+    /// Whether another device has other code run than the host's; else valgrind looks at it there alone.
+    is_of_devices: bool,
+}
+
+const PROGRAMS: [Program; 20] = [
+    program("lifetime", "lifetime.c"),
+    of_the_library("platforms", "platforms.c"),
+    program("devices", "devices.cpp"),
+    program("memory", "memory.c"),
+    program("copies", "copies.c"),
+    program("queues", "queues.cpp"),
+    program("events", "events.c"),
+    program("programs", "programs.c"),
+    program("symbols", "symbols.cpp"),
+    program("launches", "launches.c"),
+    of_the_library("locations", "locations.cpp"),
+    of_the_library("results", "results.cpp"),
+    of_the_library("trace", "trace.cpp"),
+    of_the_library("validation", "validation.c"),
+    program("statics", "statics.cpp"),
+    unfinished("an end without olShutDown", "idle"),
+    unfinished("an end with work that waits", "queued"),
+    unfinished("an end with work that never ends", "running"),
+    unfinished("an end while a thread waits", "waiting"),
+    unfinished("an end by another thread", "from a thread"),
+];
+
+const fn program(name: &'static str, file: &'static str) -> Program {
+    Program { name, file, how: None, is_of_devices: true }
+}
+
+const fn of_the_library(name: &'static str, file: &'static str) -> Program {
+    Program { is_of_devices: false, ..program(name, file) }
+}
+
+/// A program that ends without olShutDown.
+const fn unfinished(name: &'static str, how: &'static str) -> Program {
+    Program { how: Some(how), ..program(name, "unfinished.cpp") }
+}
+
+fn main() -> ExitCode {
+    // SAFETY: there is no other thread yet.
+    unsafe { run::take_lavapipe() };
+    let arguments = Arguments::from_args();
+    let mut trials = library::trials();
+    for program in PROGRAMS {
+        for on in [On::Host, On::Vulkan] {
+            trials.push(trial(format!("{on}: {}", program.name), move || {
+                run::run(&program, Linked::Shared, on, Under::Nothing)
+            }));
+            if on == On::Vulkan && !program.is_of_devices {
+                continue;
+            }
+            trials.push(trial(format!("{on} under valgrind: {}", program.name), move || {
+                run::run(&program, Linked::Shared, on, Under::Valgrind)
+            }));
+        }
+        if program.how.is_none() {
+            trials.push(trial(format!("clang takes the program: {}", program.name), move || {
+                compile::check(program.file)
+            }));
+        }
+    }
+    // One in each language.
+    for program in [program("memory", "memory.c"), program("queues", "queues.cpp")] {
+        trials.push(trial(format!("host, linked statically: {}", program.name), move || {
+            run::run(&program, Linked::Statically, On::Host, Under::Nothing)
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, run: impl FnOnce() -> Ended + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, run)
+}
+
+/// What a trial ends with that was not tried.
+fn not_tried(why: impl Display) -> Ended {
+    Ok(Completion::ignored_with(why))
+}

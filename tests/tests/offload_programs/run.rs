@@ -1,0 +1,124 @@
+//! Running the test programs.
+
+use crate::compile::{self, Linked, said};
+use crate::{Ended, Program, not_tried};
+use libtest_mimic::{Completion, Failed};
+use longshore::{Environment, Host};
+use longshore_tests::world::{host_plugin, root};
+use longshore_tests::{Fixtures, vulkan};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The device that a program gets first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    Host,
+    /// Lavapipe, with the host's device behind it.
+    Vulkan,
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str(if *self == On::Host { "host" } else { "vulkan" })
+    }
+}
+
+/// What watches a program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Under {
+    Nothing,
+    Valgrind,
+}
+
+/// The images that programs get, in this order.
+const IMAGES: [&str; 2] = ["basic", "life"];
+/// The Vulkan loader's own variable.
+const DRIVERS: &str = "VK_DRIVER_FILES";
+/// A program that takes longer hangs.
+const SECONDS: [(Under, &str); 2] = [(Under::Nothing, "60"), (Under::Valgrind, "300")];
+/// What it finds is an exit code.
+const VALGRIND: [&str; 4] = ["valgrind", "--quiet", "--error-exitcode=99", "--num-callers=30"];
+/// For programs that end what they started. Memory that something still points into is no leak: threads of plugins and
+/// drivers may run until the process ends.
+const LEAKS: [&str; 3] =
+    ["--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"];
+
+/// Leaves lavapipe alone of the Vulkan drivers, if it is installed. To be called first in `main`.
+///
+/// # Safety
+/// No other thread runs yet.
+pub(crate) unsafe fn take_lavapipe() {
+    if let Some(manifest) = vulkan::lavapipe() {
+        // SAFETY: promised by the caller.
+        unsafe { std::env::set_var(DRIVERS, manifest) };
+    }
+}
+
+/// Runs a program to its end; the error is what it printed.
+pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> Ended {
+    if let Some(why) = missing(on, under) {
+        return not_tried(why);
+    }
+    let folder = tempfile::tempdir()?;
+    let images = images(on, folder.path())?;
+    let mut command = command(program, under);
+    command.arg(compile::program(program.file, linked)?).args(images).args(program.how);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["LONGSHORE_", "OFFLOAD_", "LIBOMPTARGET_"].iter().any(|own| text.starts_with(own)) {
+            command.env_remove(name);
+        }
+    }
+    command.env("LONGSHORE_PLUGIN_PATH", compile::folder());
+    command.env("LONGSHORE_BACKEND", if on == On::Host { "host" } else { "vulkan,host" });
+    command.env("LONGSHORE_CACHE", folder.path()).env("LONGSHORE_PROFILE_FILE", "/dev/null");
+    let output = command.output()?;
+    let printed = said(&output.stdout) + &said(&output.stderr);
+    match output.status.success() && printed.is_empty() {
+        true => Ok(Completion::Completed),
+        false => Err(format!("{command:?}: {}\n{printed}", output.status).into()),
+    }
+}
+
+/// What starts a program, and ends it when it hangs.
+fn command(program: &Program, under: Under) -> Command {
+    let seconds = SECONDS.into_iter().find(|(of, _)| *of == under).map_or("60", |(_, most)| most);
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", seconds]);
+    if under == Under::Valgrind {
+        let known = root().join("tests/tests/offload_programs/valgrind.supp");
+        command.args(VALGRIND).arg(format!("--suppressions={}", known.display()));
+        command.args(if program.how.is_none() { &LEAKS[..] } else { &[] });
+    }
+    command
+}
+
+/// What a trial needs and is not there.
+fn missing(on: On, under: Under) -> Option<&'static str> {
+    if under == Under::Valgrind && Command::new("valgrind").arg("--version").output().is_err() {
+        return Some("valgrind is not installed");
+    }
+    match on {
+        On::Vulkan if vulkan::plugin().is_none() => Some("the plugin of Vulkan is not built"),
+        On::Vulkan if vulkan::lavapipe().is_none() => Some("lavapipe is not installed"),
+        _ => None,
+    }
+}
+
+/// Files with the images for a device.
+fn images(on: On, folder: &Path) -> Result<Vec<PathBuf>, Failed> {
+    let plugin = if on == On::Host { Some(host_plugin()) } else { vulkan::plugin() };
+    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
+    let host = host.plugin(plugin.ok_or("the plugin is gone")?).build()?;
+    let device = host.device(&format!("{on}:0"))?;
+    let mut files = Vec::new();
+    for name in IMAGES {
+        let file = folder.join(name);
+        let image = Fixtures::built_in().image(&device, name)?.ok_or("there is no such image")?;
+        std::fs::write(&file, image)?;
+        files.push(file);
+    }
+    device.close()?;
+    Ok(files)
+}
