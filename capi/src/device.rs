@@ -65,14 +65,19 @@ impl OfDevice {
         self.platform(context).is_host()
     }
 
-    /// Closes it, if it was opened. Blocks.
+    /// Closes it, if it was opened. Blocks. At the end of the process its driver may have ended before, and the device
+    /// with it.
     ///
     /// # Errors
     /// Those of [`Device::close`].
     pub(crate) fn close(&self) -> Result<()> {
-        match self.open.get() {
-            Some(device) => device.clone().close().map(drop),
-            None => Ok(()),
+        let Some(device) = self.open.get() else { return Ok(()) };
+        match device.clone().close() {
+            Err(error) if error.code() == ErrorCode::Uninitialized => {
+                log::debug!("{error}");
+                Ok(())
+            }
+            closed => closed.map(drop),
         }
     }
 }

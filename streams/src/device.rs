@@ -314,7 +314,9 @@ impl<D: Driver> DeviceCore<D> {
     pub fn failed(&self, doing: impl fmt::Display, failure: Failure) -> Error {
         let doing = format!("{} device '{}': {doing}", D::NAME, self.facts.name);
         let error = error::of_driver(self.driver(), &doing, failure);
-        if !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
+        // A driver that has ended answers nothing else, of this device or others.
+        let has_ended = failure.is(Code::DEINITIALIZED);
+        if has_ended || !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
             return error;
         }
         let told = self.lost.get_or_init(|| {

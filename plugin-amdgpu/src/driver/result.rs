@@ -75,6 +75,7 @@ pub(crate) fn error_code(result: Code) -> ErrorCode {
         | SHARED_OBJECT_INIT_FAILED => ErrorCode::InvalidBinary,
         SHARED_OBJECT_SYMBOL_NOT_FOUND => ErrorCode::LinkFailure,
         Code::NOT_FOUND => ErrorCode::NotFound,
+        Code::DEINITIALIZED => ErrorCode::Uninitialized,
         Code::COOPERATIVE_LAUNCH_TOO_LARGE | INVALID_CONFIGURATION => ErrorCode::InvalidArgument,
         Code::NOT_SUPPORTED | PEER_ACCESS_UNSUPPORTED | UNSUPPORTED_LIMIT => ErrorCode::Unsupported,
         _ => ErrorCode::BackendFailure,

@@ -61,6 +61,7 @@ pub(crate) fn error_code(result: Code) -> ErrorCode {
         INVALID_IMAGE | NO_BINARY_FOR_GPU | INVALID_SOURCE => ErrorCode::InvalidBinary,
         INVALID_PTX | UNSUPPORTED_PTX_VERSION => ErrorCode::CompileFailure,
         NOT_FOUND => ErrorCode::NotFound,
+        DEINITIALIZED => ErrorCode::Uninitialized,
         COOPERATIVE_LAUNCH_TOO_LARGE | INVALID_CLUSTER_SIZE => ErrorCode::InvalidArgument,
         NOT_SUPPORTED
         | PEER_ACCESS_UNSUPPORTED
