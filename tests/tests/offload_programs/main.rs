@@ -1,5 +1,6 @@
 //! Programs in C and C++ that use the C API (`tests/fixtures/offload/`), with the shared library and on each device:
-//! plainly, and under valgrind, which may find no wrong access and no leak. A program prints what failed.
+//! plainly, and under valgrind, which may find no wrong access and no leak. A program prints what failed. Programs that
+//! outlive their driver run on doubles of drivers.
 //!
 //! `compile.rs` makes the programs, `run.rs` runs them, `library.rs` looks at the library itself.
 
@@ -9,6 +10,7 @@ mod run;
 
 use compile::Linked;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use longshore_tests::doubled;
 use run::{On, Under};
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -59,6 +61,15 @@ const fn of_the_library(name: &'static str, file: &'static str) -> Program {
     Program { is_of_devices: false, ..program(name, file) }
 }
 
+/// Programs whose driver ends before them.
+const LATE: [Program; 2] = [
+    Program { how: Some("shuts down"), ..program("olShutDown after the driver's end", "late.cpp") },
+    Program {
+        how: Some("just ends"),
+        ..program("no olShutDown after the driver's end", "late.cpp")
+    },
+];
+
 /// A program that ends without olShutDown.
 const fn unfinished(name: &'static str, how: &'static str) -> Program {
     Program { how: Some(how), ..program(name, "unfinished.cpp") }
@@ -66,7 +77,7 @@ const fn unfinished(name: &'static str, how: &'static str) -> Program {
 
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
-    unsafe { run::take_lavapipe() };
+    unsafe { run::take_drivers() };
     let arguments = Arguments::from_args();
     let mut trials = library::trials();
     for program in PROGRAMS {
@@ -74,7 +85,7 @@ fn main() -> ExitCode {
             trials.push(trial(format!("{on}: {}", program.name), move || {
                 run::run(&program, Linked::Shared, on, Under::Nothing)
             }));
-            if on == On::Vulkan && !program.is_of_devices {
+            if matches!(on, On::Vulkan) && !program.is_of_devices {
                 continue;
             }
             trials.push(trial(format!("{on} under valgrind: {}", program.name), move || {
@@ -91,6 +102,11 @@ fn main() -> ExitCode {
     for program in [program("memory", "memory.c"), program("queues", "queues.cpp")] {
         trials.push(trial(format!("host, linked statically: {}", program.name), move || {
             run::run(&program, Linked::Statically, On::Host, Under::Nothing)
+        }));
+    }
+    for (program, of) in LATE.into_iter().flat_map(|late| doubled::ALL.map(|of| (late, of))) {
+        trials.push(trial(format!("double of {}: {}", of.backend, program.name), move || {
+            run::run(&program, Linked::Shared, On::Double(of), Under::Nothing)
         }));
     }
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -4,23 +4,46 @@ use crate::compile::{self, Linked, said};
 use crate::{Ended, Program, not_tried};
 use libtest_mimic::{Completion, Failed};
 use longshore::{Environment, Host};
+use longshore_tests::doubled::{self, Doubled};
 use longshore_tests::world::{host_plugin, root};
 use longshore_tests::{Fixtures, vulkan};
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The device that a program gets first.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum On {
     Host,
     /// Lavapipe, with the host's device behind it.
     Vulkan,
+    /// The double of a driver.
+    Double(Doubled),
+}
+
+impl On {
+    fn backend(self) -> &'static str {
+        match self {
+            On::Host => "host",
+            On::Vulkan => "vulkan",
+            On::Double(of) => of.backend,
+        }
+    }
+
+    fn plugin(self) -> Option<PathBuf> {
+        match self {
+            On::Host => Some(host_plugin()),
+            On::Vulkan => vulkan::plugin(),
+            On::Double(of) => of.plugin().filter(|_| of.double().is_some()),
+        }
+    }
 }
 
 impl fmt::Display for On {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.write_str(if *self == On::Host { "host" } else { "vulkan" })
+        text.write_str(self.backend())
     }
 }
 
@@ -44,14 +67,18 @@ const VALGRIND: [&str; 4] = ["valgrind", "--quiet", "--error-exitcode=99", "--nu
 const LEAKS: [&str; 3] =
     ["--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"];
 
-/// Leaves lavapipe alone of the Vulkan drivers, if it is installed. To be called first in `main`.
+/// Leaves lavapipe alone of the Vulkan drivers, if it is installed, and takes doubles of the others, which end before
+/// their programs. To be called first in `main`.
 ///
 /// # Safety
 /// No other thread runs yet.
-pub(crate) unsafe fn take_lavapipe() {
-    if let Some(manifest) = vulkan::lavapipe() {
-        // SAFETY: promised by the caller.
-        unsafe { std::env::set_var(DRIVERS, manifest) };
+pub(crate) unsafe fn take_drivers() {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(manifest) = vulkan::lavapipe() {
+            std::env::set_var(DRIVERS, manifest);
+        }
+        doubled::ALL.iter().for_each(|of| of.take_double("devices=1;quiet;ends"));
     }
 }
 
@@ -62,16 +89,20 @@ pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> En
     }
     let folder = tempfile::tempdir()?;
     let images = images(on, folder.path())?;
+    if images.is_empty() {
+        return not_tried("what makes images for the device is not installed");
+    }
     let mut command = command(program, under);
     command.arg(compile::program(program.file, linked)?).args(images).args(program.how);
-    for (name, _) in std::env::vars_os() {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| !is_of_a_double(name)) {
         let text = name.to_string_lossy();
         if ["LONGSHORE_", "OFFLOAD_", "LIBOMPTARGET_"].iter().any(|own| text.starts_with(own)) {
             command.env_remove(name);
         }
     }
+    let others = if matches!(on, On::Host) { "" } else { ",host" };
+    command.env("LONGSHORE_BACKEND", format!("{on}{others}"));
     command.env("LONGSHORE_PLUGIN_PATH", compile::folder());
-    command.env("LONGSHORE_BACKEND", if on == On::Host { "host" } else { "vulkan,host" });
     command.env("LONGSHORE_CACHE", folder.path()).env("LONGSHORE_PROFILE_FILE", "/dev/null");
     let output = command.output()?;
     let printed = said(&output.stdout) + &said(&output.stderr);
@@ -79,6 +110,12 @@ pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> En
         true => Ok(Completion::Completed),
         false => Err(format!("{command:?}: {}\n{printed}", output.status).into()),
     }
+}
+
+/// Whether a variable is one of those that [`take_drivers`] has set.
+fn is_of_a_double(variable: &OsStr) -> bool {
+    let name = variable.to_string_lossy();
+    name.ends_with("_DRIVER") || name.ends_with("_DOUBLE")
 }
 
 /// What starts a program, and ends it when it hangs.
@@ -100,22 +137,29 @@ fn missing(on: On, under: Under) -> Option<&'static str> {
         return Some("valgrind is not installed");
     }
     match on {
-        On::Vulkan if vulkan::plugin().is_none() => Some("the plugin of Vulkan is not built"),
+        _ if on.plugin().is_none() => Some("the plugin or the double is not built"),
         On::Vulkan if vulkan::lavapipe().is_none() => Some("lavapipe is not installed"),
         _ => None,
     }
 }
 
-/// Files with the images for a device.
+/// Files with the images for a device; none if those are missing.
 fn images(on: On, folder: &Path) -> Result<Vec<PathBuf>, Failed> {
-    let plugin = if on == On::Host { Some(host_plugin()) } else { vulkan::plugin() };
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin(plugin.ok_or("the plugin is gone")?).build()?;
+    // One after the other: a double is loaded, and its process started, for each.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let environment = match on {
+        On::Double(_) => Environment::of_process(),
+        _ => Environment::empty(),
+    };
+    let host = Host::builder().environment(environment).only_given_plugins();
+    let host = host.plugin(on.plugin().ok_or("the plugin is gone")?).build()?;
     let device = host.device(&format!("{on}:0"))?;
     let mut files = Vec::new();
     for name in IMAGES {
         let file = folder.join(name);
-        let image = Fixtures::built_in().image(&device, name)?.ok_or("there is no such image")?;
+        let image = Fixtures::built_in().image(&device, name)?;
+        let Some(image) = image else { return Ok(Vec::new()) };
         std::fs::write(&file, image)?;
         files.push(file);
     }

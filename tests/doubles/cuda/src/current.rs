@@ -3,6 +3,7 @@
 use longshore_double_gpu::driver::context::{Context, current, current_or_failed};
 use longshore_double_gpu::driver::{Answer, Code, Out, broken, context, machine, object};
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// A stack, a printf buffer and a heap can have any size that is not absurd.
@@ -12,7 +13,9 @@ const MOST: [(u32, usize); 5] =
 const DEFAULTS: [(u32, usize); 5] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (5, 64), (6, 0)];
 
 thread_local! {
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// Stays when its thread ends: static destructors call the driver later.
+    static STACK: RefCell<ManuallyDrop<Vec<usize>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// The current context.
@@ -103,7 +106,7 @@ pub(crate) fn push(context: usize) -> Answer {
 }
 
 pub(crate) fn pop(context: Out<usize>) -> Answer {
-    match STACK.with_borrow_mut(Vec::pop) {
+    match STACK.with_borrow_mut(|stack| stack.pop()) {
         Some(handle) => {
             context.put_if_wanted(handle);
             Ok(())

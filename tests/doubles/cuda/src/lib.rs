@@ -24,6 +24,7 @@
 //! | `tools` | the folder of `ptxas` and `nvlink` | found in several places (`link.rs`) |
 //! | `report` | the file at whose end violations and leaks are told | standard error |
 //! | `quiet` | tell nothing | |
+//! | `ends` | as a real driver's, all functions answer that it was ended, from its exit handler on | |
 //!
 //! **While it runs**, tests use `longshore_double_gpu::Double`.
 //!

@@ -24,6 +24,7 @@
 //! | `gpu` | the program of GPU processes | `longshore-double-gpu` beside this library |
 //! | `report` | the file at whose end violations and leaks are told | standard error |
 //! | `quiet` | tell nothing | |
+//! | `ends` | as a real driver's, all functions answer that it was ended, from its exit handler on | |
 //!
 //! What HIP 5 lacks is what 5.2 lacks. `__longshore_printf_buffer` is a variable like any other: twins print by
 //! themselves.

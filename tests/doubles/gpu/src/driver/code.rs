@@ -23,6 +23,7 @@ impl Code {
     pub const INVALID_VALUE: Code = Code(1);
     pub const OUT_OF_MEMORY: Code = Code(2);
     pub const NOT_INITIALIZED: Code = Code(3);
+    pub const DEINITIALIZED: Code = Code(4);
     pub const NO_DEVICE: Code = Code(100);
     pub const INVALID_DEVICE: Code = Code(101);
     pub const INVALID_IMAGE: Code = Code(200);

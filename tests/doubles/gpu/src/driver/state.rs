@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All that the driver knows.
 pub struct Driver {
@@ -23,6 +24,9 @@ pub struct Driver {
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
+
+/// Whether the process's end has come to the driver, if it is to notice.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
@@ -91,8 +95,14 @@ impl Driver {
 }
 
 /// Makes the state, when the double is loaded.
+///
+/// # Panics
+/// If it is to notice the process's end, and cannot.
 pub(crate) fn start(vendor: &'static dyn Vendor) {
-    DRIVER.get_or_init(|| {
+    extern "C" fn end() {
+        HAS_ENDED.store(true, Ordering::Release);
+    }
+    let driver = DRIVER.get_or_init(|| {
         window::take_place(vendor.place());
         let settings = Settings::of_environment(vendor.variable());
         let calls = Calls::new(&settings);
@@ -106,6 +116,10 @@ pub(crate) fn start(vendor: &'static dyn Vendor) {
             machine: OnceLock::new(),
         }
     });
+    if driver.settings.get("ends").is_some() {
+        // SAFETY: a function of this library, which stays loaded.
+        assert_eq!(unsafe { libc::atexit(end) }, 0, "there is room for one more function");
+    }
 }
 
 /// The driver, initialised or not.
@@ -144,6 +158,9 @@ pub fn initialize() -> Answer {
 
 /// Enters a function: counts the call, fails it if it was told to, checks what any function needs, and does it.
 pub fn enter<R: Returned>(name: &'static str, needs: Needs, body: impl FnOnce() -> R::Done) -> R {
+    if HAS_ENDED.load(Ordering::Acquire) {
+        return R::of_code(Code::DEINITIALIZED);
+    }
     set_call(name);
     let checked =
         || match driver().calls.enter(name).map_or_else(|| check(needs), |code| Err(Code(code))) {
