@@ -14,8 +14,8 @@ use std::path::Path;
 /// What programs that were linked with LLVM's library look for.
 const SONAME: &str = "libLLVMOffload.so.23.1";
 const VERSION: &str = "VERS1.0";
-/// The functions of LLVM 23.1, and their twins.
-const FUNCTIONS: usize = 82;
+/// The functions of LLVM 23.1, six of LLVM 20 and 21, and their twins.
+const FUNCTIONS: usize = 94;
 /// What every Linux with GCC's runtime has.
 const OF_THE_SYSTEM: [&str; 6] =
     ["libc.so", "libgcc_s.so", "libm.so", "libdl.so", "libpthread.so", "ld-linux-"];
