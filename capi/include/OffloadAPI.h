@@ -83,6 +83,15 @@ extern "C" {
 #define OL_KERNEL_LAUNCH_PROP_END {OL_KERNEL_LAUNCH_PROP_TYPE_NONE, NULL}
 #endif
 
+// Errors of LLVM 20 are those of now that tell the same. A version was never refused.
+#ifndef OL_ERRC_UNSUPPORTED_FEATURE
+#define OL_ERRC_UNSUPPORTED_FEATURE OL_ERRC_UNSUPPORTED
+#define OL_ERRC_UNSUPPORTED_ENUMERATION OL_ERRC_UNIMPLEMENTED
+#define OL_ERRC_DEVICE_LOST OL_ERRC_BACKEND_FAILURE
+#define OL_ERRC_DEVICE_NOT_FOUND OL_ERRC_NOT_FOUND
+#define OL_ERRC_UNSUPPORTED_VERSION OL_ERRC_LAST
+#endif
+
 // Programs for LLVM before 23 call olInit without an argument.
 #ifdef __cplusplus
 #define OL_DEFAULT_NULL = NULL
@@ -764,8 +773,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetQueueInfoSize(
     size_t *PropSizeRet);
 
 /// Queues a function of the program. It runs on some thread, which may be one that waits for the queue; after
-/// what was queued before, and what is queued later waits for it. It must not wait for its own queue. `UserData`
-/// is passed on as it is. Does not block.
+/// what was queued before, and what is queued later waits for it. It must neither wait for its own queue nor call
+/// olInit or olShutDown. `UserData` is passed on as it is. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`

@@ -224,8 +224,8 @@ functions! {
     } => queue::info_size;
 
     /// Queues a function of the program. It runs on some thread, which may be one that waits for the queue; after
-    /// what was queued before, and what is queued later waits for it. It must not wait for its own queue. `UserData`
-    /// is passed on as it is. Does not block.
+    /// what was queued before, and what is queued later waits for it. It must neither wait for its own queue nor call
+    /// olInit or olShutDown. `UserData` is passed on as it is. Does not block.
     olLaunchHostFunction, olLaunchHostFunctionWithCodeLoc(
         Queue: ol_queue_handle_t, Callback: ol_host_function_cb_t, UserData: *mut c_void
     ) {

@@ -56,6 +56,7 @@ pub struct HostBuilder {
     plugins: Vec<PathBuf>,
     only_given_plugins: bool,
     backends: Option<String>,
+    backends_may_be_missing: bool,
     devices: Option<String>,
     probe: Option<Probe>,
     cache_limit: Option<u64>,
@@ -286,6 +287,13 @@ impl HostBuilder {
         self
     }
 
+    /// As [`HostBuilder::backends`], but a backend that has no plugin is no error.
+    #[must_use]
+    pub fn backends_if_there(mut self, selection: impl Into<String>) -> Self {
+        self.backends_may_be_missing = true;
+        self.backends(selection)
+    }
+
     /// The devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
     /// `LONGSHORE_DEVICES` holds as well: a device must be named by both.
     #[must_use]
@@ -358,10 +366,18 @@ impl HostBuilder {
         let environment = self.environment.clone().unwrap_or_else(Environment::of_process);
         Ok(DiscoveryConfig {
             extra: self.plugins.clone(),
-            backends: self.backends.as_deref().map(BackendSelection::parse).transpose()?,
+            backends: self.backend_selection()?,
             probe: self.probe.clone(),
             standard_folders: !self.only_given_plugins,
             ..DiscoveryConfig::new(environment)
+        })
+    }
+
+    fn backend_selection(&self) -> Result<Option<BackendSelection>> {
+        let selection = self.backends.as_deref().map(BackendSelection::parse).transpose()?;
+        Ok(match self.backends_may_be_missing {
+            true => selection.map(BackendSelection::if_there),
+            false => selection,
         })
     }
 }

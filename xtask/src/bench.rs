@@ -19,10 +19,12 @@ enum Target {
     Times(f64),
 }
 
+/// What a call of the C API may cost above the same work by the library.
+const PER_CALL: Target = Target::MoreNs(30.0);
+
 /// The groups whose names start so, what they measure, and what is aimed at. The first match
 /// counts.
-const GROUPS: [(&str, &str, Target); 11] = [
-    ("capi", "the same by the C API, above the Rust API", Target::MoreNs(30.0)),
+const GROUPS: [(&str, &str, Target); 19] = [
     ("boundary", "a call through the plugin's table", Target::MoreNs(0.8)),
     ("launch_and_wait", "an empty kernel on an idle queue, done", Target::MoreNs(150.0)),
     ("launch_queued", "an empty kernel, queued, 2 million/s", Target::MoreNs(500.0)),
@@ -32,6 +34,15 @@ const GROUPS: [(&str, &str, Target); 11] = [
     ("copy_64MiB", "copy 64 MiB from host to device, done", Target::Times(1.02)),
     ("discovery", "100 candidates that are not opened", Target::MoreNs(100.0 * 10e3)),
     ("open_host_device", "from nothing to an open device", Target::MoreNs(500e3)),
+    ("capi_launch_and_wait", "olLaunchKernel without a queue, above Rust", PER_CALL),
+    ("capi_launch_queued", "olLaunchKernel on a queue, above Rust", PER_CALL),
+    ("capi_launch_with_arguments", "the same with arguments", PER_CALL),
+    ("capi_copy_64B", "olMemcpy without a queue, above a plain copy", PER_CALL),
+    ("capi_queued_copy_64B", "olMemcpy on a queue, above Rust", PER_CALL),
+    ("capi_allocate_free", "olMemAlloc and olMemFree, above Rust", Target::MoreNs(2.0 * 30.0)),
+    ("capi_event", "olCreateEvent, olSyncEvent, olDestroyEvent", Target::MoreNs(3.0 * 30.0)),
+    ("capi_device_number", "olGetDeviceInfo of a number, above Rust", PER_CALL),
+    ("capi_device_name", "olGetDeviceInfo of a text, above Rust", PER_CALL),
     ("", "other", Target::Times(1.0)),
 ];
 

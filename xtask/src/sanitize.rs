@@ -1,6 +1,6 @@
 //! `cargo xtask sanitize`: what checkers of a nightly toolchain see.
 //!
-//! ThreadSanitizer sees the stress test and the CPU plugin that it opens, with a standard library
+//! ThreadSanitizer sees the stress tests, of the library and of the C API, and the CPU plugin that it opens, with a standard library
 //! that is instrumented too; without that, ordinary locks look like races. Miri sees the parts
 //! that are pure Rust; it knows neither `uname` nor other plugins' code.
 
@@ -56,7 +56,10 @@ pub fn run() -> Result<()> {
     let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", "longshore-plugin-host"];
     process::run(thread_sanitized().args(build))?;
     let test = ["test", "-Zbuild-std", "--target", TARGET, "-p", "longshore-tests"];
-    process::run(thread_sanitized().args(test).args(["--test", "stress", "--", "--nocapture"]))
+    for name in ["stress", "offload_stress"] {
+        process::run(thread_sanitized().args(test).args(["--test", name, "--", "--nocapture"]))?;
+    }
+    Ok(())
 }
 
 fn thread_sanitized() -> Command {

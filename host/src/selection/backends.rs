@@ -10,6 +10,8 @@ const GRAMMAR: &str = "expected backend names separated by commas, in order of p
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendSelection {
     names: Vec<String>,
+    /// Whether each must have a plugin.
+    required: bool,
 }
 
 impl BackendSelection {
@@ -30,7 +32,13 @@ impl BackendSelection {
                 names.push(name);
             }
         }
-        Ok(BackendSelection { names })
+        Ok(BackendSelection { names, required: true })
+    }
+
+    /// The same, of which those that have no plugin are left out.
+    #[must_use]
+    pub fn if_there(self) -> BackendSelection {
+        BackendSelection { required: false, ..self }
     }
 
     /// Where the backend stands in the order of preference, from 0; `None` if it is ruled out.
@@ -38,14 +46,13 @@ impl BackendSelection {
         self.names.iter().position(|name| name == backend)
     }
 
-    /// Checks that every name is one of `there`, the backends that plugins were found for.
+    /// Checks that every name is one of `there`, the backends that plugins were found for, unless that need not be.
     ///
     /// # Errors
     /// `NotFound` for the first that is not; the message lists what there is.
     pub fn check(&self, there: &[&str]) -> Result<()> {
-        let Some(missing) = self.names.iter().find(|name| !there.contains(&name.as_str())) else {
-            return Ok(());
-        };
+        let is_missing = |name: &&String| self.required && !there.contains(&name.as_str());
+        let Some(missing) = self.names.iter().find(is_missing) else { return Ok(()) };
         let mut known: Vec<&str> = Vec::new();
         for backend in there.iter().filter(|backend| !backend.is_empty()) {
             if !known.contains(backend) {
@@ -101,5 +108,6 @@ mod tests {
         assert!(error.message().contains("'cuda'; there are: host, vulkan"), "{error}");
         let error = selection.check(&[]).unwrap_err();
         assert!(error.message().ends_with("there are: none"), "{error}");
+        assert_eq!(selection.if_there().check(&["vulkan"]), Ok(()));
     }
 }

@@ -133,6 +133,31 @@ fn cpp_calls_ol_init_without_an_argument() {
 }
 
 #[test]
+fn a_program_may_tell_llvm_20s_errors_apart() {
+    compiles(
+        r#"
+#include "OffloadAPI.h"
+const char *told(ol_errc_t Code);
+const char *told(ol_errc_t Code) {
+    switch (Code) {
+    case OL_ERRC_SUCCESS: return "success";
+    case OL_ERRC_INVALID_VALUE: case OL_ERRC_INVALID_PLATFORM: case OL_ERRC_INVALID_DEVICE:
+    case OL_ERRC_INVALID_ARGUMENT: case OL_ERRC_INVALID_NULL_HANDLE: case OL_ERRC_INVALID_SIZE:
+    case OL_ERRC_INVALID_NULL_POINTER: case OL_ERRC_INVALID_ENUMERATION: return "an argument";
+    case OL_ERRC_DEVICE_NOT_FOUND: return "no device";
+    case OL_ERRC_DEVICE_LOST: return "lost";
+    case OL_ERRC_UNSUPPORTED_VERSION: return "the version";
+    case OL_ERRC_UNSUPPORTED_FEATURE: return "the feature";
+    case OL_ERRC_UNSUPPORTED_ENUMERATION: return "the number";
+    case OL_ERRC_UNINITIALIZED: return "too early";
+    default: return "unknown";
+    }
+}
+"#,
+    );
+}
+
+#[test]
 fn its_macros_are_llvms() {
     compiles(
         r#"

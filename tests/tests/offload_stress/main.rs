@@ -1,0 +1,212 @@
+//! Sixteen threads call all functions of LLVM Offload's C API at random, on the CPU, for as long as
+//! `LONGSHORE_STRESS_SECONDS` says: on objects of which others destroy any at the same time, with arguments that are none,
+//! between olInit and olShutDown and beyond. Each also has a queue and memory of its own, where all must come out right.
+//!
+//! What is drawn depends on `LONGSHORE_STRESS_SEED`, which is printed; how threads meet does not.
+
+mod calls;
+mod pool;
+mod tally;
+mod worker;
+
+use longshore::{Environment, Host};
+use longshore_capi::*;
+use longshore_tests::Fixtures;
+use longshore_tests::amount::Amount;
+use longshore_tests::held::{Held, OTHERS_MAPPINGS};
+use longshore_tests::world::host_plugin;
+use pool::{Random, Shared, Slots};
+use std::ptr::null;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tally::Function;
+use worker::Worker;
+
+const THREADS: usize = 16;
+const SECONDS: Amount<u64> = Amount { usual: 3, small: 1 };
+/// By then all threads have ended, unless some wait for each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many calls a thread makes in a row with an olInit of its own, and without.
+struct Turns {
+    inside: usize,
+    outside: usize,
+}
+
+#[test]
+fn all_functions_can_be_called_at_once_on_what_others_destroy() {
+    let _alone = alone();
+    let shared = Shared::new(image(), false);
+    let round = |seconds| {
+        // SAFETY: all is destroyed, and this is the last olShutDown.
+        unsafe {
+            must(olInit(null()));
+            let turns = Turns { inside: 200, outside: 50 };
+            let written = call_at_random(&shared, seconds, &turns, || ());
+            destroy_all(&shared);
+            must(olShutDown());
+            drop(written);
+        }
+    };
+    let threads = Held::now().threads;
+    round(1);
+    let before = held_when_only(threads);
+    round(seconds());
+    let after = held_when_only(threads);
+    println!("{}measured: before {before:?}; after {after:?}", shared.tally);
+    assert_all_succeeded(&shared);
+    assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
+    // A mapping that a program leaves behind is there as often as there were programs.
+    let programs = shared.tally.of(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
+    let most = before.mappings + OTHERS_MAPPINGS + programs / 4;
+    assert!(after.mappings <= most, "{before:?}, {after:?}");
+}
+
+#[test]
+fn the_library_can_be_shut_down_while_others_call_it() {
+    let _alone = alone();
+    let shared = Shared::new(image(), true);
+    let start_and_end = || {
+        // SAFETY: this thread uses nothing of the library's.
+        unsafe {
+            must(olInit(null()));
+            std::thread::sleep(Duration::from_millis(2));
+            must(olShutDown());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let turns = Turns { inside: 25, outside: 400 };
+    let _written = call_at_random(&shared, seconds(), &turns, start_and_end);
+    println!("{}", shared.tally);
+    assert_all_succeeded(&shared);
+    assert!(shared.tally.of_code(OL_ERRC_UNINITIALIZED) > 0, "it was never shut down meanwhile");
+    // SAFETY: there is no argument.
+    let again = unsafe { olShutDown() };
+    // SAFETY: results live as long as the process.
+    let code = unsafe { again.as_ref() }.map(|error| error.Code);
+    assert_eq!(code, Some(OL_ERRC_UNINITIALIZED), "it is still in use");
+}
+
+/// Has the threads call; `meanwhile` is done over and over. What queues may still write to is returned.
+fn call_at_random(
+    shared: &Shared,
+    seconds: u64,
+    turns: &Turns,
+    meanwhile: impl Fn(),
+) -> Vec<Vec<u8>> {
+    let seed = seed();
+    println!("LONGSHORE_STRESS_SEED={seed}");
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let functions: [AtomicUsize; THREADS] = Default::default();
+    std::thread::scope(|scope| {
+        let start = |(number, now)| {
+            let worker = move || Worker::new(shared, seed.wrapping_add(number as u64), now);
+            scope.spawn(move || worker().run(end, turns.inside, turns.outside))
+        };
+        let threads: Vec<_> = functions.iter().enumerate().map(start).collect();
+        while Instant::now() < end {
+            meanwhile();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if Instant::now() > end + PATIENCE {
+                stuck(&functions);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// What is held when so many threads are left: those of queues may end a little later.
+fn held_when_only(threads: usize) -> Held {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let held = Held::now();
+        if held.threads <= threads || Instant::now() > end {
+            return held;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn stuck(functions: &[AtomicUsize]) -> ! {
+    let functions: Vec<_> = functions.iter().map(|now| Function::ALL[now.load(Relaxed)]).collect();
+    eprintln!("the threads do not end; their last functions are {functions:?}");
+    std::process::abort();
+}
+
+/// Whatever threads have left; of a program that is destroyed, symbols are gone.
+fn destroy_all(shared: &Shared) {
+    fn each<T>(
+        shared: &Shared,
+        function: Function,
+        of: &Slots,
+        call: impl Fn(*mut T) -> ol_result_t,
+    ) {
+        for handle in of.all() {
+            shared.tally.count(function, call(handle));
+        }
+    }
+    // SAFETY: handles are looked at.
+    unsafe {
+        each(shared, Function::olDestroyEvent, &shared.events, |event| olDestroyEvent(event));
+        each(shared, Function::olDestroyProgram, &shared.programs, |program| {
+            olDestroyProgram(program)
+        });
+        each(shared, Function::olSyncQueue, &shared.queues, |queue| olSyncQueue(queue));
+        each(shared, Function::olDestroyQueue, &shared.queues, |queue| olDestroyQueue(queue));
+        for symbol in shared.symbols.all().chain(shared.iotas.all()) {
+            let mut size = 0;
+            let result = olGetSymbolInfoSize(symbol, OL_SYMBOL_INFO_KIND, &mut size);
+            let is_there = shared.tally.count(Function::olGetSymbolInfoSize, result);
+            assert!(!is_there, "{symbol:p} is of a program that was destroyed");
+        }
+    }
+}
+
+fn assert_all_succeeded(shared: &Shared) {
+    for function in Function::ALL {
+        let count = shared.tally.of(*function, OL_ERRC_SUCCESS);
+        assert!(count > 0, "{function:?} never succeeded");
+    }
+    let (queued, called) = (shared.queued.load(Relaxed), shared.called.load(Relaxed));
+    assert_eq!(queued, called, "functions of the program that were queued, and that were called");
+}
+
+fn must(result: ol_result_t) {
+    assert!(result.is_null());
+}
+
+fn seconds() -> u64 {
+    let told = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
+    told.and_then(|text| text.parse().ok()).unwrap_or(SECONDS.get())
+}
+
+fn seed() -> u64 {
+    let told = std::env::var("LONGSHORE_STRESS_SEED").ok();
+    told.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        Random::new(now.as_nanos() as u64).next()
+    })
+}
+
+/// The library is one for the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: whoever uses the environment waits for this.
+    unsafe {
+        std::env::set_var("LONGSHORE_PLUGIN_PATH", host_plugin());
+        std::env::set_var("LONGSHORE_BACKEND", "host");
+    }
+    alone
+}
+
+fn image() -> Vec<u8> {
+    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
+    let host = host.plugin(host_plugin()).build().unwrap();
+    let device = host.default_device().unwrap();
+    Fixtures::built_in().image(&device, "basic").unwrap().unwrap().to_vec()
+}
