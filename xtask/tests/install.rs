@@ -1,0 +1,172 @@
+//! `cargo xtask install`, into a folder that is moved before it is used.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use tempfile::TempDir;
+use xtask::install::{self, Profile};
+use xtask::process;
+
+/// Ends well if there is a device, of the backend that its environment leaves.
+const PROGRAM: &str = r#"
+#include <offload/OffloadAPI.h>
+#include <OffloadAPI.h>
+#include <stdio.h>
+
+static bool count(ol_device_handle_t device, void *devices) {
+  (void)device;
+  ++*(int *)devices;
+  return true;
+}
+
+int main(void) {
+  int devices = 0;
+  ol_result_t result = olInit(NULL);
+  if (!result) result = olIterateDevices(count, &devices);
+  if (!result) result = olShutDown();
+  if (result) fprintf(stderr, "%s\n", result->Details);
+  return result || devices == 0;
+}
+"#;
+
+const PROJECT: &str = r#"
+cmake_minimum_required(VERSION 3.16)
+project(program C)
+find_package(LLVMOffload 23 REQUIRED)
+add_executable(shared program.c)
+target_link_libraries(shared LLVMOffload::LLVMOffload)
+add_executable(static program.c)
+target_link_libraries(static LLVMOffload::static)
+"#;
+
+/// What was installed, where it was moved to. Made once for a process.
+struct Installed {
+    folder: TempDir,
+}
+
+impl Installed {
+    fn prefix(&self) -> PathBuf {
+        self.folder.path().join("a/folder/further/down")
+    }
+
+    /// A folder beside it, for a test.
+    fn beside(&self, name: &str) -> PathBuf {
+        let folder = self.folder.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("program.c"), PROGRAM).unwrap();
+        folder
+    }
+}
+
+fn installed() -> &'static Installed {
+    static INSTALLED: LazyLock<Installed> = LazyLock::new(|| {
+        let installed = Installed { folder: TempDir::new().unwrap() };
+        let before = installed.folder.path().join("before");
+        install::run(&before, Profile::Dev).unwrap();
+        fs::create_dir_all(installed.prefix().parent().unwrap()).unwrap();
+        fs::rename(before, installed.prefix()).unwrap();
+        installed
+    });
+    &INSTALLED
+}
+
+/// Without the variables that say where plugins are.
+fn run(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.env_remove("LONGSHORE_PLUGIN_PATH").env_remove("LONGSHORE_DEVICES");
+    command.env("LONGSHORE_BACKEND", "host");
+    command
+}
+
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn is_missing(tool: &str) -> bool {
+    let is_missing = !process::starts(tool, &["--version"]);
+    if is_missing {
+        eprintln!("skipped: {tool} is not installed");
+    }
+    is_missing
+}
+
+#[test]
+fn a_program_that_pkg_config_helped_to_make_finds_the_moved_plugins() {
+    if is_missing("pkg-config") {
+        return;
+    }
+    let (prefix, folder) = (installed().prefix(), installed().beside("by-pkg-config"));
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = printed(pkg_config.args(["--cflags", "--libs", "LLVMOffload >= 23.1"]));
+    let mut compiler = Command::new("cc");
+    compiler.current_dir(&folder).args([
+        "-std=c99",
+        "-Wall",
+        "-Werror",
+        "program.c",
+        "-o",
+        "program",
+    ]);
+    printed(compiler.args(flags.split_whitespace()));
+    printed(run(folder.join("program")).env("LD_LIBRARY_PATH", prefix.join("lib")));
+}
+
+#[test]
+fn programs_that_cmake_made_find_the_moved_plugins() {
+    if is_missing("cmake") {
+        return;
+    }
+    let (prefix, folder) = (installed().prefix(), installed().beside("by-cmake"));
+    fs::write(folder.join("CMakeLists.txt"), PROJECT).unwrap();
+    let mut cmake = Command::new("cmake");
+    cmake.current_dir(&folder).args(["-S", ".", "-B", "build"]);
+    printed(cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
+    printed(Command::new("cmake").current_dir(&folder).args(["--build", "build"]));
+    printed(&mut run(folder.join("build/shared")));
+    // One that has the library in it looks beside itself.
+    let program = prefix.join("bin/static");
+    fs::copy(folder.join("build/static"), &program).unwrap();
+    printed(&mut run(program));
+}
+
+#[test]
+fn another_version_is_not_found() {
+    if is_missing("cmake") {
+        return;
+    }
+    let (prefix, folder) = (installed().prefix(), installed().beside("another-version"));
+    for version in ["22", "23.2", "24"] {
+        let project = PROJECT.replace("LLVMOffload 23 ", &format!("LLVMOffload {version} "));
+        fs::write(folder.join("CMakeLists.txt"), project).unwrap();
+        let mut cmake = Command::new("cmake");
+        cmake.current_dir(&folder).args(["-S", ".", "-B", version]);
+        let output =
+            cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())).output().unwrap();
+        assert!(!output.status.success(), "{version} is found");
+    }
+}
+
+#[test]
+fn the_moved_command_finds_its_plugins_and_has_its_manual_and_completions() {
+    let prefix = installed().prefix();
+    let plugins = printed(run(prefix.join("bin/longshore")).arg("plugins"));
+    let plugin = prefix.join("lib/longshore/liblongshore_plugin_host.so");
+    assert!(plugins.contains(&*plugin.to_string_lossy()), "{plugins}");
+    let manual = fs::read_to_string(prefix.join("share/man/man1/longshore.1")).unwrap();
+    assert!(manual.contains(".TH longshore 1"), "{manual}");
+    for file in [
+        "share/bash-completion/completions/longshore",
+        "share/zsh/site-functions/_longshore",
+        "share/fish/vendor_completions.d/longshore.fish",
+        "include/longshore_device.h",
+        "include/longshore_plugin.h",
+    ] {
+        let text = fs::read_to_string(prefix.join(file)).unwrap();
+        assert!(text.contains("longshore"), "{file}");
+    }
+}
