@@ -75,7 +75,7 @@ const PACKAGES: [Package; 34] = [
     Package {
         name: "valgrind",
         probe: ("valgrind", VERSION),
-        skipped: "the sample plugin under valgrind",
+        skipped: "the sample plugin and the C API's programs under valgrind",
     },
     Package { name: "gdb", probe: ("gdb", VERSION), skipped: "linked code in the debugger" },
     Package {
