@@ -57,6 +57,8 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct State {
     pending: Batch,
+    /// How many commands were ever pending.
+    pushed: u64,
     /// Memory for who runs commands without being the line's thread.
     spare: Batch,
     /// For who waits for the line's tail.
@@ -90,18 +92,26 @@ impl Line {
     /// # Errors
     /// Those of `add`, which then must have added nothing, and `OutOfResources` if the line's
     /// thread cannot be started.
+    #[inline]
     pub(crate) fn push(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<()> {
+        self.push_counted(add).map(drop)
+    }
+
+    /// The same; answers how many were pending up to this one.
+    fn push_counted(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<u64> {
         let mut state = self.lock();
         if self.worker.get().is_none() {
             self.start()?;
         }
         add(&mut state.pending)?;
+        state.pushed += 1;
+        let pushed = state.pushed;
         let before = self.status.fetch_or(PENDING, Ordering::AcqRel);
         drop(state);
         if before & (RUNNING | PENDING) == 0 {
             self.ring(before);
         }
-        Ok(())
+        Ok(pushed)
     }
 
     /// Whether all that was queued is done; if so, its effects are visible.
@@ -185,14 +195,20 @@ impl Line {
     fn wait_for_tail(self: &Arc<Line>) {
         let spare = self.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
-        if self.push(|batch| batch.reach(Arc::clone(&record))).is_err() {
+        let Ok(pushed) = self.push_counted(|batch| batch.reach(Arc::clone(&record))) else {
             // Whoever waits may free what commands use next, so there is no way but to wait.
             while !self.is_idle() {
                 thread::sleep(PATIENCE);
             }
             return;
-        }
+        };
         record.wait();
+        // Who ran it is about to give the role back: who has waited finds an idle line, unless more was queued.
+        let is_ending =
+            || self.status.load(Ordering::Acquire) & RUNNING != 0 && self.lock().pushed == pushed;
+        while is_ending() {
+            thread::yield_now();
+        }
         if let Some(used) = Arc::get_mut(&mut record) {
             *used = Record::new(false);
             self.lock().spare_record = Some(record);

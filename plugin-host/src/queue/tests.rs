@@ -90,6 +90,25 @@ fn shape() -> LaunchShape {
 }
 
 #[test]
+fn a_queue_that_was_waited_for_is_idle() {
+    let queue = new_queue();
+    for _ in 0..5_000 {
+        // So that the queue's thread runs the rest, and nobody else.
+        let (started, begun) = mpsc::channel();
+        let (release, blocked) = mpsc::channel::<()>();
+        let wait = move || {
+            started.send(()).unwrap();
+            let _ = blocked.recv();
+        };
+        queue.host_function(host(wait)).unwrap();
+        begun.recv().unwrap();
+        drop(release);
+        queue.synchronize().unwrap();
+        assert!(queue.is_idle().unwrap());
+    }
+}
+
+#[test]
 fn commands_run_in_order_and_have_captured_their_arguments() {
     let (queue, list) = (new_queue(), Mutex::default());
     for value in 0..10_000 {
