@@ -23,7 +23,8 @@ pub(crate) unsafe fn launch(
     sizes: *const usize,
 ) -> Result<()> {
     let symbol = symbol::of_handle(kernel)?;
-    let kernel = symbol.kernel()?;
+    let of_kernel = symbol.of_kernel()?;
+    let kernel = &of_kernel.kernel;
     // SAFETY: promised by the caller.
     let mut grid = unsafe { grid(size) }?;
     // SAFETY: promised by the caller.
@@ -43,8 +44,14 @@ pub(crate) unsafe fn launch(
     // SAFETY: promised by the caller.
     let arguments = unsafe { RawArguments::new(pointers, sizes) }?;
     if queue.is_null() {
-        let context = current()?;
-        let queue = device::of_handle(&context, device)?.get(&context)?.queue()?;
+        let queue = match of_kernel.is_on(device) {
+            true => of_kernel.device.queue()?,
+            // It is refused: by whom, and why, that device or the lack of it tells.
+            false => {
+                let context = current()?;
+                device::of_handle(&context, device)?.get(&context)?.queue()?
+            }
+        };
         // SAFETY: promised by the caller.
         return unsafe { queue.launch_and_wait(kernel, grid, arguments) };
     }

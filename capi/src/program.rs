@@ -18,6 +18,8 @@ pub(crate) static ALL: Table<OfProgram> = Table::new(Kind::Program);
 /// A loaded image, and the symbols that were asked for.
 pub(crate) struct OfProgram {
     pub(crate) program: Program,
+    /// The handle of its device.
+    pub(crate) device_handle: usize,
     /// By kind and name; none any more when it is destroyed.
     pub(crate) symbols: Mutex<Option<HashMap<(SymbolKind, String), usize>>>,
 }
@@ -30,10 +32,13 @@ pub(crate) unsafe fn create(
 ) -> Result<()> {
     let context = current()?;
     given::check_pointer(program)?;
-    let device = device::of_handle(&context, device)?.get(&context)?;
-    // SAFETY: promised by the caller.
-    let loaded = device.load(unsafe { given::list(data.cast(), size) }?)?;
-    let made = OfProgram { program: loaded, symbols: Mutex::new(Some(HashMap::new())) };
+    let of_device = device::of_handle(&context, device)?.get(&context)?;
+    let made = OfProgram {
+        // SAFETY: promised by the caller.
+        program: of_device.load(unsafe { given::list(data.cast(), size) }?)?,
+        device_handle: device as usize,
+        symbols: Mutex::new(Some(HashMap::new())),
+    };
     // SAFETY: promised by the caller.
     unsafe { info::write(program, context::keep(&ALL, made, context.cycle)?) }
 }

@@ -6,7 +6,7 @@ use crate::handle::{Held, Kind, Table};
 use crate::info::{self, Answer};
 use crate::program;
 use crate::structures::*;
-use longshore::{Error, ErrorCode, Global, Kernel, Result, SymbolKind};
+use longshore::{Device, Error, ErrorCode, Global, Kernel, Result, SymbolKind};
 use std::ffi::{CStr, c_char};
 
 /// All symbols.
@@ -14,8 +14,23 @@ pub(crate) static ALL: Table<OfSymbol> = Table::new(Kind::Symbol);
 
 /// A kernel or a global variable.
 pub(crate) enum OfSymbol {
-    Kernel(Kernel),
+    Kernel(OfKernel),
     Global(Global),
+}
+
+/// A kernel, and the device that its program is on.
+pub(crate) struct OfKernel {
+    pub(crate) kernel: Kernel,
+    pub(crate) device: Device,
+    device_handle: usize,
+}
+
+impl OfKernel {
+    /// Whether its program is on the device of a handle.
+    #[inline]
+    pub(crate) fn is_on(&self, device: ol_device_handle_t) -> bool {
+        self.device_handle == device as usize
+    }
 }
 
 impl OfSymbol {
@@ -23,6 +38,13 @@ impl OfSymbol {
     /// `SymbolKind` if it is a variable.
     #[inline]
     pub(crate) fn kernel(&self) -> Result<&Kernel> {
+        self.of_kernel().map(|of_kernel| &of_kernel.kernel)
+    }
+
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub(crate) fn of_kernel(&self) -> Result<&OfKernel> {
         match self {
             OfSymbol::Kernel(kernel) => Ok(kernel),
             OfSymbol::Global(_) => {
@@ -34,7 +56,7 @@ impl OfSymbol {
     fn global(&self) -> Result<&Global> {
         match self {
             OfSymbol::Global(global) => Ok(global),
-            OfSymbol::Kernel(kernel) => {
+            OfSymbol::Kernel(OfKernel { kernel, .. }) => {
                 let message = format!("'{}' is a kernel, no variable", kernel.name());
                 Err(Error::new(ErrorCode::SymbolKind, message))
             }
@@ -78,7 +100,11 @@ pub(crate) unsafe fn get(
         return unsafe { info::write(symbol, *handle as ol_symbol_handle_t) };
     }
     let found = match kind {
-        SymbolKind::Kernel => OfSymbol::Kernel(owner.program.kernel(&key.1)?),
+        SymbolKind::Kernel => OfSymbol::Kernel(OfKernel {
+            kernel: owner.program.kernel(&key.1)?,
+            device: owner.program.device().clone(),
+            device_handle: owner.device_handle,
+        }),
         SymbolKind::Global => OfSymbol::Global(owner.program.global(&key.1)?),
     };
     let handle: ol_symbol_handle_t = context::keep(&ALL, found, context.cycle)?;
