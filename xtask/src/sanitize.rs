@@ -1,8 +1,9 @@
 //! `cargo xtask sanitize`: what checkers of a nightly toolchain see.
 //!
-//! ThreadSanitizer sees the stress tests, of the library and of the C API, and the CPU plugin that it opens, with a standard library
-//! that is instrumented too; without that, ordinary locks look like races. Miri sees the parts
-//! that are pure Rust; it knows neither `uname` nor other plugins' code.
+//! ThreadSanitizer sees the stress tests, of the library and of the C API, and the CPU plugin that
+//! they open, with a standard library that is instrumented too; without that, ordinary locks look
+//! like races. Miri sees the parts that are pure Rust; it knows neither `uname` nor other plugins'
+//! code.
 
 use crate::{process, root};
 use anyhow::Result;
