@@ -10,9 +10,10 @@ use longshore_tests::Fixtures;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many calls are timed before it is the other side's turn, and what was queued is waited for.
+/// So many calls are timed before it is the other side's turn; then what was queued is waited for.
 const TURN: u64 = 500;
 const BYTES: usize = 64;
 const NAME_BYTES: usize = 256;
@@ -60,17 +61,17 @@ fn launches(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
         // SAFETY: the kernel takes no arguments.
         ok(unsafe { launch(queue, device, nop, &SIZES, null(), 0, null_mut(), null()) });
     };
-    let wait = || offload.wait(bench);
+    let held = Some((offload, bench));
     // Without a queue any of the device's that is idle is taken, as here.
     let floor = || {
         let queue = bench.device.queue().unwrap();
         // SAFETY: the kernel takes no arguments.
         unsafe { queue.launch_and_wait(&kernel, Grid::default(), ()) }.unwrap();
     };
-    compare(criterion, "capi_launch_and_wait", floor, || launched(null_mut()), wait);
+    compare(criterion, "capi_launch_and_wait", floor, || launched(null_mut()), None);
     // SAFETY: as above.
     let floor = || unsafe { bench.queue.launch(&kernel, Grid::default(), ()) }.unwrap();
-    compare(criterion, "capi_launch_queued", floor, || launched(queue), wait);
+    compare(criterion, "capi_launch_queued", floor, || launched(queue), held);
 
     let kernel = bench.program.kernel("iota").expect("the fixture has it");
     let mut numbers = [0u32; 4];
@@ -88,7 +89,7 @@ fn launches(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
         // SAFETY: as above.
         ok(unsafe { launch(queue, device, iota, &SIZES, null(), 2, pointers, bytes.as_ptr()) });
     };
-    compare(criterion, "capi_launch_with_arguments", floor, ours, wait);
+    compare(criterion, "capi_launch_with_arguments", floor, ours, held);
 }
 
 /// Between memory of the program: without a queue the floor is the copy itself.
@@ -101,11 +102,11 @@ fn copies(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     let ours = |queue| ok(unsafe { copy(queue, to, device, from, device, BYTES) });
     // SAFETY: as above.
     let floor = || unsafe { black_box(to).copy_from(black_box(from), BYTES) };
-    compare(criterion, "capi_copy_64B", floor, || ours(null_mut()), || ());
+    compare(criterion, "capi_copy_64B", floor, || ours(null_mut()), None);
 
     // SAFETY: as above.
     let floor = || unsafe { bench.queue.copy_on_host(to, from, BYTES as u64) }.unwrap();
-    compare(criterion, "capi_queued_copy_64B", floor, || ours(queue), || offload.wait(bench));
+    compare(criterion, "capi_queued_copy_64B", floor, || ours(queue), Some((offload, bench)));
 }
 
 /// Both free by the address.
@@ -125,7 +126,7 @@ fn allocations(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
             ok(free(memory));
         }
     };
-    compare(criterion, "capi_allocate_free_1MiB", floor, ours, || ());
+    compare(criterion, "capi_allocate_free_1MiB", floor, ours, None);
 }
 
 fn events(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
@@ -142,7 +143,7 @@ fn events(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
             ok(destroy(event));
         }
     };
-    compare(criterion, "capi_event", floor, ours, || ());
+    compare(criterion, "capi_event", floor, ours, None);
 }
 
 fn queries(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
@@ -157,26 +158,27 @@ fn queries(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
         let room = if ours == OL_DEVICE_INFO_NAME { NAME_BYTES } else { size_of::<u32>() };
         // SAFETY: there is so much room.
         let ours = || ok(unsafe { info(offload.device, ours, room, answer) });
-        compare(criterion, name, || drop(black_box(entry.info(query).unwrap())), ours, || ());
+        compare(criterion, name, || drop(black_box(entry.info(query).unwrap())), ours, None);
     }
 }
 
-/// A group of both, which run in turns, so that they meet the same state of the machine. `between` is not timed.
+/// A group of both, which run in turns, so that they meet the same state of the machine; while
+/// `queues`, if they are given, are held.
 fn compare(
     criterion: &mut Criterion,
     name: &str,
     floor: impl Fn(),
     ours: impl Fn(),
-    between: impl Fn(),
+    queues: Option<(&Offload, &Bench)>,
 ) {
     let turns = |count: u64| {
         let (mut floor_took, mut ours_took, mut left) = (Duration::ZERO, Duration::ZERO, count);
         while left > 0 {
             let times = left.min(TURN);
+            let held = queues.map(|(offload, bench)| offload.hold(bench));
             floor_took += timed(&floor, times);
-            between();
             ours_took += timed(&ours, times);
-            between();
+            drop(held);
             left -= times;
         }
         (floor_took, ours_took)
@@ -229,12 +231,43 @@ impl Offload {
         Offload { library, device, queue, nop, iota }
     }
 
-    /// Waits for both queues.
-    fn wait(&self, bench: &Bench) {
-        bench.queue.synchronize().unwrap();
-        let synchronize = function!(self.library, olSyncQueue(_));
+    /// Has both queues keep what is queued until the answer is dropped: what is timed then is the call, and not how it
+    /// meets the queue's thread.
+    fn hold<'a>(&'a self, bench: &'a Bench) -> HeldQueues<'a> {
+        unsafe extern "C" fn wait(_: *mut c_void) {
+            HELD.fetch_add(1, Ordering::Release);
+            while HELD.load(Ordering::Acquire) > 0 {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        // SAFETY: it uses no data.
+        bench.queue.host_function(|| unsafe { wait(null_mut()) }).unwrap();
+        let host_function = function!(self.library, olLaunchHostFunction(_, _, _));
+        // SAFETY: as above.
+        ok(unsafe { host_function(self.queue, Some(wait), null_mut()) });
+        while HELD.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        HeldQueues { offload: self, bench }
+    }
+}
+
+/// How many queues are held.
+static HELD: AtomicU32 = AtomicU32::new(0);
+
+/// Lets them go on when it is dropped, and waits for them.
+struct HeldQueues<'a> {
+    offload: &'a Offload,
+    bench: &'a Bench,
+}
+
+impl Drop for HeldQueues<'_> {
+    fn drop(&mut self) {
+        HELD.store(0, Ordering::Release);
+        self.bench.queue.synchronize().unwrap();
+        let synchronize = function!(self.offload.library, olSyncQueue(_));
         // SAFETY: the queue is there.
-        ok(unsafe { synchronize(self.queue) });
+        ok(unsafe { synchronize(self.offload.queue) });
     }
 }
 
