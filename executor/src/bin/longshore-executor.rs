@@ -1,0 +1,5 @@
+//! The process that executes.
+
+fn main() {
+    longshore_executor::target::main();
+}
