@@ -28,7 +28,7 @@ impl Child {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(file) => Ok(Self { pid, file: Arc::new(file), status: OnceLock::new() }),
             Err(error) => {
-                // SAFETY-free: it is our child, which nobody has waited for, so the number is still its.
+                // It is our child, which nobody has waited for, so the number is still its.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
                 Err(error.into())
@@ -57,6 +57,12 @@ impl Child {
         }
     }
 
+    /// Kills it, if it has not ended, and waits until it has.
+    pub(super) fn end(&self) {
+        self.kill();
+        self.status.get_or_init(|| self.reap());
+    }
+
     /// How it ended, if it does so within this time. Blocks for that time. `Some(None)` if something else in this process has
     /// waited for it, so that its status is not known.
     pub fn wait(&self, limit: Duration) -> Option<Option<ExitStatus>> {
@@ -78,11 +84,13 @@ impl Child {
     }
 
     fn ends_within(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let start = Instant::now();
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let timeout =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            let left = limit.saturating_sub(start.elapsed());
+            let timeout = Timespec {
+                tv_sec: left.as_secs().min(i64::MAX as u64) as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
             let mut files = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut files, Some(&timeout)) {
                 Err(rustix::io::Errno::INTR) => {}
@@ -114,7 +122,6 @@ const DYING: Duration = Duration::from_secs(1);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.kill();
-        self.status.get_or_init(|| self.reap());
+        self.end();
     }
 }

@@ -108,10 +108,9 @@ impl Spawn {
         let child = Arc::new(self.spawn(theirs.into()).map_err(failed)?);
         let memory = arena.as_ref().map(|arena| arena.file().try_clone_to_owned()).transpose();
         let (watched, asked) = (child.shared_file(), Arc::clone(&child));
-        let transport = memory.and_then(|memory| Transport::controller(ours, memory));
-        let transport =
-            transport.and_then(|transport| transport.watch(watched, move || asked.why()));
-        let opened = Connection::open(transport.map_err(failed)?, self.options.clone(), service);
+        let transport = Transport::controller(ours, memory.map_err(failed)?);
+        let transport = transport.watch(watched, move || asked.why());
+        let opened = Connection::open(transport, self.options.clone(), service);
         match opened {
             Ok(connection) => {
                 let arena = arena.filter(|_| connection.shares_memory());
@@ -159,8 +158,7 @@ impl Drop for Executor {
         }
         drop(self.connection.take());
         self.child.wait(self.ending);
-        self.child.kill();
-        self.child.wait(Duration::MAX);
+        self.child.end();
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Transport {
     /// Why the stream has ended, if more is known than that. May block for a moment.
     pub(super) why: Box<dyn Fn() -> Ended + Send + Sync>,
     /// The socket, if it can carry file descriptors.
-    socket: Option<UnixStream>,
+    socket: Option<Arc<UnixStream>>,
     /// Says after what time reads and writes of the stream fail.
     limit: Box<dyn Fn(Limits) -> io::Result<()> + Send + Sync>,
     /// What the controlling side shares.
@@ -44,35 +44,29 @@ pub(super) struct Limits {
 impl Transport {
     /// The controlling side of a Unix socket. The executor gets `memory` too, if there is some, and both use its first bytes: see
     /// [`Transport::LINK_BYTES`].
-    ///
-    /// # Errors
-    /// Those of duplicating the socket.
-    pub fn controller(socket: UnixStream, memory: Option<OwnedFd>) -> io::Result<Self> {
-        Ok(Self { memory, ..Self::unix(socket, From::Controller, None)? })
+    pub fn controller(socket: UnixStream, memory: Option<OwnedFd>) -> Self {
+        Self::unix(socket, From::Controller, memory)
     }
 
     /// The executing side of a Unix socket.
-    ///
-    /// # Errors
-    /// Those of duplicating the socket.
-    pub fn executor(socket: UnixStream) -> io::Result<Self> {
+    pub fn executor(socket: UnixStream) -> Self {
         Self::unix(socket, From::Executor, None)
     }
 
     /// The controlling side over TCP, or the executing one. Nothing is shared, authenticated or encrypted: see [`crate::remote`] for that.
     ///
     /// # Errors
-    /// Those of duplicating the socket.
+    /// Those of setting the socket up.
     pub fn plain_tcp(socket: TcpStream, controls: bool) -> io::Result<Self> {
         socket.set_nodelay(true)?;
-        let (reader, closer, limited) =
-            (socket.try_clone()?, socket.try_clone()?, socket.try_clone()?);
+        let socket = Arc::new(socket);
+        let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
         let limit = move |limits: Limits| {
             limited.set_read_timeout(limits.read)?;
             limited.set_write_timeout(limits.write)
         };
         let shut_down = move || drop(closer.shutdown(Shutdown::Both));
-        let writer = Quiet(socket.into());
+        let (reader, writer) = (Shared(Arc::clone(&socket)), Quiet(socket));
         Ok(Self::over(controls, Box::new(reader), Box::new(writer), Box::new(shut_down))
             .with_limit(Box::new(limit)))
     }
@@ -104,12 +98,12 @@ impl Transport {
         mut self,
         process: Arc<OwnedFd>,
         why: impl Fn() -> Ended + Send + Sync + 'static,
-    ) -> io::Result<Self> {
+    ) -> Self {
         if let Some(socket) = &self.socket {
-            self.reader = Box::new(Watched { socket: socket.try_clone()?, process: Some(process) });
+            self.reader = Box::new(Watched { socket: Arc::clone(socket), process });
         }
         self.why = Box::new(why);
-        Ok(self)
+        self
     }
 
     pub(super) fn with_limit(
@@ -119,13 +113,13 @@ impl Transport {
         Self { limit, ..self }
     }
 
-    fn unix(socket: UnixStream, side: From, memory: Option<OwnedFd>) -> io::Result<Self> {
-        let (reader, writer, closer, limited) =
-            (socket.try_clone()?, socket.try_clone()?, socket.try_clone()?, socket.try_clone()?);
-        Ok(Self {
+    fn unix(socket: UnixStream, side: From, memory: Option<OwnedFd>) -> Self {
+        let socket = Arc::new(socket);
+        let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
+        Self {
             side,
-            reader: Box::new(Watched { socket: reader, process: None }),
-            writer: Box::new(Quiet(writer.into())),
+            reader: Box::new(Shared(Arc::clone(&socket))),
+            writer: Box::new(Quiet(Arc::clone(&socket))),
             shut_down: Box::new(move || drop(closer.shutdown(Shutdown::Both))),
             why: Box::new(|| Ended::Cut),
             socket: Some(socket),
@@ -134,7 +128,7 @@ impl Transport {
                 limited.set_write_timeout(limits.write)
             }),
             memory,
-        })
+        }
     }
 
     /// Says who this is and hears who the other side is. Gives the memory that both have, if they share some.
@@ -180,7 +174,7 @@ impl Transport {
             [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
-        let sent = sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        let sent = sendmsg(&**socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
         self.writer.write_all(&bytes[sent..])
     }
 
@@ -192,7 +186,7 @@ impl Transport {
                 [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut into = [IoSliceMut::new(&mut bytes)];
-            let received = recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC);
+            let received = recvmsg(&**socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC);
             filled = received.map_err(|e| self.failed(e.into()))?.bytes;
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(mut files) = message {
@@ -227,12 +221,12 @@ pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
 }
 
 /// A socket that raises no signal when the other end is gone.
-pub(crate) struct Quiet(pub(crate) OwnedFd);
+struct Quiet<S>(Arc<S>);
 
-impl Write for Quiet {
+impl<S: AsFd> Write for Quiet<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match send(&self.0, bytes, SendFlags::NOSIGNAL) {
+            match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
                 Err(rustix::io::Errno::INTR) => {}
                 result => return Ok(result?),
             }
@@ -244,24 +238,37 @@ impl Write for Quiet {
     }
 }
 
+/// A socket that others have too.
+struct Shared<S>(Arc<S>);
+
+impl<S> Read for Shared<S>
+where
+    for<'a> &'a S: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
 /// A socket that is at its end also when a process has ended, whoever else has the other end of the socket.
 struct Watched {
-    socket: UnixStream,
-    process: Option<Arc<OwnedFd>>,
+    socket: Arc<UnixStream>,
+    process: Arc<OwnedFd>,
 }
 
 impl Read for Watched {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(process) = &self.process else { return self.socket.read(buffer) };
         loop {
-            let mut files =
-                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
+            let mut files = [
+                PollFd::new(&*self.socket, PollFlags::IN),
+                PollFd::new(&self.process, PollFlags::IN),
+            ];
             match poll(&mut files, None) {
                 Err(rustix::io::Errno::INTR) => continue,
                 result => result?,
             };
             if !files[0].revents().is_empty() {
-                return self.socket.read(buffer);
+                return (&*self.socket).read(buffer);
             }
             if !files[1].revents().is_empty() {
                 return Ok(0);

@@ -1,9 +1,9 @@
 //! What an executor does without.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{PidfdFlags, Resource, Rlimit, getppid, getrlimit, pidfd_open, setrlimit};
 
 use super::arguments::{Arguments, Limits};
 
@@ -12,6 +12,12 @@ pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
     close_others(arguments.descriptor)?;
     keep_from_children(arguments.descriptor)?;
     limit(&arguments.limits)
+}
+
+/// A file that becomes readable when the controller ends, which has started this process.
+pub(super) fn controller() -> Option<OwnedFd> {
+    let opened = pidfd_open(getppid()?, PidfdFlags::empty());
+    opened.inspect_err(|error| log::debug!("the controller cannot be watched: {error}")).ok()
 }
 
 /// Closes all descriptors but the standard streams and the socket.

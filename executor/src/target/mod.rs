@@ -39,10 +39,11 @@ fn run(arguments: &Arguments) -> Ended {
     // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
     let socket = unsafe { UnixStream::from_raw_fd(arguments.descriptor) };
     let options = Options { name: "longshore-rpc", spin: arguments.spin, ..Options::default() };
-    let transport = match Transport::executor(socket) {
-        Ok(transport) => transport,
-        Err(error) => return Ended::Stream(error.to_string()),
-    };
+    let mut transport = Transport::executor(socket);
+    if let Some(controller) = hygiene::controller() {
+        // Others may have inherited the controller's end of the socket.
+        transport = transport.watch(Arc::new(controller), || Ended::Cut);
+    }
     match Connection::open(transport, options, Arc::new(Target)) {
         Ok(connection) => connection.wait_for_end(),
         Err(ended) => ended,

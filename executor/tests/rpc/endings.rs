@@ -65,7 +65,7 @@ fn whoever_waits_for_room_ends_with_the_connection() {
 #[test]
 fn a_peer_that_says_nothing_is_refused_after_a_while() {
     let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let transport = Transport::controller(ours, None).unwrap();
+    let transport = Transport::controller(ours, None);
     let opened = Connection::open(transport, options(Over::Stream), Arc::new(Tester::default()));
     let ended = opened.err().unwrap();
     assert!(matches!(ended, Ended::Stream(_)), "{ended}");

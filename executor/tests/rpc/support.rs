@@ -118,7 +118,7 @@ fn transports(over: Over) -> (Transport, Transport) {
     }
     let (ours, theirs) = UnixStream::pair().unwrap();
     let shared = (over != Over::Stream).then(memory);
-    (Transport::controller(ours, shared).unwrap(), Transport::executor(theirs).unwrap())
+    (Transport::controller(ours, shared), Transport::executor(theirs))
 }
 
 pub(crate) fn memory() -> OwnedFd {
