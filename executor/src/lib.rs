@@ -2,5 +2,6 @@
 
 pub mod arena;
 pub mod controller;
+pub mod remote;
 pub mod rpc;
 pub mod target;

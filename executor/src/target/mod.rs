@@ -6,12 +6,14 @@ mod service;
 
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::exit;
 use std::sync::Arc;
 
+use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
-use arguments::{Arguments, Parsed};
+use arguments::{Arguments, Controller, Parsed};
 use service::Target;
 
 /// What `longshore-executor` does: serves a controller until that goes. Does not return.
@@ -36,18 +38,36 @@ pub fn main() -> ! {
 }
 
 fn run(arguments: &Arguments) -> Ended {
-    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
-    let socket = unsafe { UnixStream::from_raw_fd(arguments.descriptor) };
     let options = Options { name: "longshore-rpc", spin: arguments.spin, ..Options::default() };
-    let mut transport = Transport::executor(socket);
-    if let Some(controller) = hygiene::controller() {
-        // Others may have inherited the controller's end of the socket.
-        transport = transport.watch(Arc::new(controller), || Ended::Cut);
-    }
+    let transport = match &arguments.controller {
+        Controller::Parent(socket) => parent(*socket),
+        Controller::Network(address, key) => match listen(address, key) {
+            Ok(transport) => transport,
+            Err(problem) => fail(1, &problem),
+        },
+    };
     match Connection::open(transport, options, Arc::new(Target)) {
         Ok(connection) => connection.wait_for_end(),
         Err(ended) => ended,
     }
+}
+
+fn parent(socket: i32) -> Transport {
+    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
+    let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
+    match hygiene::controller() {
+        // Others may have inherited the controller's end of the socket.
+        Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
+        None => transport,
+    }
+}
+
+fn listen(address: &str, key: &Path) -> Result<Transport, String> {
+    let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
+    let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
+    let failed = |error: std::io::Error| format!("--listen {address}: {error}");
+    println!("listening at {}", listener.address().map_err(failed)?);
+    listener.accept().map_err(failed)
 }
 
 /// Ends the process at once, whatever its other threads do.
