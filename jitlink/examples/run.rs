@@ -1,11 +1,11 @@
 //! Links relocatable objects in memory and calls their `main`: `run FILE.o... [-- ARGS...]`.
 
 use std::error::Error;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::CString;
 
-use longshore_jitlink::runtime::call_at_bottom;
-use longshore_jitlink::session::{MainArguments, ProcessSymbols};
-use longshore_jitlink::{Session, static_tls_reserve};
+use longshore_jitlink::Session;
+use longshore_jitlink::session::ProcessSymbols;
+use longshore_runtime::static_tls_reserve;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files: Vec<String> = std::env::args().skip(1).collect();
@@ -32,19 +32,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .chain(arguments)
         .map(CString::new)
         .collect::<Result<_, _>>()?;
-    let mut argv: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
-    argv.push(std::ptr::null());
-    let argc = strings.len() as c_int;
+    let arguments = session.main_arguments(&strings)?;
     // SAFETY: as sound as the program that was given.
     let code = unsafe {
-        program.initialize(MainArguments {
-            argc,
-            argv: argv.as_ptr(),
-            ..MainArguments::default()
-        })?;
-        let code = call_at_bottom(main, [argc as u64, argv.as_ptr() as u64, 0]);
-        program.deinitialize();
+        program.initialize(arguments)?;
+        let code = program.run_main(main, arguments)?;
+        program.deinitialize()?;
         code
     };
-    std::process::exit(code as i32)
+    std::process::exit(code)
 }

@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 
 use super::layout::{Layout, memory_error};
 use super::mapping::{self, Mapping};
-use super::{ActionCall, ActionPair, AllocationRequest, FinalizedAllocation, Lifetime, actions};
+use super::{ActionCall, ActionPair, AllocationRequest, FinalizedAllocation, Lifetime};
 use crate::{Error, Result};
+use longshore_runtime::actions;
 
 /// Reserved pages, laid out but not yet with their final protections. Dropping it gives them back.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl ExecutingSide {
         for ((name, pages), actions) in self.names.into_iter().zip(shares).zip(actions) {
             match actions::finalize(&name, actions) {
                 Ok(undo) => finalized.push(Finalized { name, undo, pages }),
-                Err(error) => return Err(undo_all(finalized, error)),
+                Err(error) => return Err(undo_all(finalized, error.into())),
             }
         }
         drop(temporary);

@@ -4,7 +4,6 @@
 //! a manager whose memory is in another process can have many requests under way. The managers of this process answer
 //! at once, and their futures are ready when they are made.
 
-mod actions;
 mod executing;
 mod in_process;
 mod layout;
@@ -19,6 +18,7 @@ mod support;
 mod working;
 
 pub use in_process::InProcessMemory;
+pub use longshore_runtime::actions::{ActionCall, ActionFunction, ActionPair};
 pub use shared::SharedMemory;
 pub use slab::SlabMemory;
 pub(crate) use working::{InFlight, WorkingMemory};
@@ -186,45 +186,4 @@ impl FinalizedAllocation {
     pub fn number(&self) -> u64 {
         self.0
     }
-}
-
-/// A function of the executing side, to be called with some bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionCall {
-    function: u64,
-    argument: Vec<u8>,
-}
-
-impl ActionCall {
-    /// A call of the function at an address with these bytes.
-    ///
-    /// # Safety
-    /// On the executing side the address must be that of an [`ActionFunction`] that may be called with these bytes, whenever the
-    /// allocation that it belongs to is finalized or deallocated.
-    pub unsafe fn new(function: u64, argument: Vec<u8>) -> Self {
-        Self { function, argument }
-    }
-
-    /// The address of the function.
-    pub fn function(&self) -> u64 {
-        self.function
-    }
-
-    /// What it is called with.
-    pub fn argument(&self) -> &[u8] {
-        &self.argument
-    }
-}
-
-/// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.
-pub type ActionFunction =
-    unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut std::ffi::c_char;
-
-/// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ActionPair {
-    /// Called when the memory has its final content and protections.
-    pub finalize: Option<ActionCall>,
-    /// Called before the memory is given back.
-    pub deallocate: Option<ActionCall>,
 }

@@ -70,7 +70,7 @@ impl Shared {
                 }
                 found[index] = state.find(searched, wanted, own);
                 if found[index].is_none() && own {
-                    let defined = self.define_runtime_symbol(state, library, wanted.name);
+                    let defined = self.define_runtime_symbol(state, library, wanted.name)?;
                     found[index] = defined.map(|entry| (library, entry));
                 }
                 if found[index].is_none() && state.may_generate(searched, wanted, own) {
@@ -95,6 +95,7 @@ impl Shared {
         own: bool,
         missing: &mut Vec<usize>,
     ) -> Result<()> {
+        let process = self.runtime.as_ref().map(|runtime| runtime.process());
         for generator in state.library(library).generators.clone() {
             let asked: Vec<(usize, Request<'_>)> = missing
                 .iter()
@@ -104,7 +105,7 @@ impl Shared {
                 break;
             }
             let requests: Vec<Request<'_>> = asked.iter().map(|(_, request)| *request).collect();
-            for generated in generator.generate(&requests)? {
+            for generated in generator.generate_for(process, &requests)? {
                 self.define_generated(state, library, &requests, generated)?;
             }
             missing.retain(|index| state.may_generate(library, &wanted[*index], own));

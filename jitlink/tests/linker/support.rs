@@ -224,7 +224,7 @@ pub(crate) fn initialize(library: &Library) {
 /// Runs a library's destructors.
 pub(crate) fn deinitialize(library: &Library) {
     // SAFETY: the tests' sources are sound to run.
-    unsafe { library.deinitialize() };
+    unsafe { library.deinitialize() }.unwrap();
 }
 
 /// The string at an address.

@@ -26,7 +26,8 @@ use longshore_jitlink::memory::SlabMemory;
 use longshore_jitlink::session::{
     Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
-use longshore_jitlink::{Architecture, Library, Session, static_tls_reserve};
+use longshore_jitlink::{Architecture, Error, Library, Session};
+use longshore_runtime::static_tls_reserve;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -256,7 +257,8 @@ impl Link {
 
     /// What only code of this process can have.
     fn in_process(&self, builder: SessionBuilder) -> Result<SessionBuilder, Failure> {
-        let builder = builder.static_tls(static_tls_reserve!(STATIC_TLS)?).rebind_process_data();
+        let reserve = static_tls_reserve!(STATIC_TLS).map_err(Error::from)?;
+        let builder = builder.static_tls(reserve).rebind_process_data();
         let options =
             DebugOptions { gdb: self.gdb, perf_map: self.perf_map, jitdump: self.jitdump.clone() };
         if options == DebugOptions::default() {

@@ -2,8 +2,8 @@
 
 use crate::failure::{Exit, Failure};
 use longshore_jitlink::Library;
-use longshore_jitlink::runtime::call_at_bottom;
 use longshore_jitlink::session::MainArguments;
+use longshore_runtime::call_at_bottom;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -68,7 +68,9 @@ extern "C" fn end() {
     at_exit();
     if let Some(program) = PROGRAM.get() {
         // SAFETY: as for running it.
-        unsafe { program.deinitialize() };
+        if let Err(error) = unsafe { program.deinitialize() } {
+            log::error!("the end of the program: {error}");
+        }
     }
     ENDED.store(true, Ordering::Release);
 }

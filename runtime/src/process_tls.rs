@@ -2,12 +2,14 @@
 
 use std::ffi::{CStr, c_void};
 
-use super::images::Image;
-use super::thread_pointer;
+use serde::{Deserialize, Serialize};
+
+use crate::images::Image;
+use crate::thread_pointer;
 use crate::{Error, Result};
 
 /// Where a thread-local variable of a library of this process is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTls {
     /// The number that the dynamic linker has given the library.
     pub module: u64,

@@ -2,24 +2,17 @@
 
 use std::ffi::c_char;
 
-use crate::memory::{ActionCall, ActionPair};
-
-/// The action that calls an indirect function's resolver and puts the address that it returns into a slot.
-///
-/// # Safety
-/// When the action runs, the resolver must be a function that may be called, and the slot a word that may be written.
-pub(crate) unsafe fn resolve_action(slot: u64, resolver: u64) -> ActionPair {
-    let argument = [slot, resolver].map(u64::to_le_bytes).as_flattened().to_vec();
-    // SAFETY: the function takes the argument that is made here; slot and resolver are promised by the caller.
-    let call = unsafe { ActionCall::new(resolve as *const () as u64, argument) };
-    ActionPair { finalize: Some(call), deallocate: None }
+/// What the function that resolves indirect functions is called with: the slot for the address, and the resolver that returns it.
+pub fn argument(slot: u64, resolver: u64) -> Vec<u8> {
+    [slot, resolver].map(u64::to_le_bytes).as_flattened().to_vec()
 }
 
-/// An `ActionFunction`.
+/// An `ActionFunction` that calls an indirect function's resolver and puts the address that it returns into a slot.
 ///
 /// # Safety
-/// `argument` must be the 16 bytes that [`resolve_action`] makes.
-unsafe extern "C" fn resolve(argument: *const u8, _size: usize) -> *mut c_char {
+/// The argument must be one that [`argument`] makes. The resolver must be a function that may be called, and the slot a word that
+/// may be written.
+pub(crate) unsafe extern "C" fn resolve(argument: *const u8, _size: usize) -> *mut c_char {
     // SAFETY: promised by the caller.
     let [slot, resolver] = unsafe { argument.cast::<[u64; 2]>().read_unaligned() };
     // SAFETY: the resolver is a function of linked code, which is executable by now, and the slot is a word of its memory that stays

@@ -23,14 +23,14 @@ const RTLD_DL_SYMENT: c_int = 1;
 ///
 /// # Safety
 /// What lies at `address` must stay while this reads it, and nothing may write it meanwhile that could not be read in two pieces.
-pub(crate) unsafe fn data_at(address: u64) -> Option<Vec<u8>> {
+pub unsafe fn data_at(address: u64) -> Option<Vec<u8>> {
     let size = size_of_data(address)?;
     // SAFETY: promised by the caller; the library says that the object has this size.
     Some(unsafe { std::slice::from_raw_parts(address as *const u8, size) }.to_vec())
 }
 
 /// The size of the data object at an address, as [`data_at`] finds it.
-pub(crate) fn size_of_data(address: u64) -> Option<usize> {
+pub fn size_of_data(address: u64) -> Option<usize> {
     let mut info = MaybeUninit::<libc::Dl_info>::uninit();
     let mut symbol: *mut c_void = null_mut();
     // SAFETY: both results are valid for writes; any address may be asked about.

@@ -12,8 +12,8 @@ use std::ops::Range;
 use parking_lot::Mutex;
 use rustix::mm::{MprotectFlags, mprotect};
 
-use super::images::{Image, WRITING};
-use super::thread_pointer;
+use crate::images::{Image, WRITING};
+use crate::thread_pointer;
 use crate::{Error, Result};
 
 /// The largest alignment of a block in bytes.
@@ -31,7 +31,7 @@ pub const ALIGNMENT: u64 = 64;
 macro_rules! static_tls_reserve {
     ($size:expr) => {{
         use ::std::sync::OnceLock;
-        use $crate::runtime::static_tls::{Reserve, StaticTls};
+        use $crate::static_tls::{Reserve, StaticTls};
         ::std::thread_local! {
             static RESERVE: Reserve<{ $size }> = const { Reserve::new() };
         }
@@ -95,9 +95,14 @@ impl StaticTls {
         })
     }
 
+    /// Where it is: what controllers know it by.
+    pub fn address(&'static self) -> u64 {
+        &raw const *self as u64
+    }
+
     /// Takes `size` bytes, aligned to at most [`ALIGNMENT`].
     ///
-    /// In the calling thread and in threads that start from now on they are zeroes. In other threads they are too, unless
+    /// In the calling thread, in attached ones and in threads that start from now on they are zeroes. In other threads they are too, unless
     /// the bytes have been in use before, which they are only when nothing else is left. Too much, or a larger alignment,
     /// is an error.
     pub fn allocate(&'static self, size: u64, alignment: u64) -> Result<StaticTlsBlock> {
@@ -139,8 +144,8 @@ impl StaticTlsBlock {
         self.owner.offset_from_thread_pointer.wrapping_add(self.range.start) as i64
     }
 
-    /// Sets the bytes to `content`, and zeroes behind it, in the calling thread and in threads that start after this has
-    /// returned. A thread that starts meanwhile may find a part of it. Other threads keep what they have.
+    /// Sets the bytes to `content`, and zeroes behind it, in the calling thread, in [attached](attach_thread) ones and in threads
+    /// that start after this has returned. A thread that starts meanwhile may find a part of it. Other threads keep what they have.
     ///
     /// More content than bytes, or an executable whose memory cannot be made writable, is an error.
     pub fn initialise(&self, content: &[u8]) -> Result<()> {
@@ -154,10 +159,14 @@ impl StaticTlsBlock {
         let mut bytes = content.to_vec();
         bytes.resize(size as usize, 0);
         self.owner.template.write(self.range.start, &bytes)?;
-        let here =
-            thread_pointer().wrapping_add_signed(self.offset_from_thread_pointer()) as *mut u8;
-        // SAFETY: these bytes of the calling thread's reserve are this block's.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), here, bytes.len()) };
+        let attached = ATTACHED.lock();
+        let here = thread_pointer();
+        for thread in attached.iter().copied().filter(|thread| *thread != here).chain([here]) {
+            let block = thread.wrapping_add_signed(self.offset_from_thread_pointer()) as *mut u8;
+            // SAFETY: these bytes of the thread's reserve are this block's, which nobody uses yet. The thread is the calling one,
+            // or attached: then it does not end while the list is locked.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block, bytes.len()) };
+        }
         Ok(())
     }
 }
@@ -166,6 +175,31 @@ impl Drop for StaticTlsBlock {
     fn drop(&mut self) {
         self.owner.ranges.lock().give_back(self.range.clone());
     }
+}
+
+/// The thread pointers of threads that are attached.
+static ATTACHED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Lets blocks that are initialised from now until the calling thread ends be initialised in it too, whoever initialises them: for
+/// threads that are there before the code is that they will run.
+pub fn attach_thread() {
+    struct Attached;
+
+    impl Attached {
+        fn new() -> Self {
+            ATTACHED.lock().push(thread_pointer());
+            Self
+        }
+    }
+
+    impl Drop for Attached {
+        fn drop(&mut self) {
+            ATTACHED.lock().retain(|thread| *thread != thread_pointer());
+        }
+    }
+
+    thread_local!(static HERE: Attached = Attached::new());
+    HERE.with(|_| ());
 }
 
 /// The bytes of the executable's image with which a thread's reserve starts.
@@ -334,6 +368,28 @@ mod tests {
             barrier.wait();
             assert_eq!(thread.join().unwrap(), [0; 4]);
         });
+    }
+
+    #[test]
+    fn a_thread_that_is_attached_has_the_content_too() {
+        let owner = static_tls_reserve!(64).unwrap();
+        let block = owner.allocate(4, 4).unwrap();
+        let barrier = std::sync::Barrier::new(2);
+        let attached = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                attach_thread();
+                barrier.wait();
+                barrier.wait();
+                (read(&block), thread_pointer())
+            });
+            barrier.wait();
+            block.initialise(&[1, 2, 3, 4]).unwrap();
+            barrier.wait();
+            let (content, attached) = thread.join().unwrap();
+            assert_eq!(content, [1, 2, 3, 4]);
+            attached
+        });
+        assert!(!ATTACHED.lock().contains(&attached));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 
 use parking_lot::Mutex;
 
-use super::thread;
+use crate::thread;
 use crate::{Error, Result};
 
 /// Handles are addresses, and no address is smaller than this; the module numbers of the dynamic linker are.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{call_at_bottom, thread, tls};
+use crate::{call_at_bottom, thread, tls};
 
 /// The exit handlers of one library. Its address is the `__dso_handle` of the linked code.
 ///
@@ -37,7 +37,7 @@ impl ExitScope {
     }
 
     /// Takes such a handle back. Handlers that were registered with it stay.
-    pub fn remove_handle(&self, address: u64) {
+    pub fn remove_handle(address: u64) {
         SCOPES.write().remove(&(address as usize));
     }
 
@@ -78,21 +78,22 @@ impl Drop for ExitScope {
     }
 }
 
-/// What linked code is given for these names: each name and the address of its function. A `dso` that is not the handle of
-/// a live scope is passed on to libc.
+/// The name of `int __longshore_atexit(void (*function)(void), void *dso)`, which the linker makes of `atexit`.
+pub const LONGSHORE_ATEXIT: &str = "__longshore_atexit";
+
+/// What linked code is given for functions of the C and C++ libraries, by the names of [`names::stand_in`](crate::names::stand_in).
+/// A `dso` that is not the handle of a live scope is passed on to libc.
 ///
 /// - `int __cxa_atexit(void (*function)(void *), void *argument, void *dso)`
-/// - `int __longshore_atexit(void (*function)(void), void *dso)`, which the linker makes of `atexit`
-/// - `int __cxa_thread_atexit(void (*function)(void *), void *argument, void *dso)`, and the same as
-///   `__cxa_thread_atexit_impl`
+/// - [`LONGSHORE_ATEXIT`]
+/// - `int __cxa_thread_atexit(void (*function)(void *), void *argument, void *dso)`, also for `__cxa_thread_atexit_impl`
 /// - `void __cxa_finalize(void *dso)`: [`ExitScope::run`]
-pub fn exit_functions() -> [(&'static str, u64); 5] {
+pub fn exit_functions() -> [(&'static str, u64); 4] {
     [
-        ("__cxa_atexit", cxa_atexit as *const () as u64),
-        ("__longshore_atexit", longshore_atexit as *const () as u64),
-        ("__cxa_thread_atexit", cxa_thread_atexit as *const () as u64),
-        ("__cxa_thread_atexit_impl", cxa_thread_atexit as *const () as u64),
-        ("__cxa_finalize", cxa_finalize as *const () as u64),
+        ("__longshore_cxa_atexit", cxa_atexit as *const () as u64),
+        (LONGSHORE_ATEXIT, longshore_atexit as *const () as u64),
+        ("__longshore_cxa_thread_atexit", cxa_thread_atexit as *const () as u64),
+        ("__longshore_cxa_finalize", cxa_finalize as *const () as u64),
     ]
 }
 

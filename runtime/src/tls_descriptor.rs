@@ -15,8 +15,8 @@ use aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as arch;
 
-use super::thread_pointer;
-use super::tls::tls_get_address;
+use crate::thread_pointer;
+use crate::tls::tls_get_address;
 
 /// The address of the resolver for variables at a fixed offset from the thread pointer; the argument is that offset.
 pub fn static_resolver() -> u64 {

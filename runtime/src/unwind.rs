@@ -1,39 +1,39 @@
 //! Unwind tables: the `.eh_frame` of linked code is made known to the unwinder of the process, so that exceptions and
 //! backtraces pass through it (ORC's `RegisterEHFrames`).
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-use super::frame_records;
-use crate::memory::{ActionCall, ActionFunction, ActionPair};
+use crate::actions::message;
+use crate::frame_records;
 
 unsafe extern "C" {
     fn __register_frame(frame: *const c_void);
     fn __deregister_frame(frame: *const c_void);
 }
 
-/// The actions that register a relocated `.eh_frame` of `size` bytes with the unwinder of this process, and deregister
-/// it. `size` includes the zero word that ends it. Any thread may run them.
-///
-/// An action fails if the bytes are not a sequence of records that ends so.
-///
-/// # Safety
-/// When the actions run, the bytes must be there, be frames as the unwinder wants them, and not change in between.
-pub unsafe fn frame_actions(address: u64, size: u64) -> ActionPair {
-    let argument = [address.to_le_bytes(), size.to_le_bytes()].concat();
-    let call = |function: ActionFunction| {
-        // SAFETY: both functions below take the argument that is made here; the frames are promised by the caller.
-        Some(unsafe { ActionCall::new(function as usize as u64, argument.clone()) })
-    };
-    ActionPair { finalize: call(register), deallocate: call(deregister) }
+/// What the functions that register and deregister frames are called with: the address of a relocated `.eh_frame`, and its size in
+/// bytes with the zero word that ends it.
+pub fn argument(address: u64, size: u64) -> Vec<u8> {
+    [address.to_le_bytes(), size.to_le_bytes()].concat()
 }
 
-unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller passes the argument of `frame_actions`.
+/// Registers frames with the unwinder of this process. It fails if the bytes are not a sequence of records that ends so. Any
+/// thread may call it.
+///
+/// # Safety
+/// The argument must be one that [`argument`] makes. The bytes must be there, be frames as the unwinder wants them, and not change
+/// until they are deregistered.
+pub(crate) unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: promised by the caller.
     unsafe { for_what_the_unwinder_wants(argument, size, __register_frame) }
 }
 
-unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller passes the argument of `frame_actions`.
+/// Undoes [`register`].
+///
+/// # Safety
+/// As for [`register`], and they must have been registered.
+pub(crate) unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: promised by the caller.
     unsafe { for_what_the_unwinder_wants(argument, size, __deregister_frame) }
 }
 
@@ -42,7 +42,7 @@ unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char
 ///
 /// # Safety
 ///
-/// `argument` must be the one of [`frame_actions`], and its section readable.
+/// `argument` must be one of the function [`argument`], and its section readable.
 unsafe fn for_what_the_unwinder_wants(
     argument: *const u8,
     size: usize,
@@ -85,16 +85,11 @@ fn unwinder_is_llvms() -> bool {
     !llvms.is_null() && image(llvms) == image(__register_frame as *const c_void)
 }
 
-/// A message as the caller of an action wants it.
-pub(super) fn message(text: &str) -> *mut c_char {
-    let text = CString::new(text).expect("no message contains a zero");
-    // SAFETY: a string is copied.
-    unsafe { libc::strdup(text.as_ptr()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Result;
+    use crate::actions::{self, ActionCall, ActionFunction, ActionPair};
 
     unsafe extern "C" {
         fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*mut c_void; 3]) -> *const c_void;
@@ -114,21 +109,19 @@ mod tests {
         bytes
     }
 
-    fn call(call: &Option<ActionCall>) -> Result<(), String> {
-        let call = call.as_ref().unwrap();
-        // SAFETY: both functions of a pair are action functions.
-        let function =
-            unsafe { std::mem::transmute::<usize, ActionFunction>(call.function() as usize) };
-        // SAFETY: called with its argument.
-        let message = unsafe { function(call.argument().as_ptr(), call.argument().len()) };
-        if message.is_null() {
-            return Ok(());
-        }
-        // SAFETY: an action's message is a string from `malloc`.
-        let text = unsafe { CStr::from_ptr(message) }.to_str().unwrap().to_owned();
-        // SAFETY: as above.
-        unsafe { libc::free(message.cast()) };
-        Err(text)
+    /// Registers frames, runs something, and deregisters them.
+    fn registered(content: &[u8], check: impl FnOnce()) -> Result<()> {
+        let argument = argument(content.as_ptr() as u64, content.len() as u64);
+        // SAFETY: both are action functions, called with what they want. The bytes live until they are deregistered.
+        let call = |function: ActionFunction| unsafe {
+            ActionCall::new(function as *const () as u64, argument.clone())
+        };
+        let actions =
+            ActionPair { finalize: Some(call(register)), deallocate: Some(call(deregister)) };
+        let undo = actions::finalize("frames", vec![actions])?;
+        check();
+        assert!(actions::deallocate("frames", &undo).is_empty());
+        Ok(())
     }
 
     #[test]
@@ -140,12 +133,8 @@ mod tests {
             // SAFETY: any address may be asked for; the bases can be written.
             unsafe { _Unwind_Find_FDE(code[32..].as_ptr().cast(), &mut bases) }
         };
-        // SAFETY: the bytes live until the actions have run.
-        let actions = unsafe { frame_actions(frame.as_ptr() as u64, frame.len() as u64) };
         assert!(found().is_null());
-        call(&actions.finalize).unwrap();
-        assert_eq!(found(), frame[16..].as_ptr().cast());
-        call(&actions.deallocate).unwrap();
+        registered(&frame, || assert_eq!(found(), frame[16..].as_ptr().cast())).unwrap();
         assert!(found().is_null());
     }
 
@@ -153,10 +142,7 @@ mod tests {
     fn a_section_that_describes_nothing_is_fine() {
         let frame = frame(0, 0);
         for content in [&[0; 4][..], &[&frame[..16], &[0; 4]].concat()] {
-            // SAFETY: the bytes live until the actions have run.
-            let actions = unsafe { frame_actions(content.as_ptr() as u64, content.len() as u64) };
-            call(&actions.finalize).unwrap();
-            call(&actions.deallocate).unwrap();
+            registered(content, || {}).unwrap();
         }
     }
 
@@ -164,9 +150,7 @@ mod tests {
     fn a_section_without_its_end_is_an_error() {
         let frame = frame(0, 1);
         for length in [0, 3, 16, 20, 39, 40, 43] {
-            // SAFETY: the bytes live until the actions have run.
-            let actions = unsafe { frame_actions(frame.as_ptr() as u64, length) };
-            let problem = call(&actions.finalize).unwrap_err();
+            let problem = registered(&frame[..length], || {}).unwrap_err().to_string();
             assert!(problem.contains("is not within"), "{length}: {problem}");
         }
     }

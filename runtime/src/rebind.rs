@@ -19,26 +19,16 @@ use object::LittleEndian as LE;
 use object::elf::{self, Dyn64, Rela64, Sym64};
 use parking_lot::Mutex;
 
-use super::images::{Image, Loaded};
-use super::unwind::message;
-use crate::memory::{ActionCall, ActionFunction, ActionPair};
+use crate::actions::message;
+use crate::images::{Image, Loaded};
 
-/// The actions that make the `size` bytes at `copy` the object that the libraries of this process mean by `name`, which is that at
-/// `original` so far, and that undo this. A version after the name, as in `name@VERSION`, is of no matter.
-///
-/// The first copies the bytes as they are then; the second copies them back, unless the original is read-only. Neither does
-/// more than copy if the executable defines the original, or if it has another copy already, which is copied then.
-///
-/// Any thread may run them. Both objects must be there then, except that the original's library may be closed before the second.
-pub(crate) fn rebind_actions(name: &str, original: u64, copy: u64, size: u64) -> ActionPair {
+/// What the functions that rebind data and undo it are called with: `size` bytes at `copy` are to be the object that the libraries
+/// of this process mean by `name`, which is that at `original` so far. A version after the name, as in `name@VERSION`, is of no
+/// matter.
+pub fn argument(name: &str, original: u64, copy: u64, size: u64) -> Vec<u8> {
     let name = name.split('@').next().unwrap_or_default();
     let numbers = [original, copy, size].map(u64::to_le_bytes);
-    let argument = [numbers.as_flattened(), name.as_bytes()].concat();
-    let call = |function: ActionFunction| {
-        // SAFETY: both functions below take the argument that is made here.
-        Some(unsafe { ActionCall::new(function as usize as u64, argument.clone()) })
-    };
-    ActionPair { finalize: call(rebind), deallocate: call(restore) }
+    [numbers.as_flattened(), name.as_bytes()].concat()
 }
 
 /// The objects whose place copies have taken, by address. Held while an action runs.
@@ -52,8 +42,14 @@ struct Replacement {
     size: u64,
 }
 
-unsafe extern "C" fn rebind(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller passes the argument of `rebind_actions`.
+/// An `ActionFunction` that makes a copy what the libraries use, after it has copied the bytes as they are then. It does no more than
+/// copy if the executable defines the original, or if that has another copy already, which is copied then. Any thread may
+/// call it.
+///
+/// # Safety
+/// The argument must be one that [`argument`] makes, and both objects must be there and used by nobody meanwhile.
+pub(crate) unsafe extern "C" fn rebind(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: the caller says how long the argument is.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let Some(Data { name, original, copy, size }) = Data::read(argument) else {
         return message(BAD_ARGUMENT);
@@ -74,8 +70,12 @@ unsafe extern "C" fn rebind(argument: *const u8, size: usize) -> *mut c_char {
     message(&problem)
 }
 
-unsafe extern "C" fn restore(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller passes the argument of `rebind_actions`.
+/// Undoes [`rebind`]: copies the bytes back, unless the original is read-only. The original's library may be closed by then.
+///
+/// # Safety
+/// As for [`rebind`], which was called with this argument.
+pub(crate) unsafe extern "C" fn restore(argument: *const u8, size: usize) -> *mut c_char {
+    // SAFETY: the caller says how long the argument is.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let Some(Data { name, original, copy, size }) = Data::read(argument) else {
         return message(BAD_ARGUMENT);

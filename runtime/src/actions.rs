@@ -1,14 +1,55 @@
-//! Runs actions in this process.
+//! Actions: what is done when the memory of linked code has its content, and undone before it is given back (JITLink's
+//! allocation actions). Whoever holds the memory runs them, in the process in which the code runs.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 
-use super::{ActionCall, ActionFunction, ActionPair};
 use crate::{Error, Result};
 
-/// Runs finalize actions in order, and gives the calls that undo them, in the same order.
+/// A function of the executing side, to be called with some bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionCall {
+    function: u64,
+    argument: Vec<u8>,
+}
+
+impl ActionCall {
+    /// A call of the function at an address with these bytes.
+    ///
+    /// # Safety
+    /// On the executing side the address must be that of an [`ActionFunction`] that may be called with these bytes, whenever the
+    /// allocation that it belongs to is finalized or deallocated.
+    pub unsafe fn new(function: u64, argument: Vec<u8>) -> Self {
+        Self { function, argument }
+    }
+
+    /// The address of the function.
+    pub fn function(&self) -> u64 {
+        self.function
+    }
+
+    /// What it is called with.
+    pub fn argument(&self) -> &[u8] {
+        &self.argument
+    }
+}
+
+/// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.
+pub type ActionFunction = unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut c_char;
+
+/// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionPair {
+    /// Called when the memory has its final content and protections.
+    pub finalize: Option<ActionCall>,
+    /// Called before the memory is given back.
+    pub deallocate: Option<ActionCall>,
+}
+
+/// Runs the finalize actions of an allocation in order, and gives the calls that undo them, in the same order. `name` is for
+/// messages.
 ///
 /// If one fails, those before it are undone in reverse order; the error has its message, and those of undoing after it.
-pub(crate) fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<ActionCall>> {
+pub fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<ActionCall>> {
     let mut undo = Vec::with_capacity(actions.len());
     for (index, pair) in actions.into_iter().enumerate() {
         if let Some(Err(message)) = pair.finalize.as_ref().map(call) {
@@ -22,7 +63,7 @@ pub(crate) fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<Actio
 }
 
 /// Runs deallocate actions in reverse order, all of them, and gives the messages of those that failed.
-pub(crate) fn deallocate(name: &str, calls: &[ActionCall]) -> Vec<String> {
+pub fn deallocate(name: &str, calls: &[ActionCall]) -> Vec<String> {
     let run = |(index, action)| {
         call(action).err().map(|message| format!("{name}: deallocate action {index}: {message}"))
     };
@@ -51,10 +92,63 @@ fn call(action: &ActionCall) -> Result<(), String> {
     Err(text)
 }
 
+/// A message as the caller of an action wants it.
+pub(crate) fn message(text: &str) -> *mut c_char {
+    let text = CString::new(text).expect("no message contains a zero");
+    // SAFETY: a string is copied.
+    unsafe { libc::strdup(text.as_ptr()) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::support::{Log, pair};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
+
+    /// What actions have done, in order. An action is called with the address of its log, whether to fail, and its name.
+    #[derive(Default)]
+    struct Log(Arc<Mutex<Vec<String>>>);
+
+    impl Log {
+        fn call(&self, name: &str) -> ActionCall {
+            self.action(name, false)
+        }
+
+        fn failing(&self, name: &str) -> ActionCall {
+            self.action(name, true)
+        }
+
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock())
+        }
+
+        fn action(&self, name: &str, fails: bool) -> ActionCall {
+            let log = (Arc::as_ptr(&self.0) as u64).to_ne_bytes();
+            let argument = [&log[..], &[fails.into()], name.as_bytes()].concat();
+            // SAFETY: the function takes the argument that is made here.
+            unsafe { ActionCall::new(record as *const () as u64, argument) }
+        }
+    }
+
+    fn pair(log: &Log, name: &str) -> ActionPair {
+        ActionPair {
+            finalize: Some(log.call(&format!("+{name}"))),
+            deallocate: Some(log.call(&format!("-{name}"))),
+        }
+    }
+
+    unsafe extern "C" fn record(argument: *const u8, size: usize) -> *mut c_char {
+        // SAFETY: the caller of an action says how long its argument is.
+        let argument = unsafe { std::slice::from_raw_parts(argument, size) };
+        let (log, rest) = argument.split_first_chunk().unwrap();
+        let name = std::str::from_utf8(&rest[1..]).unwrap();
+        // SAFETY: `Log::action` has put this there, and its test still has the log.
+        let log = unsafe { &*(u64::from_ne_bytes(*log) as *const Mutex<Vec<String>>) };
+        log.lock().push(name.to_owned());
+        if rest[0] == 0 { std::ptr::null_mut() } else { message(&format!("{name} failed")) }
+    }
 
     #[test]
     fn finalize_actions_run_in_order_and_their_counterparts_in_reverse() {
