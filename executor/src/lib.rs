@@ -2,6 +2,7 @@
 
 pub mod arena;
 pub mod controller;
+mod protocol;
 pub mod remote;
 pub mod rpc;
 pub mod target;

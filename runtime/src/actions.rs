@@ -3,12 +3,15 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, Result};
 
 /// A function of the executing side, to be called with some bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionCall {
     function: u64,
+    #[serde(with = "serde_bytes")]
     argument: Vec<u8>,
 }
 
@@ -37,7 +40,7 @@ impl ActionCall {
 pub type ActionFunction = unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut c_char;
 
 /// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionPair {
     /// Called when the memory has its final content and protections.
     pub finalize: Option<ActionCall>,

@@ -35,6 +35,7 @@ mod frame_records;
 mod images;
 pub mod indirect;
 pub mod names;
+pub mod pages;
 pub mod process_data;
 pub mod process_tls;
 pub mod rebind;

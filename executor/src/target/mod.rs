@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::exit;
 use std::sync::Arc;
 
+use longshore_runtime::static_tls::attach_thread;
+
 use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
@@ -38,7 +40,12 @@ pub fn main() -> ! {
 }
 
 fn run(arguments: &Arguments) -> Ended {
-    let options = Options { name: "longshore-rpc", spin: arguments.spin, ..Options::default() };
+    let options = Options {
+        name: "longshore-rpc",
+        on_thread: attach_thread,
+        spin: arguments.spin,
+        ..Options::default()
+    };
     let transport = match &arguments.controller {
         Controller::Parent(socket) => parent(*socket),
         Controller::Network(address, key) => match listen(address, key) {

@@ -2,18 +2,48 @@
 
 use std::sync::Arc;
 
+use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
+
+use crate::protocol::{CALL, CALL_CONTROLLER, ECHO, FACTS, Facts, join, split};
 use crate::rpc::{Peer, Service};
 
 #[derive(Debug)]
 pub(super) struct Target;
 
 impl Service for Target {
-    fn call(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
+    fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         match method {
-            0 => Ok(argument.to_vec()),
+            ECHO => Ok(argument.to_vec()),
+            FACTS => {
+                lead_calls_to(peer);
+                postcard::to_stdvec(&facts()).map_err(|error| error.to_string())
+            }
+            CALL => {
+                let (function, argument) = split(argument)?;
+                // SAFETY: the controller, which has started this process or proved that it has its key, vouches for what it calls.
+                unsafe { wrapper::call(function, argument) }
+            }
             other => Err(format!("the executor has no method {other}")),
         }
     }
 
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+}
+
+fn facts() -> Facts {
+    let symbols = bootstrap_symbols();
+    Facts {
+        triple: triple().to_owned(),
+        page_size: rustix::param::page_size() as u64,
+        symbols: symbols.into_iter().map(|(name, address)| (name.to_owned(), address)).collect(),
+    }
+}
+
+/// Lets code of this process call its controller, until that goes.
+fn lead_calls_to(peer: &Arc<Peer>) {
+    let peer = Arc::downgrade(peer);
+    callback::set_controller(Some(Arc::new(move |tag, argument| {
+        let peer = peer.upgrade().ok_or("the controller is gone")?;
+        peer.call(CALL_CONTROLLER, &join(tag, argument)).map_err(|error| error.to_string())
+    })));
 }

@@ -4,11 +4,9 @@
 //! a manager whose memory is in another process can have many requests under way. The managers of this process answer
 //! at once, and their futures are ready when they are made.
 
-mod executing;
 mod in_process;
 mod layout;
-mod low;
-mod mapping;
+mod of_process;
 mod shared;
 mod slab;
 #[cfg(test)]
@@ -19,6 +17,8 @@ mod working;
 
 pub use in_process::InProcessMemory;
 pub use longshore_runtime::actions::{ActionCall, ActionFunction, ActionPair};
+pub use longshore_runtime::pages::{Placement, Protection};
+pub use of_process::{ProcessMemory, SharedFile, SharedPages};
 pub use shared::SharedMemory;
 pub use slab::SlabMemory;
 pub(crate) use working::{InFlight, WorkingMemory};
@@ -31,27 +31,6 @@ use crate::Result;
 
 /// The answer of a memory manager, now or later.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
-
-/// What the executing side may do with a segment once it is finalized. Nothing is ever writable and executable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protection {
-    /// `r-x`
-    ReadExecute,
-    /// `r--`
-    Read,
-    /// `rw-`
-    ReadWrite,
-}
-
-impl fmt::Display for Protection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadExecute => "r-x",
-            Self::Read => "r--",
-            Self::ReadWrite => "rw-",
-        })
-    }
-}
 
 /// How long a section's memory lives (JITLink's `MemLifetime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,16 +51,6 @@ impl fmt::Display for Lifetime {
             Self::NoAlloc => "noalloc",
         })
     }
-}
-
-/// Where an allocation should lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Placement {
-    /// Wherever the manager likes: best within two gigabytes of the libraries that the code will call.
-    #[default]
-    Anywhere,
-    /// In the first two gigabytes, for code that holds addresses in 32 bits (not position-independent code).
-    Low,
 }
 
 /// One segment of an [`ObjectRequest`].

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
 use parking_lot::Mutex;
 
-use super::{Facts, Handler, TargetProcess};
+use super::{Facts, Handler, ProcessCalls, TargetProcess};
 use crate::memory::{InProcessMemory, MemoryManager, Pending};
 use crate::{Architecture, Error, Result};
 
@@ -66,13 +66,9 @@ impl InProcess {
     }
 }
 
-impl TargetProcess for InProcess {
+impl ProcessCalls for InProcess {
     fn facts(&self) -> &Facts {
         &self.facts
-    }
-
-    fn memory(&self) -> Arc<dyn MemoryManager> {
-        Arc::clone(&self.memory)
     }
 
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
@@ -82,6 +78,12 @@ impl TargetProcess for InProcess {
                 .map_err(|problem| Error::Call { function: format!("{function:#x}"), problem })
         });
         Box::pin(ready(answer))
+    }
+}
+
+impl TargetProcess for InProcess {
+    fn memory(&self) -> Arc<dyn MemoryManager> {
+        Arc::clone(&self.memory)
     }
 
     fn serve(&self, tag: u64, handler: Handler) -> Result<()> {

@@ -81,20 +81,17 @@ pub enum ProcessSymbol {
 /// Answers calls from code of a process: see [`TargetProcess::serve`].
 pub type Handler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send + Sync>;
 
-/// A process in which linked code runs. Any thread may use it, many at once.
+/// Calls into a process in which linked code runs. Any thread may make them, many at once.
 ///
 /// A request is sent when a method is called, in the order of the calls of one thread; the answer may come later, and answers
-/// in any order. No method blocks but [`disconnect`](Self::disconnect), unless the process is this one: then a method does all the
-/// work, on the calling thread, before it returns.
+/// in any order. Nothing blocks before the answer is waited for, unless the process is this one: then a method does all the work,
+/// on the calling thread, before it returns.
 ///
-/// Every method can fail with [`Error::ProcessGone`], which everything outstanding does when the process ends, and everything from then
+/// Every call can fail with [`Error::ProcessGone`], which everything outstanding does when the process ends, and everything from then
 /// on; and with [`Error::Call`]. Addresses are those of the process.
-pub trait TargetProcess: Send + Sync {
+pub trait ProcessCalls: Send + Sync {
     /// What is known of it.
     fn facts(&self) -> &Facts;
-
-    /// Its memory for linked code: the same manager each time, which needs this only as long as it says.
-    fn memory(&self) -> Arc<dyn MemoryManager>;
 
     /// Calls a [wrapper function](longshore_runtime::wrapper::WrapperFunction), on a thread of the process. What it answers is
     /// returned.
@@ -102,6 +99,15 @@ pub trait TargetProcess: Send + Sync {
     /// # Safety
     /// The address must be that of a wrapper function of the process that may be called with these bytes.
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>>;
+}
+
+/// A process in which linked code runs. Any thread may use it, many at once.
+///
+/// Requests are sent and answered as [`ProcessCalls`] says. No method blocks but [`disconnect`](Self::disconnect), unless the process
+/// is this one.
+pub trait TargetProcess: ProcessCalls {
+    /// Its memory for linked code: the same manager each time, which needs this only as long as it says.
+    fn memory(&self) -> Arc<dyn MemoryManager>;
 
     /// Lets code of the process call this one (ORC's `JITDispatchHandlers`): `__longshore_call_controller` with this tag is
     /// answered by the handler. That runs on a thread that may be used for nothing else, so it may block, and use the process; but it

@@ -6,7 +6,7 @@ use longshore_runtime::wrapper::Service;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::TargetProcess;
+use super::ProcessCalls;
 use crate::memory::Pending;
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The argument must be true of the process: see the service.
 pub unsafe fn call_service<P, A, R>(process: &P, service: Service<A, R>, argument: &A) -> Pending<R>
 where
-    P: TargetProcess + ?Sized,
+    P: ProcessCalls + ?Sized,
     A: Serialize + 'static,
     R: DeserializeOwned + Send + 'static,
 {
@@ -40,7 +40,7 @@ where
 }
 
 /// The address of something that every process with `longshore-runtime` has.
-pub(crate) fn address_of<P: TargetProcess + ?Sized>(process: &P, name: &str) -> Result<u64> {
+pub(crate) fn address_of<P: ProcessCalls + ?Sized>(process: &P, name: &str) -> Result<u64> {
     process.facts().symbols.get(name).copied().ok_or_else(|| Error::Unsupported {
         file: "the process that executes the code".to_owned(),
         problem: format!(

@@ -7,6 +7,7 @@
 pub mod exits;
 pub mod libraries;
 pub mod memory;
+pub mod pages;
 mod release;
 pub mod run;
 pub mod thread_locals;
@@ -51,6 +52,7 @@ pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction
         exits::functions(),
         libraries::functions(),
         memory::functions(),
+        pages::functions(),
         run::functions(),
         thread_locals::functions(),
     ]

@@ -5,44 +5,52 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::layout::{Layout, memory_error};
 use super::mapping::{self, Mapping};
-use super::{ActionCall, ActionPair, AllocationRequest, FinalizedAllocation, Lifetime};
+use super::{Plan, Run};
+use crate::actions::{self, ActionCall, ActionPair};
 use crate::{Error, Result};
-use longshore_runtime::actions;
 
-/// Reserved pages, laid out but not yet with their final protections. Dropping it gives them back.
+/// Reserved pages, planned but not yet with their final protections. Dropping it gives them back.
 #[derive(Debug)]
-pub(crate) struct ExecutingSide {
-    /// The objects for which it is: their names appear in errors.
-    names: Vec<String>,
-    pub(crate) layout: Layout,
-    pub(crate) mapping: Mapping,
+pub struct ExecutingSide {
+    plan: Plan,
+    mapping: Mapping,
 }
 
 impl ExecutingSide {
-    /// Pages for what was requested.
-    pub(crate) fn new(request: &AllocationRequest<'_>, layout: Layout, mapping: Mapping) -> Self {
-        let names = request.objects.iter().map(|object| object.name.to_owned()).collect();
-        Self { names, layout, mapping }
+    /// Pages for a plan.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the plan is not one for these pages.
+    pub fn new(plan: Plan, mapping: Mapping) -> Result<Self> {
+        if !plan.fits(mapping.size()) {
+            let problem = format!("the plan is not one for {:#x} bytes", mapping.size());
+            return Err(memory_error("linked code", problem));
+        }
+        Ok(Self { plan, mapping })
     }
 
-    /// Gives the pages their protections, runs the finalize actions and gives back what lives no longer than them. On
-    /// failure, everything is undone and given back.
-    pub(crate) fn finalize(mut self, actions: Vec<Vec<ActionPair>>) -> Result<Vec<Finalized>> {
-        for (protection, range) in self.layout.by_protection() {
-            let protected = self.mapping.protect(range, protection);
-            protected.map_err(|e| {
-                memory_error(&self.names[0], format!("cannot protect it as {protection}: {e}"))
+    /// Gives the pages their protections, runs the finalize actions, which are given for each object, and gives back what
+    /// lives no longer than them. On failure, everything is undone and given back.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and [`Error::Action`].
+    pub fn finalize(self, actions: Vec<Vec<ActionPair>>) -> Result<Vec<Finalized>> {
+        let Self { plan: Plan { names, protections, runs }, mut mapping } = self;
+        let first = names.first().map_or("linked code", String::as_str);
+        for (protection, range) in protections {
+            let protected = mapping.protect(range, protection);
+            protected.map_err(|error| {
+                memory_error(first, format!("cannot protect it as {protection}: {error}"))
             })?;
         }
-        let (shares, temporary) = divide(self.mapping, &self.layout, self.names.len());
+        let (shares, temporary) = divide(mapping, runs, names.len());
         let actions = actions.into_iter().chain(std::iter::repeat_with(Vec::new));
-        let mut finalized: Vec<Finalized> = Vec::with_capacity(self.names.len());
-        for ((name, pages), actions) in self.names.into_iter().zip(shares).zip(actions) {
+        let mut finalized: Vec<Finalized> = Vec::with_capacity(names.len());
+        for ((name, pages), actions) in names.into_iter().zip(shares).zip(actions) {
             match actions::finalize(&name, actions) {
                 Ok(undo) => finalized.push(Finalized { name, undo, pages }),
-                Err(error) => return Err(undo_all(finalized, error.into())),
+                Err(error) => return Err(undo_all(finalized, error)),
             }
         }
         drop(temporary);
@@ -52,7 +60,7 @@ impl ExecutingSide {
 
 /// What an object has until it is deallocated. Dropping it gives its pages back without running its actions.
 #[derive(Debug)]
-pub(crate) struct Finalized {
+pub struct Finalized {
     name: String,
     undo: Vec<ActionCall>,
     /// Those that other objects have a part of too are given back with the last of these.
@@ -78,9 +86,9 @@ fn undo_all(finalized: Vec<Finalized>, error: Error) -> Error {
     }
 }
 
-/// The live allocations of a manager. Dropping it leaves their pages mapped: their code may be running.
+/// Live allocations by number. Dropping it leaves their pages mapped: their code may be running.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Mutex<Numbered>);
+pub struct Table(Mutex<Numbered>);
 
 #[derive(Debug, Default)]
 struct Numbered {
@@ -89,21 +97,29 @@ struct Numbered {
 }
 
 impl Table {
+    /// One without allocations.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Numbered { last: 0, live: BTreeMap::new() }))
+    }
+
     /// Numbers rise: of two objects, the one finalized last has the larger one.
-    pub(crate) fn insert(&self, finalized: Vec<Finalized>) -> Vec<FinalizedAllocation> {
+    pub fn insert(&self, finalized: Vec<Finalized>) -> Vec<u64> {
         let mut numbered = self.0.lock();
         let number = |finalized| {
             numbered.last += 1;
             let number = numbered.last;
             numbered.live.insert(number, finalized);
-            FinalizedAllocation::new(number)
+            number
         };
         finalized.into_iter().map(number).collect()
     }
 
-    /// As [`MemoryManager::deallocate`](super::MemoryManager::deallocate). The table is not locked while actions run.
-    pub(crate) fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Result<()> {
-        let mut numbers: Vec<u64> = allocations.iter().map(FinalizedAllocation::number).collect();
+    /// Runs the deallocate actions of each, last finalized first and within one in reverse order, and gives back the pages that no
+    /// other has a part of. The table is not locked while actions run.
+    ///
+    /// # Errors
+    /// [`Error::Action`] with all that went wrong, which stops nothing; [`Error::Memory`] for a number that it does not have.
+    pub fn deallocate(&self, mut numbers: Vec<u64>) -> Result<()> {
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         let (mut messages, mut unknown, mut pages) = (Vec::new(), None, Vec::new());
         for number in numbers {
@@ -134,21 +150,24 @@ impl Drop for Table {
 }
 
 /// What a manager says to a number that it did not give, or whose memory it has been given back.
-pub(crate) fn unknown_allocation(number: u64) -> Error {
-    memory_error(&format!("allocation {number}"), "this memory manager has no such allocation")
+pub fn unknown_allocation(number: u64) -> Error {
+    memory_error(
+        &format!("allocation {number}"),
+        "this memory manager has no such allocation".to_owned(),
+    )
 }
 
 /// The pages that each of the objects has a part of until deallocation, and those that live until the finalize actions have run.
 fn divide(
     mut mapping: Mapping,
-    layout: &Layout,
+    runs: Vec<Run>,
     objects: usize,
 ) -> (Vec<Vec<Arc<Mapping>>>, Vec<Mapping>) {
     let (mut shares, mut temporary) = (vec![Vec::new(); objects], Vec::new());
-    for run in layout.runs() {
+    for run in runs {
         let rest = mapping.split_off(run.pages.len());
         let pages = std::mem::replace(&mut mapping, rest);
-        if run.lifetime == Lifetime::Finalize {
+        if run.is_temporary {
             temporary.push(pages);
             continue;
         }
@@ -156,4 +175,8 @@ fn divide(
         run.objects.into_iter().for_each(|object| shares[object].push(Arc::clone(&pages)));
     }
     (shares, temporary)
+}
+
+fn memory_error(name: &str, problem: String) -> Error {
+    Error::Memory { name: name.to_owned(), problem }
 }

@@ -9,7 +9,7 @@ use rustix::mm::ProtFlags;
 use super::mapping::Mapping;
 
 /// The first address that a signed 32-bit number cannot hold.
-pub(crate) const LIMIT: u64 = 1 << 31;
+pub const LIMIT: u64 = 1 << 31;
 
 /// The kernel's usual `vm.mmap_min_addr`.
 const FIRST: usize = 0x1_0000;

@@ -15,15 +15,24 @@ const HUGE_PAGE: usize = 2 << 20;
 
 /// Whole pages that belong to this value alone. Dropping it unmaps them.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     address: usize,
     size: usize,
     /// Whether they are of a file whose memory is given back with them.
     owns_file: bool,
 }
 
+/// Pages of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Where they begin in it.
+    pub offset: u64,
+}
+
 /// Drops mappings, neighbours at once.
-pub(crate) fn give_back(mut mappings: Vec<Mapping>) {
+pub(super) fn give_back(mut mappings: Vec<Mapping>) {
     mappings.sort_unstable_by_key(|mapping| mapping.address);
     let mut mappings = mappings.into_iter();
     let Some(mut last) = mappings.next() else { return };
@@ -38,7 +47,10 @@ pub(crate) fn give_back(mut mappings: Vec<Mapping>) {
 
 impl Mapping {
     /// Fresh pages of zeroes: `size` bytes, a multiple of the page size. No bytes need no mapping.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn new(
         size: usize,
         alignment: usize,
         placement: Placement,
@@ -76,7 +88,10 @@ impl Mapping {
     }
 
     /// Maps exactly these pages if none of them is mapped.
-    pub(super) fn map_at(address: usize, size: usize, access: ProtFlags) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of mapping, and `AlreadyExists`.
+    pub fn map_at(address: usize, size: usize, access: ProtFlags) -> io::Result<Self> {
         let hint = std::ptr::without_provenance_mut(address);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
         // SAFETY: with this flag the kernel replaces no mapping. Kernels that do not know it take the address as a hint.
@@ -89,23 +104,22 @@ impl Mapping {
         }
     }
 
-    /// Puts a file's pages, from its start, in the place of these.
-    pub(crate) fn replace_with(
-        &mut self,
-        file: BorrowedFd<'_>,
-        access: ProtFlags,
-    ) -> io::Result<()> {
+    /// Puts a file's pages in the place of these.
+    ///
+    /// # Errors
+    /// Those of mapping.
+    pub fn replace_with(&mut self, source: Source<'_>, access: ProtFlags) -> io::Result<()> {
         if self.size == 0 {
             return Ok(());
         }
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the pages that are replaced belong to `self`, and `&mut` says that nobody borrows them.
-        unsafe { mm::mmap(self.pointer(0), self.size, access, flags, file, 0) }?;
+        unsafe { mm::mmap(self.pointer(0), self.size, access, flags, source.file, source.offset) }?;
         Ok(())
     }
 
     /// Makes the memory of the file end with the pages. `self` is a mapping of a file.
-    pub(crate) fn own_file(&mut self) {
+    pub fn own_file(&mut self) {
         self.owns_file = true;
     }
 
@@ -120,15 +134,21 @@ impl Mapping {
         Ok(())
     }
 
-    pub(crate) fn address(&self) -> u64 {
+    /// Where they begin.
+    pub fn address(&self) -> u64 {
         self.address as u64
+    }
+
+    /// Bytes of all of them.
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// All of its bytes.
     ///
     /// # Safety
     /// All pages can be read and written, and the file behind them, if there is one, is not written by others meanwhile.
-    pub(crate) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
+    pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the pages belong to `self`, whose borrow the slice has; the caller promises that they are accessible. Without
         // pages, the address is not null, and aligned for bytes.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(0).cast::<u8>(), self.size) }
@@ -136,7 +156,10 @@ impl Mapping {
 
     /// Makes pages present that will all be written, which is cheaper than one fault for each. Where memory is short, this
     /// is an error; a write would be a signal.
-    pub(crate) fn populate(&mut self, range: Range<usize>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn populate(&mut self, range: Range<usize>) -> io::Result<()> {
         let advise = |advice| {
             // SAFETY: the range is within pages that belong to `self`, and neither advice changes their content.
             unsafe { mm::madvise(self.pointer(range.start), range.len(), advice) }
@@ -151,11 +174,10 @@ impl Mapping {
     }
 
     /// Sets the protection of a part of it, and makes new instructions visible if it becomes executable.
-    pub(crate) fn protect(
-        &mut self,
-        range: Range<usize>,
-        protection: Protection,
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn protect(&mut self, range: Range<usize>, protection: Protection) -> io::Result<()> {
         let access = match protection {
             Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
             Protection::Read => MprotectFlags::READ,
@@ -170,7 +192,7 @@ impl Mapping {
     }
 
     /// Splits it in two: `self` keeps the first `at` bytes, a multiple of the page size.
-    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+    pub fn split_off(&mut self, at: usize) -> Self {
         let mut rest = Self::of(self.address + at, self.size - at);
         rest.owns_file = self.owns_file;
         self.size = at;
