@@ -112,8 +112,7 @@ impl TargetProcess for InProcess {
         Ok(())
     }
 
-    // Memory of this process needs no message.
-
+    /// Memory of this process needs no message.
     unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
         let written = self.check().map(|()| {
             for (address, bytes) in writes {
@@ -132,3 +131,6 @@ impl Drop for InProcess {
         self.remove_handlers();
     }
 }
+
+#[cfg(test)]
+mod tests;

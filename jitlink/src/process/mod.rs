@@ -110,8 +110,8 @@ pub trait TargetProcess: ProcessCalls {
     fn memory(&self) -> Arc<dyn MemoryManager>;
 
     /// Lets code of the process call this one (ORC's `JITDispatchHandlers`): `__longshore_call_controller` with this tag is
-    /// answered by the handler. That runs on a thread that may be used for nothing else, so it may block, and use the process; but it
-    /// must not wait for what answers only after it has returned.
+    /// answered by the handler. That may run on any thread, many times at once; it may block, and use the process, but must not wait
+    /// for what answers only after it has returned.
     ///
     /// A tag is a number that nobody else uses in the process: best an address of one's own there.
     ///
@@ -144,7 +144,7 @@ pub trait TargetProcess: ProcessCalls {
         let ranges = ranges.iter().map(|(address, size)| (*address, *size as u64)).collect();
         // SAFETY: promised by the caller.
         let bytes = unsafe { call_service(self, memory::READ, &ranges) };
-        Box::pin(async { Ok(bytes.await?.into_iter().map(ByteBuf::into_vec).collect()) })
+        Box::pin(async { Ok(bytes.await??.into_iter().map(ByteBuf::into_vec).collect()) })
     }
 
     /// Allocates memory for data: so many bytes of zeroes, aligned to a power of two.

@@ -6,6 +6,7 @@ use serde_bytes::ByteBuf;
 use super::Shared;
 use super::initializers::Initializers;
 use super::link::{Batch, Linking};
+use super::runtime::log_failure;
 use super::state::{Linked, Phase, Source, State};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::graph::{Definition, LinkGraph};
@@ -79,9 +80,8 @@ impl Shared {
         let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
         let done: Vec<FinalizedAllocation> = done.into_iter().flatten().flatten().collect();
         let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
-        if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
-            log::warn!("giving back the memory of a link that failed: {undo}");
-        }
+        let undone = pollster::block_on(self.memory.deallocate(done));
+        log_failure("giving back the memory of a link that failed", undone);
         Err(error)
     }
 

@@ -123,10 +123,12 @@ impl Shared {
             Some(runtime) if !ends.is_empty() => runtime.end_objects(ends),
             _ => Ok(()),
         };
+        unless_alive(&ended)?;
         ended.and(self.give_back(leaving, Released::default()))
     }
 
-    /// Gives back what linked objects have in the process, and something more before it. Memory comes last, whatever fails before.
+    /// Gives back what linked objects have in the process, and something more before it. Memory comes last: it stays where code in it
+    /// may still be called, since giving back the rest has failed in a process that lives.
     pub(super) fn give_back(&self, objects: Vec<Linked>, mut released: Released) -> Result<()> {
         let mut allocations = Vec::with_capacity(objects.len());
         for linked in objects {
@@ -136,8 +138,19 @@ impl Shared {
             allocations.push(linked.allocation);
         }
         let released = self.runtime.as_ref().map_or(Ok(()), |runtime| runtime.release(released));
-        let deallocated = pollster::block_on(self.memory.deallocate(allocations));
-        released.and(deallocated)
+        unless_alive(&released)?;
+        if allocations.is_empty() {
+            return released;
+        }
+        released.and(pollster::block_on(self.memory.deallocate(allocations)))
+    }
+}
+
+/// The error of a process that lives. If the process is gone, what there is of it here can still be given back.
+fn unless_alive(result: &Result<()>) -> Result<()> {
+    match result {
+        Ok(()) | Err(Error::ProcessGone { .. }) => Ok(()),
+        Err(error) => Err(error.clone()),
     }
 }
 

@@ -13,7 +13,7 @@ services! {
     /// Writes bytes at addresses, in order.
     WRITE = "__longshore_write", fn(Vec<(u64, ByteBuf)>) -> (), write;
     /// Reads so many bytes at each address.
-    READ = "__longshore_read", fn(Vec<(u64, u64)>) -> Vec<ByteBuf>, read;
+    READ = "__longshore_read", fn(Vec<(u64, u64)>) -> Result<Vec<ByteBuf>>, read;
 }
 
 fn allocate((size, alignment): (u64, u64)) -> Result<u64> {
@@ -52,15 +52,19 @@ unsafe fn write(writes: Vec<(u64, ByteBuf)>) {
 
 /// # Safety
 /// The bytes must be there and readable, and written by nobody meanwhile.
-unsafe fn read(ranges: Vec<(u64, u64)>) -> Vec<ByteBuf> {
+unsafe fn read(ranges: Vec<(u64, u64)>) -> Result<Vec<ByteBuf>> {
     let copy = |(address, size): (u64, u64)| {
-        let mut bytes = Vec::with_capacity(size as usize);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size as usize).map_err(|error| Error::Memory {
+            name: format!("{size:#x} bytes that are read"),
+            problem: error.to_string(),
+        })?;
         // SAFETY: promised by the caller; there is room for so many.
         unsafe {
             std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), size as usize);
             bytes.set_len(size as usize);
         }
-        ByteBuf::from(bytes)
+        Ok(ByteBuf::from(bytes))
     };
     ranges.into_iter().map(copy).collect()
 }

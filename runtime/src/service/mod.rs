@@ -59,3 +59,6 @@ pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction
     .into_iter()
     .flatten()
 }
+
+#[cfg(test)]
+mod tests;
