@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use longshore_jitlink::memory::{InProcessMemory, Lifetime, MemoryManager, Pending, Protection};
-use longshore_jitlink::process::{Facts, Handler, InProcess, TargetProcess};
+use longshore_jitlink::process::{Facts, Handler, InProcess, ProcessCalls, TargetProcess};
 use longshore_jitlink::session::{MainArguments, SessionBuilder};
 use longshore_jitlink::{Architecture, Error, Result, Session};
 
@@ -40,17 +40,19 @@ impl Other {
     }
 }
 
-impl TargetProcess for Other {
+impl ProcessCalls for Other {
     fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    fn memory(&self) -> Arc<dyn MemoryManager> {
-        self.memory.clone()
-    }
-
     unsafe fn call(&self, _: u64, _: &[u8]) -> Pending<Vec<u8>> {
         Box::pin(async { Err(Error::ProcessGone { how: "it was never there".to_owned() }) })
+    }
+}
+
+impl TargetProcess for Other {
+    fn memory(&self) -> Arc<dyn MemoryManager> {
+        self.memory.clone()
     }
 
     fn serve(&self, _: u64, _: Handler) -> Result<()> {

@@ -8,7 +8,7 @@ use std::task::Poll;
 use longshore_jitlink::memory::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
 };
-use longshore_jitlink::process::{Facts, Handler, InProcess, TargetProcess};
+use longshore_jitlink::process::{Facts, Handler, InProcess, ProcessCalls, TargetProcess};
 use longshore_jitlink::{Error, Result};
 use longshore_runtime::service::exits::{ADD_DSO_HANDLES, CREATE_EXIT_SCOPE};
 use longshore_runtime::service::thread_locals::CREATE_THREAD_LOCALS;
@@ -153,13 +153,9 @@ fn later<T: Send + 'static>(answer: Result<T>) -> Pending<T> {
     })
 }
 
-impl TargetProcess for Watched {
+impl ProcessCalls for Watched {
     fn facts(&self) -> &Facts {
         self.inner.facts()
-    }
-
-    fn memory(&self) -> Arc<dyn MemoryManager> {
-        Arc::new(WatchedMemory { inner: self.inner.memory(), notes: self.notes() })
     }
 
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
@@ -174,6 +170,12 @@ impl TargetProcess for Watched {
             self.notes.answered(name, answer);
         }
         later(answer)
+    }
+}
+
+impl TargetProcess for Watched {
+    fn memory(&self) -> Arc<dyn MemoryManager> {
+        Arc::new(WatchedMemory { inner: self.inner.memory(), notes: self.notes() })
     }
 
     fn serve(&self, tag: u64, handler: Handler) -> Result<()> {
