@@ -159,7 +159,8 @@ impl Piece {
             mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, self.offset)?
         };
         let address = NonNull::new(address.cast()).expect("no mapping is at null");
-        Ok(Mapped { address, ranges: Vec::from([0..length]), piece: Arc::clone(self) })
+        let ranges = std::iter::once(0..length).collect();
+        Ok(Mapped { address, ranges, piece: Arc::clone(self) })
     }
 }
 

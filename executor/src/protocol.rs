@@ -8,6 +8,8 @@ pub(crate) const ECHO: u32 = 0;
 pub(crate) const FACTS: u32 = 1;
 /// Calls the wrapper function at the address that the first eight bytes are, with the others, and answers what it does.
 pub(crate) const CALL: u32 = 2;
+/// As [`CALL`], on the first thread of the process, of which there is one: others wait for it.
+pub(crate) const CALL_ON_FIRST_THREAD: u32 = 4;
 /// The executor's code calls the controller: the first eight bytes are the tag.
 pub(crate) const CALL_CONTROLLER: u32 = 3;
 

@@ -34,6 +34,7 @@ pub mod exit;
 mod frame_records;
 mod images;
 pub mod indirect;
+mod late_static_tls;
 pub mod names;
 pub mod pages;
 pub mod process_data;

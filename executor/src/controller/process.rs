@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Executor, Spawn, SpawnError};
 use crate::arena::{Arena, Mapped};
-use crate::protocol::{self, CALL, CALL_CONTROLLER, FACTS, join, split};
+use crate::protocol::{self, CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, FACTS, join, split};
 use crate::remote::{self, Key, RemoteError};
 use crate::rpc::{CallError, Connection, Options, Peer, Service};
 
@@ -124,6 +124,12 @@ impl ProcessCalls for Calls {
     }
 
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        self.send(CALL, function, argument)
+    }
+}
+
+impl Calls {
+    fn send(&self, method: u32, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
         let failed = move |error| match error {
             CallError::Ended(ended) => Error::ProcessGone { how: ended.to_string() },
             CallError::Failed(problem) => {
@@ -133,7 +139,7 @@ impl ProcessCalls for Calls {
                 Error::Call { function: format!("{function:#x}"), problem: large.to_string() }
             }
         };
-        match self.peer.start(CALL, &join(function, argument)) {
+        match self.peer.start(method, &join(function, argument)) {
             Ok(started) => Box::pin(async move { started.wait().map_err(failed) }),
             Err(error) => Box::pin(ready(Err(failed(error)))),
         }
@@ -156,6 +162,10 @@ impl TargetProcess for ExecutorProcess {
         Arc::clone(&self.memory) as Arc<dyn MemoryManager>
     }
 
+    unsafe fn call_on_first_thread(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        self.calls.send(CALL_ON_FIRST_THREAD, function, argument)
+    }
+
     fn serve(&self, tag: u64, handler: Handler) -> Result<()> {
         self.handlers.add(tag, handler)
     }
@@ -163,6 +173,7 @@ impl TargetProcess for ExecutorProcess {
     fn disconnect(&self) -> Result<()> {
         let process = self.process.lock().take();
         drop(process);
+        self.handlers.0.write().clear();
         Ok(())
     }
 }

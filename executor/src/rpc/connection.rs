@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,9 @@ pub trait Service: Send + Sync + 'static {
     /// Takes a message that is not answered. They come in the order in which they were sent, each before any call that was made
     /// after it was sent. So this must not block, nor call back.
     fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]);
+
+    /// The connection is over. Called once, on any thread; calls may still be under way.
+    fn ended(&self, _why: &Ended) {}
 }
 
 /// How a connection behaves.
@@ -69,6 +73,8 @@ pub struct Peer {
     /// Only slots are used if nothing is shared.
     link: Link,
     is_shared: bool,
+    /// The file that the controlling side shares.
+    memory: Mutex<Option<OwnedFd>>,
     sender: Mutex<Sender>,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
@@ -114,6 +120,7 @@ impl Connection {
             side,
             link,
             is_shared: memory.is_some(),
+            memory: Mutex::new(memory),
             sender: Mutex::default(),
             writer: Mutex::new(writer),
             shut_down,
@@ -226,6 +233,14 @@ impl Peer {
         self.is_shared
     }
 
+    /// The file that the controlling side shares, if this is the other side. Given once.
+    pub fn take_memory(&self) -> Option<OwnedFd> {
+        match self.side {
+            From::Controller => None,
+            From::Executor => self.memory.lock().take(),
+        }
+    }
+
     /// Why the connection is over, if it is.
     pub fn ended(&self) -> Option<Ended> {
         if !self.is_here() {
@@ -260,6 +275,9 @@ impl Peer {
         super::futex::wake(self.outgoing().head(), i32::MAX as u32);
         *self.end.0.lock() = true;
         self.end.1.notify_all();
+        if let Some(ended) = self.ended.get() {
+            self.service.ended(ended);
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {

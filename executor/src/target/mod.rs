@@ -1,6 +1,7 @@
 //! The side that executes.
 
 mod arguments;
+mod first_thread;
 mod hygiene;
 mod service;
 
@@ -16,6 +17,7 @@ use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
 use arguments::{Arguments, Controller, Parsed};
+use first_thread::FirstThread;
 use service::Target;
 
 /// What `longshore-executor` does: serves a controller until that goes. Does not return.
@@ -53,8 +55,12 @@ fn run(arguments: &Arguments) -> Ended {
             Err(problem) => fail(1, &problem),
         },
     };
-    match Connection::open(transport, options, Arc::new(Target)) {
-        Ok(connection) => connection.wait_for_end(),
+    attach_thread();
+    let (first_thread, work) = FirstThread::new();
+    let first_thread = Arc::new(first_thread);
+    let target = Target { first_thread: Arc::clone(&first_thread) };
+    match Connection::open(transport, options, Arc::new(target)) {
+        Ok(_connection) => first_thread.work(&work),
         Err(ended) => ended,
     }
 }

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
+use longshore_runtime::service::pages::set_shared_file;
 use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
 
-use crate::protocol::{CALL, CALL_CONTROLLER, ECHO, FACTS, Facts, join, split};
-use crate::rpc::{Peer, Service};
+use crate::protocol::{
+    CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
+};
+use crate::rpc::{Ended, Peer, Service};
 
-#[derive(Debug)]
-pub(super) struct Target;
+use super::first_thread::FirstThread;
+
+/// This process, as its controller sees it.
+pub(super) struct Target {
+    pub(super) first_thread: Arc<FirstThread>,
+}
 
 impl Service for Target {
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
@@ -16,6 +23,9 @@ impl Service for Target {
             ECHO => Ok(argument.to_vec()),
             FACTS => {
                 lead_calls_to(peer);
+                if let Some(file) = peer.take_memory() {
+                    set_shared_file(file);
+                }
                 postcard::to_stdvec(&facts()).map_err(|error| error.to_string())
             }
             CALL => {
@@ -23,11 +33,21 @@ impl Service for Target {
                 // SAFETY: the controller, which has started this process or proved that it has its key, vouches for what it calls.
                 unsafe { wrapper::call(function, argument) }
             }
+            CALL_ON_FIRST_THREAD => {
+                let (function, argument) = split(argument)?;
+                let argument = argument.to_vec();
+                // SAFETY: as above.
+                self.first_thread.call(move || unsafe { wrapper::call(function, &argument) })
+            }
             other => Err(format!("the executor has no method {other}")),
         }
     }
 
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+
+    fn ended(&self, why: &Ended) {
+        self.first_thread.end(why);
+    }
 }
 
 fn facts() -> Facts {

@@ -180,6 +180,21 @@ pub trait TargetProcess: ProcessCalls {
         Box::pin(async { Ok(ProcessLibrary(handle.await??)) })
     }
 
+    /// Opens a library for good, so that [`ProcessLibrary::GLOBAL`] has its symbols, and its thread-local variables have fixed offsets
+    /// from the thread pointer, if there is room. Runs its constructors.
+    ///
+    /// # Errors
+    /// As for [`Self::open_library`].
+    ///
+    /// # Safety
+    /// As for [`Self::open_library`].
+    unsafe fn open_globally(&self, path: &Path) -> Pending<()> {
+        let path = ByteBuf::from(path.as_os_str().as_bytes());
+        // SAFETY: promised by the caller.
+        let opened = unsafe { call_service(self, libraries::OPEN_GLOBALLY, &path) };
+        Box::pin(async { Ok(opened.await??) })
+    }
+
     /// Closes a library that was opened.
     ///
     /// # Safety
@@ -209,6 +224,15 @@ pub trait TargetProcess: ProcessCalls {
         // SAFETY: promised by the caller.
         let found = unsafe { call_service(self, libraries::LOOK_UP, &requests.collect()) };
         Box::pin(async { checked(found.await??, required) })
+    }
+
+    /// As [`ProcessCalls::call`], on the process's first thread if that is there for it: on the calling one in this process.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn call_on_first_thread(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.call(function, argument) }
     }
 
     /// Calls a function as `main`, with these arguments and the environment of the process. Its result is returned; it may also end the

@@ -1,9 +1,12 @@
 //! Constructors and destructors of linked code.
 
+use std::convert::Infallible;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;
+use std::sync::Arc;
 
 use longshore_runtime::service::exits::{LibraryEnd, ObjectEnd};
+use longshore_runtime::service::program::{Program, Question};
 use longshore_runtime::service::run::Arguments;
 use serde_bytes::ByteBuf;
 
@@ -99,6 +102,53 @@ impl Library {
         self.session.runtime()?.run_main(function, arguments.into())
     }
 
+    /// Runs a program, in a process that is there for it: the constructors that have not run yet, then a function as `main`. The
+    /// process has the first argument as its name, and ends with what `main` returns, or as the program ends it; then exit
+    /// handlers and destructors are run. Returns only if that does not come about, or if another process has ended:
+    /// [`Error::ProcessGone`](crate::Error::ProcessGone) then.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`]; nothing has run then. [`Error::Unsupported`](crate::Error::Unsupported) for a process that runs a program
+    /// already, and for a session that executes nothing.
+    ///
+    /// # Safety
+    /// The program must be sound to run, in the process that executes it. The function must be one that can be called as `main`.
+    pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
+        self.session.link_constructors(self.id)?;
+        let runtime = self.session.runtime()?;
+        let end = LibraryEnd { scope: self.scope(), destructors: self.known_destructors() };
+        let program = Program {
+            arguments: arguments.iter().map(|text| ByteBuf::from(text.as_bytes())).collect(),
+            constructors: self.constructors(),
+            entry: function,
+            // An address of the program's.
+            tag: function,
+            end,
+        };
+        // The process keeps what answers it, and the session the process.
+        let (session, id) = (Arc::downgrade(&self.session), self.id);
+        let answer = move |question: &[u8]| match session.upgrade() {
+            Some(session) => Self { session, id }.end(question),
+            None => Ok(Vec::new()),
+        };
+        runtime.process().serve(program.tag, Arc::new(answer))?;
+        runtime.run_program(&program)
+    }
+
+    /// Answers what the process asks when it ends.
+    fn end(&self, question: &[u8]) -> Result<Vec<u8>> {
+        let destructors = match postcard::from_bytes(question) {
+            Ok(Question::Destructors) => self.destructors(),
+            _ => Vec::new(),
+        };
+        let end = LibraryEnd { scope: self.scope(), destructors };
+        Ok(postcard::to_stdvec(&end).expect("memory does not end"))
+    }
+
+    fn scope(&self) -> Option<u64> {
+        self.session.state.lock().library(self.id).scope
+    }
+
     /// Runs the exit handlers that the code has registered, then the destructors of the objects whose constructors have run, in
     /// reverse order, each exactly once (ORC's `deinitialize`). Blocks until they are done.
     ///
@@ -109,7 +159,7 @@ impl Library {
     /// The linked code must be sound to run, in the process that executes it.
     pub unsafe fn deinitialize(&self) -> Result<()> {
         let Some(runtime) = &self.session.runtime else { return Ok(()) };
-        let scope = self.session.state.lock().library(self.id).scope;
+        let scope = self.scope();
         if scope.is_some() {
             runtime.end_library(LibraryEnd { scope, destructors: Vec::new() })?;
         }
@@ -145,6 +195,23 @@ impl Library {
             state.object_mut(id).constructed = Some(*constructed);
         }
         functions.into_iter().map(|(_, function)| function).collect()
+    }
+
+    /// The destructors that there are by now, in the order in which they run at the end, whether constructors have run or not.
+    fn known_destructors(&self) -> Vec<u64> {
+        let state = self.session.state.lock();
+        let mut linked: Vec<_> = state
+            .objects_of(self.id)
+            .filter_map(|(_, object)| match &object.phase {
+                Phase::Linked(linked) => Some((object.serial, &linked.initializers.destructors)),
+                _ => None,
+            })
+            .collect();
+        linked.sort_by_key(|(serial, _)| *serial);
+        let mut functions: Vec<(u32, u64)> =
+            linked.into_iter().flat_map(|(_, destructors)| destructors).copied().collect();
+        functions.sort_by_key(|(priority, _)| *priority);
+        functions.into_iter().rev().map(|(_, function)| function).collect()
     }
 
     /// The destructors to run now, in order; from now on they have been run.

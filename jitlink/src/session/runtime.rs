@@ -1,9 +1,11 @@
 //! What a session has done in the process that executes its code, by the services of `longshore-runtime`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use longshore_runtime::service::exits::{self, LibraryEnd, ObjectEnd};
 use longshore_runtime::service::libraries;
+use longshore_runtime::service::program::{Program, RUN_PROGRAM};
 use longshore_runtime::service::run::{self, Arguments};
 use longshore_runtime::service::thread_locals::{self, NewThreadLocals, ThreadLocals};
 use longshore_runtime::service::{RELEASE, Released};
@@ -112,6 +114,16 @@ impl Runtime {
 
     pub(super) fn run_main(&self, function: u64, arguments: Arguments) -> Result<i32> {
         self.call(run::RUN_MAIN, &(function, arguments))
+    }
+
+    /// Returns only if the program does not run, or ended another process.
+    pub(super) fn run_program(&self, program: &Program) -> Result<Infallible> {
+        let function = address_of(self.process(), RUN_PROGRAM.name())?;
+        let argument = RUN_PROGRAM.argument(program);
+        // SAFETY: whoever has it run vouches for the program.
+        pollster::block_on(unsafe { self.process.call_on_first_thread(function, &argument) })?;
+        let problem = "runs a program already".to_owned();
+        Err(Error::Unsupported { file: "the process that executes the code".to_owned(), problem })
     }
 
     pub(super) fn end_library(&self, end: LibraryEnd) -> Result<()> {

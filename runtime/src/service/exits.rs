@@ -69,7 +69,7 @@ fn add_handles(handles: Vec<(u64, u64)>) {
 
 /// # Safety
 /// The destructors must be functions that may be called.
-unsafe fn end_library(end: LibraryEnd) {
+pub(super) unsafe fn end_library(end: LibraryEnd) {
     let scope = end.scope.and_then(scope);
     let run_handlers = || scope.iter().for_each(|scope| scope.run());
     run_handlers();

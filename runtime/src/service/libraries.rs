@@ -1,17 +1,21 @@
 //! Libraries of this process, their symbols and their data.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::services;
+use crate::late_static_tls;
 use crate::process_data::{data_at, size_of_data};
 use crate::{Error, ProcessTls, Result};
 
 services! {
     /// Opens a library by path, or by a name that the dynamic linker finds, and runs its constructors. Its handle is returned.
     OPEN_LIBRARY = "__longshore_open_library", fn(ByteBuf) -> Result<u64>, open;
+    /// Opens a library for good. Its symbols are for all that is opened or linked later, and its thread-local variables have fixed
+    /// offsets from the thread pointer, if there is room.
+    OPEN_GLOBALLY = "__longshore_open_globally", fn(ByteBuf) -> Result<()>, open_globally;
     /// Closes one, by its handle.
     CLOSE_LIBRARY = "__longshore_close_library", fn(u64) -> (), close;
     /// Looks symbols up. For each request there are as many answers as names; none for a name that the library does not have.
@@ -53,14 +57,29 @@ pub enum Symbol {
 /// # Safety
 /// The library's constructors must be sound to run.
 unsafe fn open(path: ByteBuf) -> Result<u64> {
-    let failed = |problem: String| Error::Open {
-        path: String::from_utf8_lossy(&path).into_owned(),
-        problem,
-    };
-    let name = CString::new(&path[..]).map_err(|error| failed(error.to_string()))?;
     // SAFETY: promised by the caller.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if handle.is_null() { Err(failed(last_error())) } else { Ok(handle as u64) }
+    unsafe { open_with(&path, libc::RTLD_LOCAL) }.map(|handle| handle as u64)
+}
+
+/// # Safety
+/// As for [`open`].
+unsafe fn open_globally(path: ByteBuf) -> Result<()> {
+    // SAFETY: promised by the caller. The handle stays open, since nothing owns it.
+    unsafe {
+        let library = open_with(&path, libc::RTLD_GLOBAL)?;
+        late_static_tls::make_static(library);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As for [`open`].
+unsafe fn open_with(path: &[u8], flags: c_int) -> Result<*mut c_void> {
+    let failed =
+        |problem: String| Error::Open { path: String::from_utf8_lossy(path).into_owned(), problem };
+    let name = CString::new(path).map_err(|error| failed(error.to_string()))?;
+    // SAFETY: promised by the caller.
+    unsafe { late_static_tls::open(&name, flags) }.map_err(failed)
 }
 
 /// # Safety
@@ -124,16 +143,4 @@ fn data_sizes(addresses: Vec<u64>) -> Vec<Option<u64>> {
 unsafe fn data(addresses: Vec<u64>) -> Vec<Option<ByteBuf>> {
     // SAFETY: promised by the caller.
     addresses.into_iter().map(|address| unsafe { data_at(address) }.map(ByteBuf::from)).collect()
-}
-
-fn last_error() -> String {
-    // SAFETY: the string belongs to this thread until its next call of the dynamic linker.
-    unsafe {
-        let error = libc::dlerror();
-        if error.is_null() {
-            "unknown error".to_owned()
-        } else {
-            CStr::from_ptr(error).to_string_lossy().into_owned()
-        }
-    }
 }

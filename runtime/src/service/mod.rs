@@ -8,6 +8,7 @@ pub mod exits;
 pub mod libraries;
 pub mod memory;
 pub mod pages;
+pub mod program;
 mod release;
 pub mod run;
 pub mod thread_locals;
@@ -53,6 +54,7 @@ pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction
         libraries::functions(),
         memory::functions(),
         pages::functions(),
+        program::functions(),
         run::functions(),
         thread_locals::functions(),
     ]

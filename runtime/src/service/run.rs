@@ -51,7 +51,7 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-fn make(strings: Vec<ByteBuf>) -> Arguments {
+pub(super) fn make(strings: Vec<ByteBuf>) -> Arguments {
     let argc = strings.len() as u64;
     let up_to_zero = |string: ByteBuf| {
         let end = memchr::memchr(0, &string).unwrap_or(string.len());
@@ -66,7 +66,7 @@ fn make(strings: Vec<ByteBuf>) -> Arguments {
 
 /// # Safety
 /// They must be functions that may be called with these arguments.
-unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
+pub(super) unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
     for function in functions {
         // SAFETY: promised by the caller.
         unsafe { call_at_bottom(function, arguments.words()) };
@@ -75,7 +75,7 @@ unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
 
 /// # Safety
 /// It must be a function that may be called as `main` with these arguments.
-unsafe fn run_main((function, arguments): (u64, Arguments)) -> i32 {
+pub(super) unsafe fn run_main((function, arguments): (u64, Arguments)) -> i32 {
     // SAFETY: promised by the caller.
     (unsafe { call_at_bottom(function, arguments.words()) }) as i32
 }

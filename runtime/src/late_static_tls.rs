@@ -4,31 +4,53 @@
 //! libraries that the dynamic linker opens with an executable are. For one that is opened later the dynamic linker has some room
 //! left, which it gives when it opens a library that asks for such an offset. So a small one that does is made and opened.
 
-use super::dylib::reason;
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use object::elf::STT_TLS;
-use object::read::elf::{ElfFile64, ElfSymbol64};
-use object::{LittleEndian, Object, ObjectSymbol};
-use rustix::fs::{MemfdFlags, memfd_create};
-use std::error::Error;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+
+use object::elf::STT_TLS;
+use object::read::elf::{ElfFile64, ElfSymbol64};
+use object::{LittleEndian, Object, ObjectSymbol};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// Opens a library as [`libc::dlopen`] does.
+///
+/// # Errors
+/// What the dynamic linker says.
+///
+/// # Safety
+/// The library's constructors must be sound to run.
+pub(crate) unsafe fn open(path: &CStr, flags: c_int) -> Result<*mut c_void, String> {
+    // SAFETY: promised by the caller.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | flags) };
+    if handle.is_null() { Err(last_error()) } else { Ok(handle) }
+}
+
+fn last_error() -> String {
+    // SAFETY: the string belongs to this thread until its next call of the dynamic linker.
+    unsafe {
+        let error = libc::dlerror();
+        if error.is_null() {
+            "unknown error".to_owned()
+        } else {
+            CStr::from_ptr(error).to_string_lossy().into_owned()
+        }
+    }
+}
 
 /// Gives the thread-local variables of an open library fixed offsets, if it has any and there is room. Code that needs them is
 /// told by the linker where this has failed. Before any thread has used the variables.
 ///
 /// # Safety
 /// `library` must be an open handle, opened globally.
-pub(super) unsafe fn make_static(library: *mut c_void) {
+pub(crate) unsafe fn make_static(library: *mut c_void) {
     // SAFETY: promised by the caller.
     let Some(path) = (unsafe { path_of(library) }) else { return };
     let opened = variable_of(&path).map(|variable| open_user_of(&variable));
     if let Some(Err(error)) = opened {
-        let reason = reason(&*error);
-        log::info!("{} has no static thread-local storage: {reason}", path.display());
+        log::info!("{} has no static thread-local storage: {error}", path.display());
     }
 }
 
@@ -62,12 +84,16 @@ fn variable_of(library: &Path) -> Option<String> {
 }
 
 /// Opens a library that asks for a variable's offset, and closes it again.
-fn open_user_of(variable: &str) -> Result<(), Box<dyn Error>> {
-    let mut file = File::from(memfd_create("static thread-local storage", MemfdFlags::CLOEXEC)?);
-    file.write_all(&user_of(variable))?;
+fn open_user_of(variable: &str) -> Result<(), String> {
+    let file = memfd_create("static thread-local storage", MemfdFlags::CLOEXEC);
+    let mut file = File::from(file.map_err(|error| error.to_string())?);
+    file.write_all(&user_of(variable)).map_err(|error| error.to_string())?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let path = CString::new(path).expect("it has no zero in it");
     // SAFETY: the library has neither code nor constructors.
-    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
+    let library = unsafe { open(&path, libc::RTLD_LOCAL) }?;
+    // SAFETY: it was just opened, and nothing uses it.
+    unsafe { libc::dlclose(library) };
     Ok(())
 }
 
