@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::future::ready;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use crate::{Architecture, Error, Result};
 ///
 /// Handlers of calls back are there until it is disconnected or dropped.
 pub struct InProcess {
-    facts: Facts,
+    facts: Arc<Facts>,
     memory: Arc<dyn MemoryManager>,
     tags: Mutex<Vec<u64>>,
     is_disconnected: AtomicBool,
@@ -40,15 +40,7 @@ impl InProcess {
             file: "this program".to_owned(),
             problem: format!("is for {}, expected x86-64 or AArch64", triple()),
         };
-        let symbols = bootstrap_symbols();
-        let symbols = symbols.into_iter().map(|(name, address)| (name.to_owned(), address));
-        let facts = Facts {
-            triple: triple().to_owned(),
-            architecture: Architecture::native().ok_or_else(unsupported)?,
-            page_size: rustix::param::page_size() as u64,
-            is_this_process: true,
-            symbols: HashMap::from_iter(symbols),
-        };
+        let facts = Arc::clone(FACTS.as_ref().ok_or_else(unsupported)?);
         let (tags, is_disconnected) = (Mutex::default(), AtomicBool::new(false));
         Ok(Self { facts, memory, tags, is_disconnected })
     }
@@ -65,6 +57,19 @@ impl InProcess {
         tags.into_iter().for_each(callback::remove_handler);
     }
 }
+
+/// What is known of this process, unless its processor is not.
+static FACTS: LazyLock<Option<Arc<Facts>>> = LazyLock::new(|| {
+    let symbols = bootstrap_symbols();
+    let symbols = symbols.into_iter().map(|(name, address)| (name.to_owned(), address));
+    Some(Arc::new(Facts {
+        triple: triple().to_owned(),
+        architecture: Architecture::native()?,
+        page_size: rustix::param::page_size() as u64,
+        is_this_process: true,
+        symbols: HashMap::from_iter(symbols),
+    }))
+});
 
 impl ProcessCalls for InProcess {
     fn facts(&self) -> &Facts {

@@ -320,15 +320,18 @@ impl Shared {
             return Ok(());
         };
         let reserve = runtime.static_tls().filter(|_| fixed);
-        let wanted = with_template.iter().map(|((template, address), linking)| NewThreadLocals {
-            object: linking.graph.name().to_string(),
+        let wanted = with_template.iter().map(|((template, address), _)| NewThreadLocals {
             template: *address,
             content_size: template.content_size,
             size: template.size,
             alignment: template.alignment,
             reserve,
         });
-        let places = runtime.create_thread_locals(wanted.collect())?;
+        let name_of = |index: usize| match with_template.get(index) {
+            Some((_, linking)) => linking.graph.name().to_string(),
+            None => "an object".to_owned(),
+        };
+        let places = runtime.create_thread_locals(wanted.collect(), name_of)?;
         batch.acquired.thread_locals(runtime, places.iter().map(|place| place.number));
         for (((_, template), linking), place) in with_template.iter_mut().zip(places) {
             let layout = TlsLayout {

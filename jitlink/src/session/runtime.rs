@@ -79,13 +79,16 @@ impl Runtime {
         self.static_tls
     }
 
-    /// Storage for objects: for all, or for none. It is given back with [`Self::release`].
+    /// Storage for objects, whose names are for errors: for all, or for none. It is given back with [`Self::release`].
     pub(super) fn create_thread_locals(
         &self,
         wanted: Vec<NewThreadLocals>,
+        name_of: impl Fn(usize) -> String,
     ) -> Result<Vec<ThreadLocals>> {
         let count = wanted.len();
-        let made = self.call(thread_locals::CREATE_THREAD_LOCALS, &wanted)??;
+        let made = self.call(thread_locals::CREATE_THREAD_LOCALS, &wanted)?;
+        let made =
+            made.map_err(|(index, error)| of_object(error.into(), &name_of(index as usize)))?;
         self.expect(thread_locals::CREATE_THREAD_LOCALS.name(), made, count)
     }
 
@@ -192,6 +195,16 @@ impl Runtime {
         }
         let problem = format!("it gave {} answers, expected {count}", answers.len());
         Err(Error::Call { function: function.to_owned(), problem })
+    }
+}
+
+/// Says for which object memory was wanted.
+fn of_object(error: Error, object: &str) -> Error {
+    match error {
+        Error::Memory { name, problem } => {
+            Error::Memory { name: format!("{name} of {object}"), problem }
+        }
+        error => error,
     }
 }
 

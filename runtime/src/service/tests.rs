@@ -106,7 +106,6 @@ fn handlers_of_an_object_run_with_its_end_and_others_do_not() {
 fn new(size: u64, reserve: Option<u64>) -> NewThreadLocals {
     static TEMPLATE: [u8; 8] = *b"template";
     NewThreadLocals {
-        object: "it.o".to_owned(),
         template: TEMPLATE.as_ptr() as u64,
         content_size: 8,
         size,
@@ -172,12 +171,13 @@ fn static_storage_has_the_content_that_it_is_given() {
 }
 
 #[test]
-fn storage_is_made_for_all_or_for_none_and_the_error_names_the_object() {
+fn storage_is_made_for_all_or_for_none_and_the_error_says_for_which_it_was() {
     let reserve = Some(StaticTls::address(static_tls_reserve!(64).unwrap()));
     for _ in 0..3 {
         let wanted = vec![new(64, reserve), new(64, reserve)];
-        let problem = call(CREATE_THREAD_LOCALS, wanted).unwrap_err().to_string();
-        assert!(problem.contains("static thread-local storage of it.o"), "{problem}");
+        let (index, problem) = call(CREATE_THREAD_LOCALS, wanted).unwrap_err();
+        assert_eq!(index, 1);
+        assert!(problem.to_string().contains("no 0x40 bytes are left"), "{problem}");
     }
     let made = call(CREATE_THREAD_LOCALS, vec![new(64, reserve)]).unwrap();
     let numbers = vec![made[0].number];

@@ -197,7 +197,7 @@ fn a_call_that_fails_names_the_function_and_the_problem() {
 #[test]
 fn a_process_without_a_service_is_an_error_that_names_it() {
     let mut process = process();
-    process.facts.symbols.clear();
+    Arc::make_mut(&mut process.facts).symbols.clear();
     let service = longshore_runtime::service::memory::ALLOCATE;
     // SAFETY: any numbers may be asked for.
     let error = block_on(unsafe { call_service(&process, service, &(8, 8)) }).unwrap_err();
