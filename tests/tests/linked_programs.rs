@@ -20,7 +20,7 @@ const LARGE: &[&str] = &["-mcmodel=large"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let each = |compiler: Compiler| PLACES.iter().flat_map(move |place| trials_of(compiler.clone(), place));
+    let each = |compiler: Compiler| PLACES.iter().flat_map(move |place| trials_of(compiler, place));
     let trials = matrix().into_iter().flat_map(each).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -77,7 +77,6 @@ fn trials_of(compiler: Compiler, place: &'static Place) -> impl Iterator<Item = 
     SUBJECTS.iter().map(move |subject| {
         let name = format!("{} by {compiler}{}", subject.name, place.name);
         let usual = (place.is_usual)(subject, &compiler);
-        let compiler = compiler.clone();
         let trial = Trial::ignorable_test(name, move || run(subject, &compiler, place));
         trial.with_ignored_flag(!usual)
     })
