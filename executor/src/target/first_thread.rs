@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use parking_lot::Mutex;
 
+use super::last_threads;
 use crate::rpc::Ended;
 
 /// Work for the first thread.
@@ -63,6 +64,7 @@ impl FirstThread {
                 Work::End(ended) => return ended,
                 Work::Call(call) => {
                     self.state.lock().is_busy = true;
+                    last_threads::watch();
                     call();
                     let mut state = self.state.lock();
                     state.is_busy = false;

@@ -3,6 +3,7 @@
 mod arguments;
 mod first_thread;
 mod hygiene;
+mod last_threads;
 mod service;
 
 use std::os::fd::FromRawFd;
@@ -43,7 +44,7 @@ pub fn main() -> ! {
 
 fn run(arguments: &Arguments) -> Ended {
     let options = Options {
-        name: "longshore-rpc",
+        name: last_threads::OURS,
         on_thread: attach_thread,
         spin: arguments.spin,
         ..Options::default()

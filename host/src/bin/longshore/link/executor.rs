@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[command(next_help_heading = "Running the program in another process")]
 pub(super) struct Executor {
     /// Run the program in a process of this executor: the one beside this command, a path, or ADDRESS:PORT of one that listens
-    #[arg(long, value_name = "EXECUTOR", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "EXECUTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     executor: Option<String>,
     /// The key of an executor that listens: a file with 64 hexadecimal digits
     #[arg(long, value_name = "FILE", requires = "executor")]
@@ -52,7 +52,7 @@ impl Executor {
                 theirs.triple()
             );
             return Err(Failure::new(Exit::Runtime, message)
-                .or_hint("--executor takes an executor for the architecture of the objects"));
+                .or_hint("--executor=PATH takes an executor for the architecture of the objects"));
         }
         Ok(Some(process))
     }
@@ -101,9 +101,8 @@ fn beside_this() -> Result<PathBuf, Failure> {
 fn failure(error: ProcessError) -> Failure {
     let failure = Failure::new(Exit::Runtime, error.to_string());
     match error {
-        ProcessError::Spawn(_) => {
-            failure.or_hint("--executor takes the path of a longshore-executor of this release")
-        }
+        ProcessError::Spawn(_) => failure
+            .or_hint("--executor=PATH takes the path of a longshore-executor of this release"),
         _ => failure,
     }
 }
