@@ -25,6 +25,7 @@ pub(crate) mod indirect;
 pub(crate) mod process_data;
 pub mod process_tls;
 pub(crate) mod rebind;
+pub mod reentry;
 pub mod static_tls;
 mod thread;
 pub mod tls;

@@ -20,7 +20,9 @@ mod table;
 mod targets;
 mod times;
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -32,7 +34,9 @@ use crate::memory::{InProcessMemory, MemoryManager, Placement};
 use crate::runtime::StaticTls;
 use crate::{Architecture, Error, Result, Undefined};
 
-pub use generator::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request, StaticArchive};
+pub use generator::{
+    DynamicLibrary, Generated, GeneratedGraph, Generator, ProcessSymbols, Request, StaticArchive,
+};
 pub use initializers::MainArguments;
 pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
@@ -75,6 +79,8 @@ struct Shared {
     memory: Arc<dyn MemoryManager>,
     options: Options,
     state: Mutex<State>,
+    /// Which thread is linking: see [`Shared::linking`].
+    linker: AtomicUsize,
 }
 
 struct Options {
@@ -135,6 +141,11 @@ impl Session {
     /// The instruction set that it links for.
     pub fn architecture(&self) -> Architecture {
         self.0.architecture
+    }
+
+    /// Whether this process executes its code.
+    pub(crate) fn executes_here(&self) -> bool {
+        self.0.options.executes
     }
 
     /// How long its links have taken by now.
@@ -275,7 +286,8 @@ impl SessionBuilder {
         let architecture = self.architecture.or(Architecture::native()).ok_or_else(unsupported)?;
         let memory = self.memory.unwrap_or_else(|| Arc::new(InProcessMemory::new()));
         let state = Mutex::new(State::default());
-        Ok(Session(Arc::new(Shared { architecture, memory, options: self.options, state })))
+        let linker = AtomicUsize::new(0);
+        Ok(Session(Arc::new(Shared { architecture, memory, options: self.options, state, linker })))
     }
 }
 
@@ -302,7 +314,7 @@ impl Library {
         &self,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<Object> {
-        let added = self.session.add_made(self.id, make)?;
+        let added = self.session.add_made(&mut self.session.state.lock(), self.id, make)?;
         Ok(self.session.handle(added))
     }
 
@@ -419,6 +431,53 @@ impl Library {
         self.session.link_all(self.id)
     }
 }
+
+/// For lazy re-exports.
+impl Library {
+    /// The address of a symbol of this library, as for [`Self::lookup`]; those that come after it are not searched (ORC's look-up with
+    /// a search order of one).
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`], and [`Error::Unsupported`] if it is called by what is called while objects are linked.
+    pub(crate) fn lookup_own(&self, name: &str) -> Result<u64> {
+        let found = self.session.lookup_own(self.id, &[(name, Lookup::Required)])?[0];
+        found.ok_or_else(|| {
+            Error::Undefined(vec![Undefined { symbol: name.to_owned(), file: String::new() }])
+        })
+    }
+
+    /// A new library whose objects find what they refer to as objects of this one do, and only then in itself.
+    pub(crate) fn create_inner(&self, name: &str) -> Library {
+        let mut state = self.session.state.lock();
+        let id = state.add_library(name);
+        state.library_mut(id).refers_through = Some(self.id);
+        Library { session: Arc::clone(&self.session), id }
+    }
+
+    /// The instruction set of what is linked.
+    pub(crate) fn architecture(&self) -> Architecture {
+        self.session.architecture
+    }
+
+    fn is_of(&self, session: &Shared) -> bool {
+        std::ptr::eq(&raw const *self.session, session)
+    }
+}
+
+impl fmt::Debug for Library {
+    /// Without the name, which would need the session.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Library").field(&self.id).finish()
+    }
+}
+
+impl PartialEq for Library {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of(&other.session) && self.id == other.id
+    }
+}
+
+impl Eq for Library {}
 
 impl Drop for Shared {
     fn drop(&mut self) {

@@ -1,0 +1,211 @@
+//! The entries, and what happens when one is called.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+
+use super::listener::{FailedCall, FailureHandler, Listener};
+use super::{
+    RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
+};
+use crate::graph::LinkGraph;
+use crate::runtime::reentry::{Reenter, ReentryCall, end_process};
+use crate::session::Library;
+use crate::{Architecture, Error, Result, Undefined};
+
+/// What is behind a [`LazyReexports`](super::LazyReexports).
+pub(super) struct Manager {
+    emitters: Arc<Emitters>,
+    batches: RwLock<Batches>,
+    /// The libraries with the definitions of files that were added lazily.
+    files: RwLock<Vec<Library>>,
+    failure: RwLock<Arc<FailureHandler>>,
+    listener: Option<Arc<dyn Listener>>,
+}
+
+/// Who makes the code of entries.
+struct Emitters {
+    trampolines: Box<dyn TrampolineEmitter>,
+    symbols: Box<dyn RedirectableSymbols>,
+}
+
+#[derive(Default)]
+struct Batches {
+    last: u64,
+    known: HashMap<u64, Arc<Batch>>,
+}
+
+/// Entries that were made together.
+struct Batch {
+    /// Where the implementations are.
+    implementations: Library,
+    entries: Box<[Entry]>,
+    /// Whether the entries' memory may go: then nobody writes there any more.
+    leaving: RwLock<bool>,
+}
+
+struct Entry {
+    name: Box<str>,
+    implementation: Box<str>,
+    /// Where the entry has been redirected to; 0 before.
+    destination: AtomicU64,
+}
+
+/// Entries that are to be made: the code of a batch.
+#[derive(Clone)]
+pub(super) struct BatchCode {
+    emitters: Arc<Emitters>,
+    architecture: Architecture,
+    number: u64,
+    entries: Arc<[Reexport]>,
+}
+
+impl Manager {
+    pub(super) fn new(
+        mut trampolines: Box<dyn TrampolineEmitter>,
+        symbols: Box<dyn RedirectableSymbols>,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|manager: &Weak<Self>| {
+            trampolines.connect(manager.clone());
+            Self {
+                emitters: Arc::new(Emitters { trampolines, symbols }),
+                batches: RwLock::default(),
+                files: RwLock::default(),
+                failure: RwLock::new(Arc::new(|call| end_process(&call.to_string()))),
+                listener,
+            }
+        })
+    }
+
+    pub(super) fn set_failure_handler(&self, handler: Arc<FailureHandler>) {
+        *self.failure.write() = handler;
+    }
+
+    /// Keeps the library with a file's definitions, and says by what number it is known.
+    pub(super) fn add_file(&self, implementations: Library) -> usize {
+        let mut files = self.files.write();
+        files.push(implementations);
+        files.len() - 1
+    }
+
+    /// The library with a file's definitions.
+    pub(super) fn file(&self, number: usize) -> Library {
+        self.files.read()[number].clone()
+    }
+
+    /// Registers entries, and says how their code is made.
+    pub(super) fn add_batch(
+        &self,
+        entries: Arc<[Reexport]>,
+        implementations: Library,
+    ) -> (u64, BatchCode) {
+        let architecture = implementations.architecture();
+        let known = entries.iter().map(|reexport| Entry {
+            name: reexport.name.as_str().into(),
+            implementation: reexport.implementation.as_str().into(),
+            destination: AtomicU64::new(0),
+        });
+        let batch =
+            Batch { implementations, entries: known.collect(), leaving: RwLock::new(false) };
+        let mut batches = self.batches.write();
+        batches.last += 1;
+        let number = batches.last;
+        batches.known.insert(number, Arc::new(batch));
+        drop(batches);
+        if let Some(listener) = &self.listener {
+            listener.reexports_created(&mut entries.iter().map(|entry| entry.name.as_str()));
+        }
+        (number, BatchCode { emitters: Arc::clone(&self.emitters), architecture, number, entries })
+    }
+
+    /// Forgets a batch. Calls of its entries that are here already go on.
+    pub(super) fn forget_batch(&self, number: u64) {
+        let Some(batch) = self.batches.write().known.remove(&number) else { return };
+        if let Some(listener) = &self.listener {
+            listener.reexports_removed(&mut batch.entries.iter().map(|entry| &*entry.name));
+        }
+    }
+
+    /// Says whether a batch's memory may go. When this returns nobody writes there who may not.
+    pub(super) fn set_leaving(&self, number: u64, leaving: bool) {
+        if let Some(batch) = self.batch(number) {
+            *batch.leaving.write() = leaving;
+        }
+    }
+
+    fn batch(&self, number: u64) -> Option<Arc<Batch>> {
+        self.batches.read().known.get(&number).map(Arc::clone)
+    }
+
+    /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes.
+    fn materialize(&self, batch: &Batch, entry: &Entry, slot: u64) -> Result<u64> {
+        // Others may have been here while this thread came.
+        let known = entry.destination.load(Ordering::Acquire);
+        if known != 0 {
+            return Ok(known);
+        }
+        let destination = batch.implementations.lookup_own(&entry.implementation)?;
+        let leaving = batch.leaving.read();
+        if !*leaving {
+            match self.emitters.symbols.redirect(slot, destination) {
+                Ok(()) => entry.destination.store(destination, Ordering::Release),
+                // The next call comes here again.
+                Err(error) => log::warn!("redirecting {}: {error}", entry.name),
+            }
+        }
+        Ok(destination)
+    }
+
+    fn fail(&self, entry: &str, implementation: &str, error: Error) -> u64 {
+        let handler = Arc::clone(&self.failure.read());
+        handler(&FailedCall { entry, implementation, error })
+    }
+}
+
+impl Reenter for Manager {
+    fn reenter(&self, call: ReentryCall) -> u64 {
+        let batch = self.batch(call.batch);
+        let Some((batch, entry)) = batch.as_deref().and_then(|batch| {
+            let index = usize::try_from(call.index).ok()?;
+            Some((batch, batch.entries.get(index)?))
+        }) else {
+            let symbol = format!("entry {} of batch {}", call.index, call.batch);
+            let file = "a call through a lazy entry that was removed".to_owned();
+            let error = Error::Undefined(vec![Undefined { symbol: symbol.clone(), file }]);
+            return self.fail(&symbol, "", error);
+        };
+        if let Some(listener) = &self.listener {
+            listener.reexport_called(&entry.name);
+        }
+        self.materialize(batch, entry, call.slot)
+            .unwrap_or_else(|error| self.fail(&entry.name, &entry.implementation, error))
+    }
+}
+
+impl BatchCode {
+    /// Makes the graph: the same each time.
+    pub(super) fn make(&self) -> LinkGraph {
+        let Self { emitters, architecture, number, entries } = self;
+        let mut graph = LinkGraph::new(&format!("lazy entries, batch {number}"), *architecture);
+        let symbols: Vec<RedirectableSymbol<'_>> = entries
+            .iter()
+            .map(|Reexport { name, linkage, scope, .. }| RedirectableSymbol {
+                name,
+                linkage: *linkage,
+                scope: *scope,
+            })
+            .collect();
+        let slots = emitters.symbols.emit(&mut graph, &symbols);
+        let count = symbols.len() as u32;
+        let batch = TrampolineBatch { number: *number, count, slots: slots.symbol };
+        let trampolines = emitters.trampolines.emit(&mut graph, batch);
+        for index in 0..count {
+            let offset = trampolines.first + u64::from(index) * trampolines.stride;
+            slots.point(&mut graph, index, trampolines.symbol, offset);
+        }
+        graph
+    }
+}
