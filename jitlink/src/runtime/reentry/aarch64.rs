@@ -114,12 +114,98 @@ extern "C" fn reenter_with_sve() {
 
 #[cfg(test)]
 pub(super) mod tests {
-    /// The address of every form of the code that this processor can execute.
-    pub(in super::super) fn all() -> Vec<u64> {
-        let mut all = vec![super::reenter as *const () as u64];
+    use std::arch::asm;
+
+    use super::super::tests::Registers;
+    use super::*;
+
+    /// How many of [`Registers`] there are.
+    pub(in super::super) const GENERAL: usize = 9;
+    pub(in super::super) const VECTORS: usize = 24;
+
+    /// Every form of the code that this processor can execute, and how many bytes of a vector register are compared.
+    pub(in super::super) fn forms() -> Vec<(u64, usize)> {
+        let mut forms = vec![reenter as *const () as u64];
         if std::arch::is_aarch64_feature_detected!("sve") {
-            all.push(super::reenter_with_sve as *const () as u64);
+            forms.push(reenter_with_sve as *const () as u64);
         }
-        all
+        forms.into_iter().map(|form| (form, 16)).collect()
+    }
+
+    /// `ldr x15, header; ldr x17, trampoline; ldr x16, [x15]; br x16`
+    pub(in super::super) fn arriving(header: u64, trampoline: u64) -> Vec<u8> {
+        let code = [0x5800_008f_u32, 0x5800_00b1, 0xf940_01f0, 0xd61f_0200].map(u32::to_le_bytes);
+        [code.as_flattened(), &header.to_le_bytes(), &trampoline.to_le_bytes()].concat()
+    }
+
+    /// Where the registers are written that arrive.
+    pub(in super::super) fn recorder() -> u64 {
+        record as *const () as u64
+    }
+
+    /// Leaves nothing in the vector registers.
+    pub(in super::super) fn clobber_vectors() {
+        // SAFETY: the registers are said to be changed.
+        unsafe {
+            asm!(
+                ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23
+                 movi v\\n\\().16b, #255
+                 .endr",
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _,
+                out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+                out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _,
+                out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+            );
+        }
+    }
+
+    /// Loads all registers from `before`, calls the code, and has what arrives there written to `after`.
+    ///
+    /// # Safety
+    /// The code must go on at [`recorder`].
+    #[unsafe(naked)]
+    pub(in super::super) unsafe extern "C" fn call(
+        code: u64,
+        before: &Registers,
+        after: &mut Registers,
+    ) {
+        naked_asm!(
+            "stp x29, x30, [sp, #-96]!",
+            "stp x19, x20, [sp, #16]",
+            "stp d8, d9, [sp, #32]",
+            "stp d10, d11, [sp, #48]",
+            "stp d12, d13, [sp, #64]",
+            "stp d14, d15, [sp, #80]",
+            "mov x19, x2",
+            "mov x20, x0",
+            "mov x16, x1",
+            ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23
+             ldr q\\n, [x16, #(128 + 64 * \\n)]
+             .endr
+             .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8
+             ldr x\\n, [x16, #(8 * \\n)]
+             .endr",
+            "blr x20",
+            "ldp d8, d9, [sp, #32]",
+            "ldp d10, d11, [sp, #48]",
+            "ldp d12, d13, [sp, #64]",
+            "ldp d14, d15, [sp, #80]",
+            "ldp x19, x20, [sp, #16]",
+            "ldp x29, x30, [sp], #96",
+            "ret",
+        )
+    }
+
+    #[unsafe(naked)]
+    extern "C" fn record() {
+        naked_asm!(
+            ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23
+             str q\\n, [x19, #(128 + 64 * \\n)]
+             .endr
+             .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8
+             str x\\n, [x19, #(8 * \\n)]
+             .endr",
+            "ret",
+        )
     }
 }

@@ -204,10 +204,167 @@ extern "C" fn reenter_with_xsavec() {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::arch::asm;
+
+    use super::super::tests::Registers;
     use super::*;
 
-    /// The address of every form of the code that this processor can execute.
-    pub(in super::super) fn all() -> Vec<u64> {
-        available().into_iter().map(function).collect()
+    /// How many of [`Registers`] there are.
+    pub(in super::super) const GENERAL: usize = 8;
+    pub(in super::super) const VECTORS: usize = 8;
+
+    /// Every form of the code that this processor can execute, and how many bytes of a vector register it keeps.
+    pub(in super::super) fn forms() -> Vec<(u64, usize)> {
+        let width = |saving| match saving {
+            Saving::Sse => 16,
+            Saving::Avx => 32,
+            Saving::Avx512 => 64,
+            Saving::Compact => widest(),
+        };
+        available().into_iter().map(|saving| (function(saving), width(saving))).collect()
     }
+
+    fn widest() -> usize {
+        match () {
+            () if std::arch::is_x86_feature_detected!("avx512f") => 64,
+            () if std::arch::is_x86_feature_detected!("avx") => 32,
+            () => 16,
+        }
+    }
+
+    /// `mov trampoline, %r11; push %r11; mov header, %r11; jmp *(%r11)`
+    pub(in super::super) fn arriving(header: u64, trampoline: u64) -> Vec<u8> {
+        let [header, trampoline] = [header, trampoline].map(u64::to_le_bytes);
+        [&b"\x49\xbb"[..], &trampoline, b"\x41\x53\x49\xbb", &header, b"\x41\xff\x23"].concat()
+    }
+
+    /// Loads all registers from `before`, calls the code, and has what arrives there written to `after`.
+    ///
+    /// # Safety
+    /// The code must go on at [`recorder`].
+    pub(in super::super) unsafe fn call(code: u64, before: &Registers, after: &mut Registers) {
+        let call = match widest() {
+            64 => call_with_zmm,
+            32 => call_with_ymm,
+            _ => call_with_xmm,
+        };
+        // SAFETY: promised by the caller; the processor has the registers.
+        unsafe { call(code, before, after) };
+    }
+
+    /// Where the registers are written that arrive.
+    pub(in super::super) fn recorder() -> u64 {
+        let recorder: extern "C" fn() = match widest() {
+            64 => record_zmm,
+            32 => record_ymm,
+            _ => record_xmm,
+        };
+        recorder as usize as u64
+    }
+
+    /// Leaves nothing in any vector register that an argument may be in.
+    pub(in super::super) fn clobber_vectors() {
+        macro_rules! clobber {
+            ($($instruction:literal),*) => {
+                // SAFETY: the processor has the registers, and they are said to be changed.
+                unsafe {
+                    asm!(
+                        $($instruction),*,
+                        out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                        out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    )
+                }
+            };
+        }
+        match widest() {
+            64 => clobber!(
+                "vpternlogd zmm0, zmm0, zmm0, 255",
+                "vmovaps zmm1, zmm0",
+                "vmovaps zmm2, zmm0",
+                "vmovaps zmm3, zmm0",
+                "vmovaps zmm4, zmm0",
+                "vmovaps zmm5, zmm0",
+                "vmovaps zmm6, zmm0",
+                "vmovaps zmm7, zmm0"
+            ),
+            32 => clobber!(
+                "vcmptrueps ymm0, ymm0, ymm0",
+                "vmovaps ymm1, ymm0",
+                "vmovaps ymm2, ymm0",
+                "vmovaps ymm3, ymm0",
+                "vmovaps ymm4, ymm0",
+                "vmovaps ymm5, ymm0",
+                "vmovaps ymm6, ymm0",
+                "vmovaps ymm7, ymm0"
+            ),
+            _ => clobber!(
+                "pcmpeqd xmm0, xmm0",
+                "movaps xmm1, xmm0",
+                "movaps xmm2, xmm0",
+                "movaps xmm3, xmm0",
+                "movaps xmm4, xmm0",
+                "movaps xmm5, xmm0",
+                "movaps xmm6, xmm0",
+                "movaps xmm7, xmm0"
+            ),
+        }
+    }
+
+    macro_rules! calling {
+        ($call:ident, $record:ident, $move:literal, $vector:literal) => {
+            #[unsafe(naked)]
+            unsafe extern "C" fn $call(code: u64, before: &Registers, after: &mut Registers) {
+                naked_asm!(
+                    "push rbx",
+                    "mov rbx, rdx",
+                    "mov r11, rdi",
+                    concat!($move, " ", $vector, "0, [rsi + 128]"),
+                    concat!($move, " ", $vector, "1, [rsi + 192]"),
+                    concat!($move, " ", $vector, "2, [rsi + 256]"),
+                    concat!($move, " ", $vector, "3, [rsi + 320]"),
+                    concat!($move, " ", $vector, "4, [rsi + 384]"),
+                    concat!($move, " ", $vector, "5, [rsi + 448]"),
+                    concat!($move, " ", $vector, "6, [rsi + 512]"),
+                    concat!($move, " ", $vector, "7, [rsi + 576]"),
+                    "mov rdi, [rsi]",
+                    "mov rdx, [rsi + 16]",
+                    "mov rcx, [rsi + 24]",
+                    "mov r8, [rsi + 32]",
+                    "mov r9, [rsi + 40]",
+                    "mov rax, [rsi + 48]",
+                    "mov r10, [rsi + 56]",
+                    "mov rsi, [rsi + 8]",
+                    "call r11",
+                    "pop rbx",
+                    "ret",
+                )
+            }
+
+            #[unsafe(naked)]
+            extern "C" fn $record() {
+                naked_asm!(
+                    concat!($move, " [rbx + 128], ", $vector, "0"),
+                    concat!($move, " [rbx + 192], ", $vector, "1"),
+                    concat!($move, " [rbx + 256], ", $vector, "2"),
+                    concat!($move, " [rbx + 320], ", $vector, "3"),
+                    concat!($move, " [rbx + 384], ", $vector, "4"),
+                    concat!($move, " [rbx + 448], ", $vector, "5"),
+                    concat!($move, " [rbx + 512], ", $vector, "6"),
+                    concat!($move, " [rbx + 576], ", $vector, "7"),
+                    "mov [rbx], rdi",
+                    "mov [rbx + 8], rsi",
+                    "mov [rbx + 16], rdx",
+                    "mov [rbx + 24], rcx",
+                    "mov [rbx + 32], r8",
+                    "mov [rbx + 40], r9",
+                    "mov [rbx + 48], rax",
+                    "mov [rbx + 56], r10",
+                    "ret",
+                )
+            }
+        };
+    }
+    calling!(call_with_xmm, record_xmm, "movups", "xmm");
+    calling!(call_with_ymm, record_ymm, "vmovups", "ymm");
+    calling!(call_with_zmm, record_zmm, "vmovups", "zmm");
 }
