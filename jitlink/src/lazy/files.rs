@@ -4,23 +4,46 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
+use super::constructors::File;
 use super::index::{Index, Kind};
-use super::manager::Manager;
+use super::manager::{Implementations, Manager};
 use super::{LazyReexports, Reexport};
 use crate::Result;
 use crate::elf::is_archive;
-use crate::session::{Generated, GeneratedGraph, Generator, Library, Request};
+use crate::session::{Generated, GeneratedGraph, Generator, Library, MainArguments, Request};
 
 /// An object or an archive whose functions are linked when they are called. Dropping it leaves the file where it is.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LazyFile {
-    implementations: Library,
+    manager: Weak<Manager>,
+    file: Arc<File>,
 }
 
 impl LazyFile {
     /// The library that has the file's own definitions. Looking a function up there links it now.
     pub fn implementations(&self) -> &Library {
-        &self.implementations
+        &self.file.implementations
+    }
+
+    /// Runs the constructors of what of the file is linked, and of an object that has any. From now on those of what a first call links
+    /// are run before the call goes on, on its thread; others whose first calls come meanwhile wait, also those of other files
+    /// (what `dlopen` does). A constructor may call entries; it must not wait for a thread that does.
+    ///
+    /// Without this, first calls go to code whose constructors have not run. Destructors are those of
+    /// [`Self::implementations`]: see [`Library::deinitialize`].
+    ///
+    /// # Errors
+    /// As for [`Library::initialize`]. A first call that cannot link what has constructors fails.
+    ///
+    /// # Safety
+    /// As for [`Library::initialize`], for all code of the file.
+    pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
+        match self.manager.upgrade() {
+            // SAFETY: promised by the caller.
+            Some(manager) => unsafe { self.file.initialize(manager.turns(), arguments) },
+            // SAFETY: as above. There are no first calls any more.
+            None => unsafe { self.file.implementations.initialize(arguments) },
+        }
     }
 }
 
@@ -34,7 +57,7 @@ impl LazyReexports {
     /// an object of `library` or a generator before has is that one's, as for an archive's member.
     ///
     /// A function has its entry's address, but to the code of its own object, which may know it directly. Constructors run if
-    /// [`LazyFile::implementations`] is initialized; of an archive's members, for those that are linked by then.
+    /// the file is [initialized](LazyFile::initialize).
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are neither an
@@ -48,10 +71,10 @@ impl LazyReexports {
         } else {
             let _object = implementations.add_object(name, bytes)?;
         }
-        let file = self.0.add_file(implementations.clone());
-        let manager = Arc::downgrade(&self.0);
-        library.add_generator(Entries { manager, file, index });
-        Ok(LazyFile { implementations })
+        let file = Arc::new(File::new(implementations));
+        let (manager, number) = (Arc::downgrade(&self.0), self.0.add_file(Arc::clone(&file)));
+        library.add_generator(Entries { manager: manager.clone(), file: number, index });
+        Ok(LazyFile { manager, file })
     }
 }
 
@@ -67,10 +90,10 @@ impl Generator for Members {
     }
 }
 
-/// Makes the entries that are asked for. It lives in the session, so it must not keep that alive.
+/// Makes the entries that are asked for. It lives in the session.
 struct Entries {
     manager: Weak<Manager>,
-    /// The library with the implementations, as the manager knows it.
+    /// The file's number. The file itself would keep the session alive.
     file: usize,
     index: Arc<Index>,
 }
@@ -78,7 +101,7 @@ struct Entries {
 impl Generator for Entries {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
         let Some(manager) = self.manager.upgrade() else { return Ok(Vec::new()) };
-        let implementations = manager.file(self.file);
+        let file = manager.file(self.file);
         let (mut functions, mut generated) = (Vec::new(), Vec::new());
         for (index, request) in requests.iter().enumerate() {
             // Hidden references are to objects of the library, and a weak one does not pull a member.
@@ -91,7 +114,7 @@ impl Generator for Entries {
                         .push(Reexport { linkage, ..Reexport::new(request.name, request.name) });
                 }
                 Some(Kind::Other) => {
-                    let library = implementations.clone();
+                    let library = file.implementations.clone();
                     generated.push(Generated::Reexport { index, library });
                 }
                 None => {}
@@ -101,7 +124,7 @@ impl Generator for Entries {
         functions.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         functions.dedup_by(|one, other| one.name == other.name);
         if !functions.is_empty() {
-            let (_, code) = manager.add_batch(functions.into(), implementations);
+            let (_, code) = manager.add_batch(functions.into(), Implementations::File(file));
             generated.push(Generated::Graph(GeneratedGraph::new(move || code.make())));
         }
         Ok(generated)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 
+use super::constructors::{File, Turns};
 use super::listener::{FailedCall, FailureHandler, Listener};
 use super::{
     RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
@@ -19,8 +20,9 @@ use crate::{Architecture, Error, Result, Undefined};
 pub(super) struct Manager {
     emitters: Arc<Emitters>,
     batches: RwLock<Batches>,
-    /// The libraries with the definitions of files that were added lazily.
-    files: RwLock<Vec<Library>>,
+    /// What was added lazily.
+    files: RwLock<Vec<Arc<File>>>,
+    turns: Turns,
     failure: RwLock<Arc<FailureHandler>>,
     listener: Option<Arc<dyn Listener>>,
 }
@@ -39,11 +41,16 @@ struct Batches {
 
 /// Entries that were made together.
 struct Batch {
-    /// Where the implementations are.
-    implementations: Library,
+    implementations: Implementations,
     entries: Box<[Entry]>,
     /// Whether the entries' memory may go: then nobody writes there any more.
     leaving: RwLock<bool>,
+}
+
+/// Where implementations are.
+pub(super) enum Implementations {
+    Library(Library),
+    File(Arc<File>),
 }
 
 struct Entry {
@@ -74,6 +81,7 @@ impl Manager {
                 emitters: Arc::new(Emitters { trampolines, symbols }),
                 batches: RwLock::default(),
                 files: RwLock::default(),
+                turns: Turns::default(),
                 failure: RwLock::new(Arc::new(|call| end_process(&call.to_string()))),
                 listener,
             }
@@ -84,25 +92,30 @@ impl Manager {
         *self.failure.write() = handler;
     }
 
-    /// Keeps the library with a file's definitions, and says by what number it is known.
-    pub(super) fn add_file(&self, implementations: Library) -> usize {
+    /// Keeps a file, and says by what number it is known.
+    pub(super) fn add_file(&self, file: Arc<File>) -> usize {
         let mut files = self.files.write();
-        files.push(implementations);
+        files.push(file);
         files.len() - 1
     }
 
-    /// The library with a file's definitions.
-    pub(super) fn file(&self, number: usize) -> Library {
-        self.files.read()[number].clone()
+    /// The file of a number.
+    pub(super) fn file(&self, number: usize) -> Arc<File> {
+        Arc::clone(&self.files.read()[number])
+    }
+
+    /// Who runs constructors.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Registers entries, and says how their code is made.
     pub(super) fn add_batch(
         &self,
         entries: Arc<[Reexport]>,
-        implementations: Library,
+        implementations: Implementations,
     ) -> (u64, BatchCode) {
-        let architecture = implementations.architecture();
+        let architecture = implementations.library().architecture();
         let known = entries.iter().map(|reexport| Entry {
             name: reexport.name.as_str().into(),
             implementation: reexport.implementation.as_str().into(),
@@ -140,14 +153,35 @@ impl Manager {
         self.batches.read().known.get(&number).map(Arc::clone)
     }
 
-    /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes.
+    /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
+    /// for the turn, if constructors are to be run.
     fn materialize(&self, batch: &Batch, entry: &Entry, slot: u64) -> Result<u64> {
         // Others may have been here while this thread came.
         let known = entry.destination.load(Ordering::Acquire);
         if known != 0 {
             return Ok(known);
         }
-        let destination = batch.implementations.lookup_own(&entry.implementation)?;
+        match &batch.implementations {
+            Implementations::File(file) if file.constructs() => self.turns.take(|is_new| {
+                let destination = file.implementations.lookup_own(&entry.implementation)?;
+                file.construct()?;
+                // A constructor's call comes before the end of the constructors, which others have to wait for.
+                if is_new {
+                    self.redirect(batch, entry, slot, destination);
+                }
+                Ok(destination)
+            }),
+            implementations => {
+                let library = implementations.library();
+                let destination = library.lookup_own(&entry.implementation)?;
+                self.redirect(batch, entry, slot, destination);
+                Ok(destination)
+            }
+        }
+    }
+
+    /// Has later calls go there at once.
+    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, destination: u64) {
         let leaving = batch.leaving.read();
         if !*leaving {
             match self.emitters.symbols.redirect(slot, destination) {
@@ -156,12 +190,20 @@ impl Manager {
                 Err(error) => log::warn!("redirecting {}: {error}", entry.name),
             }
         }
-        Ok(destination)
     }
 
     fn fail(&self, entry: &str, implementation: &str, error: Error) -> u64 {
         let handler = Arc::clone(&self.failure.read());
         handler(&FailedCall { entry, implementation, error })
+    }
+}
+
+impl Implementations {
+    fn library(&self) -> &Library {
+        match self {
+            Self::Library(library) => library,
+            Self::File(file) => &file.implementations,
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`Listener`] | `LazyReexportsManager::Listener` |
 //! | [`TrampolineEmitter`], [`LinkedTrampolines`] | `EmitTrampolinesFn`, `JITLinkReentryTrampolines` |
 //! | [`RedirectableSymbols`], [`LinkedRedirectables`] | `RedirectableSymbolManager`, `JITLinkRedirectableSymbolManager` |
+//! | [`Redirections`] | `RedirectableSymbolManager::createRedirectableSymbols` and `redirect` |
 //! | [`LazyReexports::add_lazily`] | what `CompileOnDemandLayer` does with a module |
 //!
 //! It takes three calls to have a function linked when it is called:
@@ -49,11 +50,13 @@
 //! destructors and exit handlers run when nothing is locked and may call what they like.
 
 mod code;
+mod constructors;
 mod files;
 mod index;
 mod listener;
 mod manager;
 mod redirectable;
+mod redirections;
 mod trampolines;
 
 use std::sync::{Arc, Weak};
@@ -68,9 +71,10 @@ pub use listener::{FailedCall, Listener};
 pub use redirectable::{
     LinkedRedirectables, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots, ThisProcess,
 };
+pub use redirections::Redirections;
 pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
 
-use manager::Manager;
+use manager::{Implementations, Manager};
 
 /// Entries of libraries that get their implementations when they are called (ORC's `LazyReexportsManager`). Any thread may use it.
 ///
@@ -169,7 +173,8 @@ impl LazyReexports {
         for reexport in &*reexports {
             reexport.check(library == implementations)?;
         }
-        let (batch, code) = self.0.add_batch(reexports, implementations.clone());
+        let (batch, code) =
+            self.0.add_batch(reexports, Implementations::Library(implementations.clone()));
         match library.add_graph(move || code.make()) {
             Ok(object) => Ok(LazyTracker { manager: Arc::downgrade(&self.0), batch, object }),
             Err(error) => {

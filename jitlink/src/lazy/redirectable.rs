@@ -50,7 +50,7 @@ impl Slots {
 }
 
 /// Stubs that jump to what their slots say (ORC's `JITLinkRedirectableSymbolManager`). A later call costs one indirect jump.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LinkedRedirectables<W = ThisProcess> {
     writer: W,
 }

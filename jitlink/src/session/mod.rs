@@ -446,6 +446,11 @@ impl Library {
         })
     }
 
+    /// How many objects the session has linked.
+    pub(crate) fn objects_linked(&self) -> usize {
+        self.session.state.lock().times.objects
+    }
+
     /// A new library whose objects find what they refer to as objects of this one do, and only then in itself.
     pub(crate) fn create_inner(&self, name: &str) -> Library {
         let mut state = self.session.state.lock();

@@ -1,5 +1,6 @@
 //! What entries are, and when their implementations are linked.
 
+use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use longshore_jitlink::graph::{Linkage, Scope};
@@ -255,4 +256,52 @@ fn a_listener_is_told_of_entries_and_of_first_calls() {
     entries.remove(longshore_jitlink::session::Removal::Unused).unwrap();
     let notes = std::mem::take(&mut *notes.0.lock().unwrap());
     assert_eq!(notes, ["created e_a e_b", "called e_b", "removed e_a e_b"]);
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        each: extern "C" fn(*mut c_void, *mut c_void) -> i32,
+        argument: *mut c_void,
+    ) -> i32;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+/// Where the functions will go on that have led here.
+fn backtrace() -> Vec<u64> {
+    extern "C" fn each(context: *mut c_void, addresses: *mut c_void) -> i32 {
+        let addresses = addresses.cast::<Vec<u64>>();
+        // SAFETY: the unwinder's context, and the vector below.
+        unsafe { (*addresses).push(_Unwind_GetIP(context) as u64) };
+        0
+    }
+    let mut addresses = Vec::new();
+    // SAFETY: the function takes the vector.
+    unsafe { _Unwind_Backtrace(each, (&raw mut addresses).cast()) };
+    addresses
+}
+
+#[test]
+fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
+    let world = World::new(&[]);
+    let _entries = world.add(&["missing"]);
+    let caller = c(
+        "-O1 -fPIC",
+        "long e_missing(long, double); long caller(void) { return e_missing(1, 2.0) + 1; } long end(void) { return 0; }",
+    );
+    let _caller = world.library.add_object("caller.o", caller).unwrap();
+    let [caller, end] = ["caller", "end"].map(|name| world.library.lookup(name).unwrap());
+    let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let told = Arc::clone(&seen);
+    extern "C" fn none() -> i64 {
+        0
+    }
+    world.lazy.on_failure(move |_| {
+        *told.lock().unwrap() = backtrace();
+        none as *const () as u64
+    });
+    assert_eq!(value(&world.library, "caller"), 1);
+    let seen = seen.lock().unwrap();
+    let of_caller = seen.iter().position(|address| (caller + 1..end).contains(address));
+    // And on to this test, and what has called it.
+    assert!(of_caller.is_some_and(|at| seen.len() > at + 3), "{seen:x?}, {caller:x}..{end:x}");
 }

@@ -232,3 +232,58 @@ fn an_index_that_lies_is_an_error_of_who_asks() {
     );
     assert_eq!(variable(&world.library, "table"), 100);
 }
+
+/// An archive whose members trace their constructors, which call each other's functions.
+fn constructed() -> Bytes {
+    let member = |name: &str, body: &str| {
+        let source = format!("void trace(int); static long ready; {body}");
+        (format!("{name}.o"), c("-O1 -fPIC", &source))
+    };
+    let one = member(
+        "one",
+        "long two(void);
+         __attribute__((constructor)) static void begin(void) { trace(1); trace(two()); ready = 10; }
+         long one(void) { return ready; } long of_one(void) { return ready + 1; }",
+    );
+    let two = member(
+        "two",
+        "long of_one(void);
+         __attribute__((constructor)) static void begin(void) { trace(2); ready = 20 + of_one(); }
+         long two(void) { return ready; }",
+    );
+    archive(&[(&one.0, one.1.clone()), (&two.0, two.1.clone())])
+}
+
+#[test]
+fn constructors_of_members_run_before_the_call_that_links_them_goes_on() {
+    let (world, file) = world("it.a", constructed());
+    define_trace(&world.library);
+    // SAFETY: the sources are sound to run.
+    unsafe { file.initialize(Default::default()) }.unwrap();
+    traced();
+    assert_eq!(value(&world.library, "one"), 10);
+    // The first one's constructor calls the second member, whose constructor runs before, and sees the first one unready.
+    assert_eq!(traced(), "1 2 21 ");
+    assert_eq!((value(&world.library, "two"), value(&world.library, "of_one")), (21, 11));
+    assert_eq!(traced(), "");
+}
+
+#[test]
+fn threads_that_call_first_wait_until_constructors_are_done() {
+    let slow = c(
+        "-O1 -fPIC",
+        "#include <unistd.h>
+         static long ready; __attribute__((constructor)) static void begin(void) { usleep(20000); ready = 5; }
+         long slow(void) { return ready; } long also(void) { return ready; }",
+    );
+    let (world, file) = world("it.a", archive(&[("slow.o", slow)]));
+    // SAFETY: the source is sound to run.
+    unsafe { file.initialize(Default::default()) }.unwrap();
+    let entries = ["slow", "also"].map(|name| world.library.lookup(name).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let entry = entries[thread % 2];
+            scope.spawn(move || assert_eq!(super::support::call(entry), 5));
+        }
+    });
+}

@@ -11,6 +11,7 @@ mod entries;
 mod failures;
 mod files;
 mod machines;
+mod redirections;
 mod removal;
 mod threads;
 
