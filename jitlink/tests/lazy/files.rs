@@ -287,3 +287,49 @@ fn threads_that_call_first_wait_until_constructors_are_done() {
         }
     });
 }
+
+#[test]
+fn cxx_members_share_inline_functions_their_statics_types_and_variables_of_threads() {
+    let common = "
+        #include <typeinfo>
+        struct Base { virtual ~Base() {} virtual int number() const = 0; };
+        struct Derived : Base { int number() const override { return 7; } };
+        inline int &counter() { static int count = 100; return count; }
+        template <typename T> T twice(T value) { return value + value; }
+        extern thread_local int own;
+        Base *make();
+        void thrower(const Base &);
+    ";
+    let member =
+        |name: &str, body: &str| (name.to_owned(), cpp("-O1 -fPIC", &format!("{common}\n{body}")));
+    let members = [
+        member("make.o", "Base *make() { counter()++; own += twice(10); return new Derived; }"),
+        member("throw.o", "void thrower(const Base &b) { counter() += twice(5); throw Derived(dynamic_cast<const Derived &>(b)); }"),
+        member("own.o", "thread_local int own = 1000;"),
+        member(
+            "start.o",
+            "extern \"C\" long start() {
+                Base *made = make();
+                long result = typeid(*made) == typeid(Derived);
+                try { thrower(*made); } catch (const Base &caught) { result += 10 * caught.number(); }
+                delete made;
+                return result + 1000 * counter() + 1000000 * own;
+            }",
+        ),
+    ];
+    let named: Vec<(&str, Bytes)> =
+        members.iter().map(|(name, object)| (name.as_str(), object.clone())).collect();
+    let (world, _file) = world("it.a", archive(&named));
+    super::support::add_cpp_runtime(&world.library);
+    // 100, and 1 of `make`, 10 of `thrower`.
+    assert_eq!(value(&world.library, "start"), 1_020_000_000 + 111_000 + 71);
+}
+
+#[test]
+fn names_that_are_asked_for_together_have_their_entries_in_one_link() {
+    let (world, _) = world("it.a", members());
+    let wanted = ["one", "two", "in_table", "one", "never"]
+        .map(|name| (name, longshore_jitlink::session::Lookup::Required));
+    let found = world.library.lookup_all(&wanted).unwrap();
+    assert_eq!((found[0], world.linked()), (found[3], 1));
+}
