@@ -56,6 +56,8 @@ impl LazyReexports {
     /// between the members lead through the entries too; everything else is looked up as for an object of `library`. A name that
     /// an object of `library` or a generator before has is that one's, as for an archive's member.
     ///
+    /// A session that takes out what nothing reaches links of a member what is called first, and no more.
+    ///
     /// A function has its entry's address, but to the code of its own object, which may know it directly. Constructors run if
     /// the file is [initialized](LazyFile::initialize).
     ///

@@ -161,6 +161,8 @@ impl Manager {
         if known != 0 {
             return Ok(known);
         }
+        // Who waits for a turn now would wait for who waits for the link.
+        batch.implementations.library().check_unlocked()?;
         match &batch.implementations {
             Implementations::File(file) if file.constructs() => self.turns.take(|is_new| {
                 let destination = file.implementations.lookup_own(&entry.implementation)?;

@@ -43,12 +43,7 @@ impl Shared {
     /// Resolvers of indirect functions are called meanwhile. Code that is called so may come back here, on this thread, which is an
     /// error.
     pub(super) fn linking<T>(&self, link: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        if self.links_here() {
-            let file = "a function that is called while objects are linked".to_owned();
-            let problem = "it needs something of the same session that is not linked yet, which must wait for that; \
-                           look it up before";
-            return Err(Error::Unsupported { file, problem: problem.to_owned() });
-        }
+        self.check_unlocked()?;
         let mut state = self.state.lock();
         let _links = LinksHere::new(&self.linker);
         let linked = link(&mut state);
@@ -59,9 +54,15 @@ impl Shared {
         linked
     }
 
-    /// Whether this thread is linking for the session.
-    fn links_here(&self) -> bool {
-        self.linker.load(Ordering::Relaxed) == this_thread()
+    /// Whether this thread is not linking for the session already.
+    pub(super) fn check_unlocked(&self) -> Result<()> {
+        if self.linker.load(Ordering::Relaxed) != this_thread() {
+            return Ok(());
+        }
+        let file = "a function that is called while objects are linked".to_owned();
+        let problem = "it needs something of the same session that is not linked yet, which must wait for that; \
+                       look it up before";
+        Err(Error::Unsupported { file, problem: problem.to_owned() })
     }
 
     /// Looks names up for a library, in these libraries. Generators are asked for what is not there.

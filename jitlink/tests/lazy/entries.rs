@@ -305,3 +305,24 @@ fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
     // And on to this test, and what has called it.
     assert!(of_caller.is_some_and(|at| seen.len() > at + 3), "{seen:x?}, {caller:x}..{end:x}");
 }
+
+#[test]
+fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
+    // SAFETY: the object is a program of this test.
+    let session = unsafe { longshore_jitlink::Session::builder().prune().build() }.unwrap();
+    let lazy = LazyReexports::for_session(&session).unwrap();
+    let object =
+        c("-O1 -fPIC -ffunction-sections", "long a(void) { return 1; } long b(void) { return 2; }");
+    let world = World::with(session, lazy, &[object]);
+    let _entries = world.add(&["a", "a_again", "b"]);
+    assert_eq!(value(&world.library, "e_a"), 1);
+    // The object is linked, and this is no longer in it.
+    world.lazy.on_failure(|call| {
+        assert_eq!(call.error.to_string(), "undefined symbols: b");
+        extern "C" fn none() -> i64 {
+            -1
+        }
+        none as *const () as u64
+    });
+    assert_eq!(value(&world.library, "e_b"), -1);
+}

@@ -1,5 +1,7 @@
 //! Objects and archives that are added lazily.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use longshore_jitlink::Error;
 use longshore_jitlink::lazy::LazyFile;
@@ -332,4 +334,49 @@ fn names_that_are_asked_for_together_have_their_entries_in_one_link() {
         .map(|name| (name, longshore_jitlink::session::Lookup::Required));
     let found = world.library.lookup_all(&wanted).unwrap();
     assert_eq!((found[0], world.linked()), (found[3], 1));
+}
+
+#[test]
+fn a_resolver_does_not_wait_for_a_thread_that_waits_for_its_link() {
+    static LINKED: AtomicBool = AtomicBool::new(false);
+    static CONSTRUCTING: AtomicBool = AtomicBool::new(false);
+    extern "C" fn wait_for_the_link() {
+        CONSTRUCTING.store(true, Ordering::Release);
+        while !LINKED.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+    extern "C" fn none() -> i64 {
+        -1
+    }
+    let first = "void wait_for_the_link(void); long second(void); static long ready;
+        __attribute__((constructor)) static void begin(void) { wait_for_the_link(); ready = second(); }
+        long first(void) { return ready; }";
+    let bytes = archive(&[
+        ("first.o", c("-O1 -fPIC", first)),
+        ("second.o", c("-O1 -fPIC", "long second(void) { return 2; }")),
+        ("third.o", c("-O1 -fPIC", "long third(void) { return 3; }")),
+    ]);
+    let (world, file) = world("it.a", bytes);
+    let wait = wait_for_the_link as *const () as u64;
+    world.library.define_absolute("wait_for_the_link", wait).unwrap();
+    // SAFETY: the sources are sound to run.
+    unsafe { file.initialize(Default::default()) }.unwrap();
+    world.lazy.on_failure(|_| none as *const () as u64);
+    let first = world.library.lookup("first").unwrap();
+    let resolving = "long third(void);
+        static long minus(void) { return -100; } static long plus(void) { return 100; }
+        static void *resolve(void) { return third() < 0 ? minus : plus; }
+        long chosen(void) __attribute__((ifunc(\"resolve\"))); long choose(void) { return chosen(); }";
+    let _object = world.library.add_object("it.o", c("-O1 -fPIC", resolving)).unwrap();
+    std::thread::scope(|scope| {
+        // It has the turn, and needs the session after the other thread has linked.
+        let calls = scope.spawn(move || super::support::call(first));
+        while !CONSTRUCTING.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        assert_eq!(value(&world.library, "choose"), -100);
+        LINKED.store(true, Ordering::Release);
+        assert_eq!(calls.join().unwrap(), 2);
+    });
 }
