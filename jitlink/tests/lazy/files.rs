@@ -380,3 +380,22 @@ fn a_resolver_does_not_wait_for_a_thread_that_waits_for_its_link() {
         assert_eq!(calls.join().unwrap(), 2);
     });
 }
+
+#[test]
+fn damaged_archives_are_errors_or_have_what_is_left_of_them() {
+    let bytes = members();
+    let try_all = |bytes: Bytes| {
+        let world = World::new(&[]);
+        if world.lazy.add_lazily(&world.library, "it.a", bytes).is_ok() {
+            for name in ["one", "two", "table", "never", "in_table"] {
+                _ = world.library.lookup(name);
+            }
+        }
+    };
+    (0..bytes.len()).step_by(13).for_each(|size| try_all(bytes.slice(..size)));
+    for place in (0..bytes.len()).step_by(11) {
+        let mut damaged = bytes.to_vec();
+        damaged[place] ^= 0x81;
+        try_all(damaged.into());
+    }
+}

@@ -119,3 +119,30 @@ fn a_thousand_rounds_of_entries_leave_nothing_behind() {
     }
     assert!(addresses.len() < 100, "{} places", addresses.len());
 }
+
+#[test]
+fn a_session_goes_with_the_last_handle_of_it_and_of_its_entries() {
+    /// Lives as long as the session.
+    struct Witness(Arc<AtomicBool>);
+    impl Drop for Witness {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let world = World::new(&[c("-O1 -fPIC", "long it(void) { return 3; }")]);
+    let gone = Arc::new(AtomicBool::new(false));
+    let witness = Witness(Arc::clone(&gone));
+    world.library.add_generator(move |_: &[Request<'_>]| {
+        assert!(!witness.0.load(Ordering::Relaxed));
+        Ok(Vec::<Generated>::new())
+    });
+    let entries = world.add(&["it"]);
+    let member = c("-O1 -fPIC", "long lazily(void) { return 4; }");
+    let file = world.lazy.add_lazily(&world.library, "it.o", member).unwrap();
+    assert_eq!(value(&world.library, "e_it") + value(&world.library, "lazily"), 7);
+    let World { session, library, implementations, lazy } = world;
+    drop((session, library, implementations, entries, file));
+    assert!(!gone.load(Ordering::Relaxed));
+    drop(lazy);
+    assert!(gone.load(Ordering::Relaxed));
+}
