@@ -13,7 +13,7 @@ use super::{
 };
 use crate::graph::LinkGraph;
 use crate::runtime::reentry::{Reenter, ReentryCall, end_process};
-use crate::session::Library;
+use crate::session::{Library, check_no_link};
 use crate::{Architecture, Error, Result, Undefined};
 
 /// What is behind a [`LazyReexports`](super::LazyReexports).
@@ -161,18 +161,20 @@ impl Manager {
         if known != 0 {
             return Ok(known);
         }
-        // Who waits for a turn now would wait for who waits for the link.
-        batch.implementations.library().check_unlocked()?;
         match &batch.implementations {
-            Implementations::File(file) if file.constructs() => self.turns.take(|is_new| {
-                let destination = file.implementations.lookup_own(&entry.implementation)?;
-                file.construct()?;
-                // A constructor's call comes before the end of the constructors, which others have to wait for.
-                if is_new {
-                    self.redirect(batch, entry, slot, destination);
-                }
-                Ok(destination)
-            }),
+            Implementations::File(file) if file.constructs() => {
+                // Who links and waits for a turn would wait for who has the turn and waits for the link.
+                check_no_link()?;
+                self.turns.take(|is_new| {
+                    let destination = file.implementations.lookup_own(&entry.implementation)?;
+                    file.construct()?;
+                    // A constructor's call comes before the end of the constructors, which others have to wait for.
+                    if is_new {
+                        self.redirect(batch, entry, slot, destination);
+                    }
+                    Ok(destination)
+                })
+            }
             implementations => {
                 let library = implementations.library();
                 let destination = library.lookup_own(&entry.implementation)?;

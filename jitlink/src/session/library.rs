@@ -19,14 +19,6 @@ impl Library {
         })
     }
 
-    /// Says that a look-up is not possible on this thread now, as what calls it is called while the session links.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] in that case.
-    pub(crate) fn check_unlocked(&self) -> Result<()> {
-        self.session.check_unlocked()
-    }
-
     /// How many objects the session has linked.
     pub(crate) fn objects_linked(&self) -> usize {
         self.session.state.lock().times.objects

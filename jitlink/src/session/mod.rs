@@ -42,6 +42,8 @@ pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
 pub use times::LinkTimes;
 
+pub(crate) use resolve::check_no_link;
+
 use state::{LibraryId, ObjectId, State};
 
 /// Links objects for one process (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use it; links of one

@@ -1,6 +1,7 @@
 //! Finding who defines a name.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,14 +56,11 @@ impl Shared {
     }
 
     /// Whether this thread is not linking for the session already.
-    pub(super) fn check_unlocked(&self) -> Result<()> {
-        if self.linker.load(Ordering::Relaxed) != this_thread() {
-            return Ok(());
+    fn check_unlocked(&self) -> Result<()> {
+        match self.linker.load(Ordering::Relaxed) == this_thread() {
+            true => Err(needs_what_is_locked()),
+            false => Ok(()),
         }
-        let file = "a function that is called while objects are linked".to_owned();
-        let problem = "it needs something of the same session that is not linked yet, which must wait for that; \
-                       look it up before";
-        Err(Error::Unsupported { file, problem: problem.to_owned() })
     }
 
     /// Looks names up for a library, in these libraries. Generators are asked for what is not there.
@@ -208,6 +206,7 @@ struct LinksHere<'a>(&'a AtomicUsize);
 impl<'a> LinksHere<'a> {
     fn new(linker: &'a AtomicUsize) -> Self {
         linker.store(this_thread(), Ordering::Relaxed);
+        LINKS.set(LINKS.get() + 1);
         Self(linker)
     }
 }
@@ -215,13 +214,29 @@ impl<'a> LinksHere<'a> {
 impl Drop for LinksHere<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
+        LINKS.set(LINKS.get() - 1);
     }
+}
+
+thread_local! {
+    /// How many sessions this thread is linking for: several, if what one calls while it links has another one link.
+    static LINKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread is linking for no session.
+pub(crate) fn check_no_link() -> Result<()> {
+    if LINKS.get() == 0 { Ok(()) } else { Err(needs_what_is_locked()) }
+}
+
+fn needs_what_is_locked() -> Error {
+    let file = "a function that is called while objects are linked".to_owned();
+    let problem = "it needs what is not linked yet, which must wait for that; look it up before";
+    Error::Unsupported { file, problem: problem.to_owned() }
 }
 
 /// A number that no other thread has at the same time; never 0.
 fn this_thread() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+    LINKS.with(|links| std::ptr::from_ref(links).addr())
 }
 
 impl State {

@@ -125,7 +125,7 @@ fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_wa
         failures,
         [
             "e_slow was called, and its implementation slow is not to be had: a function that is called while objects are linked: \
-          it needs something of the same session that is not linked yet, which must wait for that; look it up before"
+          it needs what is not linked yet, which must wait for that; look it up before"
         ]
     );
     assert_eq!(value(&world.library, "e_slow"), 5);
@@ -325,4 +325,30 @@ fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
         none as *const () as u64
     });
     assert_eq!(value(&world.library, "e_b"), -1);
+}
+
+#[test]
+fn a_listener_may_have_what_is_called_next_linked() {
+    /// Looks up what a function is known to call (speculation).
+    struct Speculates(Mutex<Option<longshore_jitlink::Library>>);
+    impl Listener for Speculates {
+        fn reexport_called(&self, name: &str) {
+            let library = self.0.lock().unwrap().clone().unwrap();
+            if name == "e_first" {
+                std::thread::spawn(move || library.lookup("next").unwrap()).join().unwrap();
+            }
+        }
+    }
+    let listener = Arc::new(Speculates(Mutex::default()));
+    let told: Arc<dyn Listener> = Arc::clone(&listener) as _;
+    let symbols = LinkedRedirectables::new(ThisProcess);
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(told));
+    let objects = ["long first(void) { return 1; }", "long next(void) { return 2; }"]
+        .map(|source| c("-O1 -fPIC", source));
+    let world = World::with(session(), lazy, &objects);
+    *listener.0.lock().unwrap() = Some(world.implementations.clone());
+    let _entries = world.add(&["first", "next"]);
+    assert_eq!(value(&world.library, "e_first"), 1);
+    let linked = world.linked();
+    assert_eq!((value(&world.library, "e_next"), world.linked()), (2, linked));
 }

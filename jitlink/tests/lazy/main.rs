@@ -7,6 +7,7 @@
 mod support;
 
 mod arguments;
+mod elsewhere;
 mod entries;
 mod failures;
 mod files;

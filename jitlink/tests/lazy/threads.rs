@@ -7,7 +7,7 @@ use longshore_jitlink::lazy::Reexport;
 use longshore_jitlink::session::{Generated, Request};
 
 use super::World;
-use super::support::c;
+use super::support::{archive, c, value_of};
 
 const THREADS: usize = 64;
 const ENTRIES: usize = 1000;
@@ -74,4 +74,36 @@ fn renamed(object: &[u8], name: &str) -> bytes::Bytes {
         object[place..place + 4].copy_from_slice(name.as_bytes());
     }
     object.into()
+}
+
+#[test]
+fn threads_that_call_members_first_have_each_member_and_its_constructor_once() {
+    const MEMBERS: usize = 50;
+    let member = |index: usize| {
+        let next = (index + 1) % MEMBERS;
+        let source = format!(
+            "long f{next}(long); static int constructed;
+             __attribute__((constructor)) static void begin(void) {{ constructed++; }}
+             long f{index}(long n) {{ return n ? f{next}(n - 1) + constructed : {index}; }}"
+        );
+        (format!("m{index}.o"), c("-O1 -fPIC", &source))
+    };
+    let members: Vec<_> = (0..MEMBERS).map(member).collect();
+    let named: Vec<_> = members.iter().map(|(name, o)| (name.as_str(), o.clone())).collect();
+    let world = World::new(&[]);
+    let file = world.lazy.add_lazily(&world.library, "it.a", archive(&named)).unwrap();
+    // SAFETY: the sources are sound to run.
+    unsafe { file.initialize(Default::default()) }.unwrap();
+    let (world, barrier) = (&world, &Barrier::new(16));
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            scope.spawn(move || {
+                let start = thread * 3;
+                let name = format!("f{start}");
+                barrier.wait();
+                let result = value_of(&world.library, &name, 30);
+                assert_eq!(result, 30 + ((start + 30) % MEMBERS) as i64);
+            });
+        }
+    });
 }
