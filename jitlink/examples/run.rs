@@ -2,12 +2,12 @@
 //! linked when a function of it is called, unless it has constructors.
 
 use std::error::Error;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::CString;
 
+use longshore_jitlink::Session;
 use longshore_jitlink::lazy::LazyReexports;
-use longshore_jitlink::runtime::call_at_bottom;
-use longshore_jitlink::session::{MainArguments, ProcessSymbols};
-use longshore_jitlink::{Session, static_tls_reserve};
+use longshore_jitlink::session::ProcessSymbols;
+use longshore_runtime::static_tls_reserve;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files: Vec<String> = std::env::args().skip(1).collect();
@@ -41,18 +41,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .chain(arguments)
         .map(CString::new)
         .collect::<Result<_, _>>()?;
-    let mut argv: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
-    argv.push(std::ptr::null());
-    let argc = strings.len() as c_int;
-    let arguments = MainArguments { argc, argv: argv.as_ptr(), ..MainArguments::default() };
+    let arguments = session.main_arguments(&strings)?;
     // SAFETY: as sound as the program that was given.
     let code = unsafe {
         program.initialize(arguments)?;
         lazy_files.iter().try_for_each(|file| file.initialize(arguments))?;
-        let code = call_at_bottom(main, [argc as u64, argv.as_ptr() as u64, 0]);
-        program.deinitialize();
-        lazy_files.iter().rev().for_each(|file| file.implementations().deinitialize());
+        let code = program.run_main(main, arguments)?;
+        program.deinitialize()?;
+        lazy_files.iter().rev().try_for_each(|file| file.implementations().deinitialize())?;
         code
     };
-    std::process::exit(code as i32)
+    std::process::exit(code)
 }

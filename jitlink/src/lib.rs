@@ -7,7 +7,9 @@
 //!   over the object's bytes, so its size and the time to build it grow with the number of sections and nothing else.
 //! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
 //! - [`lazy`] makes functions that can be called before they are linked.
-//! - [`runtime`] is what linked code needs while it runs: frames for unwinding, thread-local storage, exit handlers.
+//! - A [`TargetProcess`](process::TargetProcess) is the process that executes: this one, or another.
+//! - What linked code needs while it runs, in the process in which it runs, is `longshore-runtime`: frames for unwinding, thread-local
+//!   storage, exit handlers.
 //!
 //! ```no_run
 //! use longshore_jitlink::session::{ProcessSymbols, Session};
@@ -34,7 +36,7 @@ pub mod error;
 pub mod graph;
 pub mod lazy;
 pub mod memory;
-pub mod runtime;
+pub mod process;
 pub mod session;
 
 pub use arch::Architecture;

@@ -36,6 +36,8 @@ const ASLEEP: u32 = 4;
 const CLOSED: u32 = 8;
 /// A command failed and nobody was told.
 const FAILED: u32 = 16;
+/// Who holds the role runs one command in place, that was never pending.
+const IN_PLACE: u32 = 32;
 
 /// How long the line's thread looks for more before it sleeps. Waking it costs its waker some
 /// microseconds.
@@ -83,7 +85,7 @@ impl Line {
     /// queued before and before all that is queued later.
     #[inline]
     pub(crate) fn idle_role(&self) -> Option<Role<'_>> {
-        self.role(RUNNING | PENDING)
+        self.role(RUNNING | PENDING, RUNNING | IN_PLACE)
     }
 
     /// Adds a command for the line's thread. Blocks only while another thread adds or takes
@@ -129,7 +131,7 @@ impl Line {
         if self.is_idle() {
             return self.take_error();
         }
-        match self.role(RUNNING) {
+        match self.role(RUNNING, RUNNING) {
             Some(role) => role.run_as_guest(),
             None => self.wait_for_tail(),
         }
@@ -174,12 +176,12 @@ impl Line {
         self.ring(before);
     }
 
-    /// Takes the role unless one of the bits of `obstacles` is set.
+    /// Takes the role, as `how`, unless one of the bits of `obstacles` is set.
     #[inline]
-    fn role(&self, obstacles: u32) -> Option<Role<'_>> {
+    fn role(&self, obstacles: u32, how: u32) -> Option<Role<'_>> {
         let mut status = self.status.load(Ordering::Relaxed);
         while status & obstacles == 0 {
-            let taken = status | RUNNING;
+            let taken = status | how;
             let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
             match self.status.compare_exchange_weak(status, taken, success, failure) {
                 Ok(_) => {
@@ -203,9 +205,11 @@ impl Line {
             return;
         };
         record.wait();
-        // Who ran it is about to give the role back: who has waited finds an idle line, unless more was queued.
-        let is_ending =
-            || self.status.load(Ordering::Acquire) & RUNNING != 0 && self.lock().pushed == pushed;
+        // Who ran it is about to give the role back: who has waited finds an idle line, unless there is more by now.
+        let is_ending = || {
+            let is_running = self.status.load(Ordering::Acquire) & (RUNNING | IN_PLACE) == RUNNING;
+            is_running && self.lock().pushed == pushed
+        };
         while is_ending() {
             thread::yield_now();
         }
@@ -241,7 +245,7 @@ impl Line {
     fn work(&self) {
         let mut batch = Batch::default();
         while self.await_commands() {
-            if let Some(role) = self.role(RUNNING) {
+            if let Some(role) = self.role(RUNNING, RUNNING) {
                 while role.run_pending(&mut batch) {}
             }
         }
@@ -348,7 +352,7 @@ impl Drop for Role<'_> {
     #[inline]
     fn drop(&mut self) {
         self.line.runner.store(0, Ordering::Relaxed);
-        let before = self.line.status.fetch_and(!RUNNING, Ordering::AcqRel);
+        let before = self.line.status.fetch_and(!(RUNNING | IN_PLACE), Ordering::AcqRel);
         if before & PENDING != 0 {
             self.line.ring(before);
         }

@@ -2,7 +2,7 @@
 
 use crate::Architecture;
 use crate::graph::{BlockId, Edge, EdgeKind, LinkGraph, SymbolId};
-use crate::runtime::reentry::TRAMPOLINE_SIZE;
+use longshore_runtime::reentry::TRAMPOLINE_SIZE;
 
 /// Bytes of what the trampolines of a batch go on to, which lies before them.
 pub(super) const HEAD_SIZE: u64 = 16;

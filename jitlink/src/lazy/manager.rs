@@ -12,9 +12,9 @@ use super::{
     RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
 };
 use crate::graph::LinkGraph;
-use crate::runtime::reentry::{Reenter, ReentryCall, end_process};
-use crate::session::{Library, check_no_link};
+use crate::session::Library;
 use crate::{Architecture, Error, Result, Undefined};
+use longshore_runtime::reentry::{Reenter, ReentryCall};
 
 /// What is behind a [`LazyReexports`](super::LazyReexports).
 pub(super) struct Manager {
@@ -23,7 +23,7 @@ pub(super) struct Manager {
     /// What was added lazily.
     files: RwLock<Vec<Arc<File>>>,
     turns: Turns,
-    failure: RwLock<Arc<FailureHandler>>,
+    failure: RwLock<Option<Arc<FailureHandler>>>,
     listener: Option<Arc<dyn Listener>>,
 }
 
@@ -74,22 +74,24 @@ impl Manager {
         mut trampolines: Box<dyn TrampolineEmitter>,
         symbols: Box<dyn RedirectableSymbols>,
         listener: Option<Arc<dyn Listener>>,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|manager: &Weak<Self>| {
-            trampolines.connect(manager.clone());
+    ) -> Result<Arc<Self>> {
+        let mut connected = Ok(());
+        let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
+            connected = trampolines.connect(manager.clone());
             Self {
                 emitters: Arc::new(Emitters { trampolines, symbols }),
                 batches: RwLock::default(),
                 files: RwLock::default(),
                 turns: Turns::default(),
-                failure: RwLock::new(Arc::new(|call| end_process(&call.to_string()))),
+                failure: RwLock::default(),
                 listener,
             }
-        })
+        });
+        connected.map(|()| manager)
     }
 
     pub(super) fn set_failure_handler(&self, handler: Arc<FailureHandler>) {
-        *self.failure.write() = handler;
+        *self.failure.write() = Some(handler);
     }
 
     /// Keeps a file, and says by what number it is known.
@@ -155,22 +157,26 @@ impl Manager {
 
     /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
     /// for the turn, if constructors are to be run.
-    fn materialize(&self, batch: &Batch, entry: &Entry, slot: u64) -> Result<u64> {
+    fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<u64> {
         // Others may have been here while this thread came.
         let known = entry.destination.load(Ordering::Acquire);
         if known != 0 {
             return Ok(known);
         }
+        if call.while_linking {
+            let file = "a function that is called while objects are linked".to_owned();
+            let problem =
+                "it needs what is not linked yet, which must wait for that; look it up before";
+            return Err(Error::Unsupported { file, problem: problem.to_owned() });
+        }
         match &batch.implementations {
             Implementations::File(file) if file.constructs() => {
-                // Who links and waits for a turn would wait for who has the turn and waits for the link.
-                check_no_link()?;
                 self.turns.take(|is_new| {
                     let destination = file.implementations.lookup_own(&entry.implementation)?;
                     file.construct()?;
                     // A constructor's call comes before the end of the constructors, which others have to wait for.
                     if is_new {
-                        self.redirect(batch, entry, slot, destination);
+                        self.redirect(batch, entry, call.slot, destination);
                     }
                     Ok(destination)
                 })
@@ -178,7 +184,7 @@ impl Manager {
             implementations => {
                 let library = implementations.library();
                 let destination = library.lookup_own(&entry.implementation)?;
-                self.redirect(batch, entry, slot, destination);
+                self.redirect(batch, entry, call.slot, destination);
                 Ok(destination)
             }
         }
@@ -196,9 +202,11 @@ impl Manager {
         }
     }
 
-    fn fail(&self, entry: &str, implementation: &str, error: Error) -> u64 {
-        let handler = Arc::clone(&self.failure.read());
-        handler(&FailedCall { entry, implementation, error })
+    /// What becomes of a call that has failed.
+    fn fail(&self, entry: &str, implementation: &str, error: Error) -> Result<u64, String> {
+        let handler = self.failure.read().clone();
+        let call = FailedCall { entry, implementation, error };
+        handler.map(|handler| handler(&call)).ok_or_else(|| call.to_string())
     }
 }
 
@@ -212,7 +220,7 @@ impl Implementations {
 }
 
 impl Reenter for Manager {
-    fn reenter(&self, call: ReentryCall) -> u64 {
+    fn reenter(&self, call: ReentryCall) -> Result<u64, String> {
         let batch = self.batch(call.batch);
         let Some((batch, entry)) = batch.as_deref().and_then(|batch| {
             let index = usize::try_from(call.index).ok()?;
@@ -226,8 +234,8 @@ impl Reenter for Manager {
         if let Some(listener) = &self.listener {
             listener.reexport_called(&entry.name);
         }
-        self.materialize(batch, entry, call.slot)
-            .unwrap_or_else(|error| self.fail(&entry.name, &entry.implementation, error))
+        self.materialize(batch, entry, call)
+            .or_else(|error| self.fail(&entry.name, &entry.implementation, error))
     }
 }
 

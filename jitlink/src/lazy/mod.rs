@@ -2,7 +2,7 @@
 //!
 //! A *lazy re-export*, or *entry*, is a function under one name that is implemented under another, or by another library. It is
 //! there from the beginning: a stub that jumps to where a slot says. At first that is a trampoline of its own. Who calls it,
-//! from any thread, re-enters the linker ([`runtime::reentry`](crate::runtime::reentry)): the implementation is looked up, which
+//! from any thread, re-enters the linker ([`runtime::reentry`](longshore_runtime::reentry)): the implementation is looked up, which
 //! links it, the slot is written, and the call goes on with all its arguments. Later calls are one indirect jump.
 //!
 //! | here | ORC |
@@ -42,8 +42,8 @@
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
-//! Who emits trampolines and who manages redirectable symbols can be replaced, and so can be how a slot is written
-//! ([`PointerWriter`]): that is all that another process needs.
+//! The process that calls may be another one: then re-entry is a call back, and a slot is written by a message. Who emits
+//! trampolines and who manages redirectable symbols can be replaced, and so can be how a slot is written ([`PointerWriter`]).
 //!
 //! What is called while a session links, so the resolver of an indirect function, can call entries that have been called before.
 //! The first call of another one fails with an error, as the look-up would have to wait for the link. Constructors,
@@ -62,14 +62,14 @@ mod trampolines;
 use std::sync::{Arc, Weak};
 
 use crate::graph::{Linkage, Scope};
-use crate::runtime::reentry::{Reenter, ReentryCall};
 use crate::session::{Library, Object, Removal, Session};
 use crate::{Error, Result};
 
 pub use files::LazyFile;
 pub use listener::{FailedCall, Listener};
 pub use redirectable::{
-    LinkedRedirectables, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots, ThisProcess,
+    LinkedRedirectables, OfProcess, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots,
+    ThisProcess,
 };
 pub use redirections::Redirections;
 pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
@@ -119,37 +119,47 @@ impl Reexport {
 }
 
 impl LazyReexports {
-    /// Entries for sessions whose code this process executes, by this module's own trampolines and stubs (ORC's
-    /// `createJITLinkLazyReexportsManager`).
+    /// Entries for a session, by this module's own trampolines and stubs (ORC's `createJITLinkLazyReexportsManager`). Blocks until
+    /// the process that executes its code has answered.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if this process does not execute the session's code: then [`Self::new`] makes them with parts for the
-    /// process that does.
+    /// [`Error::Unsupported`] if nothing executes it, and those of a process.
     pub fn for_session(session: &Session) -> Result<Self> {
-        if !session.executes_here() {
-            let file = "lazy entries".to_owned();
-            let problem = "this process does not execute the session's code; give LazyReexports::new parts that re-enter from, \
-                           and write to, the process that does";
-            return Err(Error::Unsupported { file, problem: problem.to_owned() });
+        match session.process() {
+            Some(process) if process.facts().is_this_process => {
+                Self::new(LinkedTrampolines::new(), LinkedRedirectables::new(ThisProcess), None)
+            }
+            Some(process) => {
+                let trampolines = LinkedTrampolines::for_process(Arc::clone(&process))?;
+                Self::new(trampolines, LinkedRedirectables::new(OfProcess(process)), None)
+            }
+            None => {
+                let file = "lazy entries".to_owned();
+                let problem =
+                    "nothing executes the session's code, so nobody calls them".to_owned();
+                Err(Error::Unsupported { file, problem })
+            }
         }
-        Ok(Self::new(LinkedTrampolines::new(), LinkedRedirectables::new(ThisProcess), None))
     }
 
     /// Entries made of these parts, of which a listener is told.
+    ///
+    /// # Errors
+    /// If the trampolines cannot be connected.
     pub fn new(
         trampolines: impl TrampolineEmitter + 'static,
         symbols: impl RedirectableSymbols + 'static,
         listener: Option<Arc<dyn Listener>>,
-    ) -> Self {
-        Self(Manager::new(Box::new(trampolines), Box::new(symbols), listener))
+    ) -> Result<Self> {
+        Ok(Self(Manager::new(Box::new(trampolines), Box::new(symbols), listener)?))
     }
 
     /// Has calls go on elsewhere whose implementation cannot be had. The address that `handler` returns is called in its place, with
     /// the arguments of the call, from which it may return, throw, or end the thread. The next call of the entry tries again.
-    /// Without a handler such a call ends the process with a message.
+    /// Without a handler such a call ends the process that made it with a message.
     ///
-    /// The address is believed, as those of generators are. `handler` is called on the thread that made the call, and must not
-    /// panic.
+    /// The address is one of that process, and is believed, as those of generators are. `handler` is called on the thread that made
+    /// the call, if that is of this process, and must not panic.
     pub fn on_failure(&self, handler: impl Fn(&FailedCall<'_>) -> u64 + Send + Sync + 'static) {
         self.0.set_failure_handler(Arc::new(handler));
     }
@@ -182,11 +192,6 @@ impl LazyReexports {
                 Err(error)
             }
         }
-    }
-
-    /// Says where a call of an entry goes on: for who serves the hook of another process. Blocks while the implementation is linked.
-    pub fn reenter(&self, call: ReentryCall) -> u64 {
-        self.0.reenter(call)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Functions whose destination can be changed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::code::{self, STUB_SIZE};
@@ -7,6 +8,8 @@ use super::trampolines::local;
 use crate::Result;
 use crate::graph::{BlockId, Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{Lifetime, Protection};
+use crate::process::{TargetProcess, call_service};
+use longshore_runtime::service::memory::WRITE_POINTERS;
 
 /// Makes functions whose destination can be changed, and changes it (ORC's `RedirectableSymbolManager`).
 pub trait RedirectableSymbols: Send + Sync {
@@ -82,6 +85,18 @@ impl PointerWriter for ThisProcess {
         // word of writable memory that is there as long as the stub, and all who use it while it can be called do so atomically.
         unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
         Ok(())
+    }
+}
+
+/// Writes in a process that runs `longshore-runtime`. Blocks until it has answered.
+#[derive(Clone)]
+pub struct OfProcess(pub Arc<dyn TargetProcess>);
+
+impl PointerWriter for OfProcess {
+    fn write(&self, address: u64, value: u64) -> Result<()> {
+        // SAFETY: as for `ThisProcess`, in that process.
+        let written = unsafe { call_service(&*self.0, WRITE_POINTERS, &vec![(address, value)]) };
+        pollster::block_on(written)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Who emits trampolines.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::code;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{Lifetime, Protection};
-use crate::runtime::reentry::{
+use crate::process::{TargetProcess, address_of};
+use crate::{Error, Result};
+use longshore_runtime::names;
+use longshore_runtime::reentry::{
     Reenter, ReentryContext, TRAMPOLINE_SIZE, hook_function, reenter_function,
 };
 
@@ -15,7 +18,10 @@ use crate::runtime::reentry::{
 /// So a batch of entries is one link, at the time when the first of them is asked for, and no table of addresses is kept.
 pub trait TrampolineEmitter: Send + Sync {
     /// Says who is to be asked when trampolines are called, once, before any is emitted. Whoever that is may be gone later.
-    fn connect(&mut self, calls: Weak<dyn Reenter>);
+    ///
+    /// # Errors
+    /// If calls cannot be had from the executing side.
+    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<()>;
 
     /// Adds trampolines to a graph. It must add the same each time for the same batch.
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines;
@@ -24,11 +30,11 @@ pub trait TrampolineEmitter: Send + Sync {
 /// Trampolines to be emitted.
 #[derive(Debug, Clone, Copy)]
 pub struct TrampolineBatch {
-    /// What calls are to be known by: see [`ReentryCall::batch`](crate::runtime::reentry::ReentryCall::batch).
+    /// What calls are to be known by: see [`ReentryCall::batch`](longshore_runtime::reentry::ReentryCall::batch).
     pub number: u64,
     /// How many.
     pub count: u32,
-    /// The slots, one of 8 bytes for each trampoline: for [`ReentryCall::slot`](crate::runtime::reentry::ReentryCall::slot).
+    /// The slots, one of 8 bytes for each trampoline: for [`ReentryCall::slot`](longshore_runtime::reentry::ReentryCall::slot).
     pub slots: SymbolId,
 }
 
@@ -45,20 +51,20 @@ pub struct Trampolines {
 
 /// Trampolines of 16 bytes each that are linked like any other code and never changed (ORC's `JITLinkReentryTrampolines`).
 ///
-/// They are for the process whose functions' addresses they are given.
-#[derive(Debug)]
+/// Calls through those of another process come here as calls back, on threads of the [`TargetProcess`].
 pub struct LinkedTrampolines {
     reenter: u64,
     hook: u64,
     context: Context,
 }
 
-#[derive(Debug)]
 enum Context {
     /// A context of this process, once it is known who is asked.
     Here(Option<ReentryContext>),
-    /// A number that means something to the hook of another process.
-    Elsewhere(u64),
+    /// A tag by which another process calls back.
+    Elsewhere(Arc<dyn TargetProcess>, u64),
+    /// Whoever else has it.
+    Others(u64),
 }
 
 impl LinkedTrampolines {
@@ -68,17 +74,29 @@ impl LinkedTrampolines {
         Self { reenter: reenter_function(), hook: hook_function(), context }
     }
 
-    /// For another process: the addresses there of [`reenter_function`] and of a [`Hook`](crate::runtime::reentry::Hook), which gets this
-    /// context. Whoever serves the hook's calls makes them calls of the [`LazyReexports`](super::LazyReexports).
-    pub fn elsewhere(reenter: u64, hook: u64, context: u64) -> Self {
-        Self { reenter, hook, context: Context::Elsewhere(context) }
+    /// For a process that runs `longshore-runtime`. Blocks until it has answered.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if its `longshore-runtime` is of another version, and those of a call.
+    pub fn for_process(process: Arc<dyn TargetProcess>) -> Result<Self> {
+        let reenter = address_of(&*process, names::REENTER)?;
+        let hook = address_of(&*process, names::CONTROLLER_HOOK)?;
+        // An address that nobody else has there. It is never freed: calls may come as long as the process lives.
+        let tag = pollster::block_on(process.allocate(8, 8))?;
+        Ok(Self { reenter, hook, context: Context::Elsewhere(process, tag) })
+    }
+
+    /// For another executing side: the addresses there of [`reenter_function`] and of a [`Hook`](longshore_runtime::reentry::Hook), and
+    /// what the hook finds as the context. This emits only: it is for an emitter that has the calls come by a way of its own.
+    pub fn with_hook(reenter: u64, hook: u64, context: u64) -> Self {
+        Self { reenter, hook, context: Context::Others(context) }
     }
 
     fn context(&self) -> u64 {
         match &self.context {
             // No context has this number, so who calls the trampolines is told.
             Context::Here(context) => context.as_ref().map_or(0, ReentryContext::number),
-            Context::Elsewhere(context) => *context,
+            Context::Elsewhere(_, tag) | Context::Others(tag) => *tag,
         }
     }
 }
@@ -90,10 +108,15 @@ impl Default for LinkedTrampolines {
 }
 
 impl TrampolineEmitter for LinkedTrampolines {
-    fn connect(&mut self, calls: Weak<dyn Reenter>) {
-        if let Context::Here(context) = &mut self.context {
-            *context = Some(ReentryContext::new(calls));
+    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<()> {
+        match &mut self.context {
+            Context::Here(context) => *context = Some(ReentryContext::new(calls)),
+            Context::Elsewhere(process, tag) => {
+                process.serve(*tag, Arc::new(move |call| answer(&calls, call)))?;
+            }
+            Context::Others(_) => {}
         }
+        Ok(())
     }
 
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines {
@@ -117,6 +140,17 @@ impl TrampolineEmitter for LinkedTrampolines {
         graph.set_edges(code, code::head_edges(architecture, header));
         Trampolines { symbol, first: code::HEAD_SIZE, stride: TRAMPOLINE_SIZE }
     }
+}
+
+/// Answers a call back of `controller_hook_function`.
+fn answer(calls: &Weak<dyn Reenter>, call: &[u8]) -> Result<Vec<u8>> {
+    let failed = |problem: String| Error::Call { function: "a lazy entry".to_owned(), problem };
+    let call = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
+    let calls = calls.upgrade().ok_or_else(|| {
+        failed("who emitted it is gone; keep it while its code is called".to_owned())
+    })?;
+    let target = calls.reenter(call).map_err(failed)?;
+    postcard::to_allocvec(&target).map_err(|error| failed(error.to_string()))
 }
 
 /// A symbol that only the graph sees.

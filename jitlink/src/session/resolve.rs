@@ -1,9 +1,7 @@
 //! Finding who defines a name.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Shared;
 use super::generator::{Generated, Request};
@@ -40,27 +38,14 @@ impl<'a> Wanted<'a> {
 
 impl Shared {
     /// Does what links, with the session locked. If it fails, the objects that were generated for it are gone.
-    ///
-    /// Resolvers of indirect functions are called meanwhile. Code that is called so may come back here, on this thread, which is an
-    /// error.
     pub(super) fn linking<T>(&self, link: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        self.check_unlocked()?;
         let mut state = self.state.lock();
-        let _links = LinksHere::new(&self.linker);
         let linked = link(&mut state);
         let generated = std::mem::take(&mut state.generated);
         if linked.is_err() {
             state.forget_pending(generated);
         }
         linked
-    }
-
-    /// Whether this thread is not linking for the session already.
-    fn check_unlocked(&self) -> Result<()> {
-        match self.linker.load(Ordering::Relaxed) == this_thread() {
-            true => Err(needs_what_is_locked()),
-            false => Ok(()),
-        }
     }
 
     /// Looks names up for a library, in these libraries. Generators are asked for what is not there.
@@ -76,7 +61,7 @@ impl Shared {
         if order.first() != Some(&library) {
             // Wherever the process has functions of these names, linked code has others.
             for (found, wanted) in found.iter_mut().zip(wanted) {
-                let defined = self.define_runtime_symbol(state, library, wanted.name);
+                let defined = self.define_runtime_symbol(state, library, wanted.name)?;
                 *found = defined.map(|entry| (library, entry));
             }
         }
@@ -91,7 +76,7 @@ impl Shared {
                 }
                 found[index] = state.find(searched, wanted, own);
                 if found[index].is_none() && own {
-                    let defined = self.define_runtime_symbol(state, library, wanted.name);
+                    let defined = self.define_runtime_symbol(state, library, wanted.name)?;
                     found[index] = defined.map(|entry| (library, entry));
                 }
                 if found[index].is_none() && state.may_generate(searched, wanted, own) {
@@ -123,6 +108,7 @@ impl Shared {
         missing: &mut Vec<usize>,
     ) -> Result<Vec<(usize, LibraryId)>> {
         let mut reexported: Vec<(usize, LibraryId)> = Vec::new();
+        let process = self.runtime.as_ref().map(|runtime| runtime.process());
         for generator in state.library(library).generators.clone() {
             let asked: Vec<(usize, Request<'_>)> = missing
                 .iter()
@@ -132,7 +118,7 @@ impl Shared {
                 break;
             }
             let requests: Vec<Request<'_>> = asked.iter().map(|(_, request)| *request).collect();
-            for generated in generator.generate(&requests)? {
+            for generated in generator.generate_for(process, &requests)? {
                 match generated {
                     Generated::Reexport { index, library: from } => {
                         let asked = asked.get(index).filter(|_| from.is_of(self));
@@ -198,45 +184,6 @@ fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) -> Result<(
         Err(error) => return Err(error),
     }
     Ok(())
-}
-
-/// While it lives, a thread is known to be linking.
-struct LinksHere<'a>(&'a AtomicUsize);
-
-impl<'a> LinksHere<'a> {
-    fn new(linker: &'a AtomicUsize) -> Self {
-        linker.store(this_thread(), Ordering::Relaxed);
-        LINKS.set(LINKS.get() + 1);
-        Self(linker)
-    }
-}
-
-impl Drop for LinksHere<'_> {
-    fn drop(&mut self) {
-        self.0.store(0, Ordering::Relaxed);
-        LINKS.set(LINKS.get() - 1);
-    }
-}
-
-thread_local! {
-    /// How many sessions this thread is linking for: several, if what one calls while it links has another one link.
-    static LINKS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Whether this thread is linking for no session.
-pub(crate) fn check_no_link() -> Result<()> {
-    if LINKS.get() == 0 { Ok(()) } else { Err(needs_what_is_locked()) }
-}
-
-fn needs_what_is_locked() -> Error {
-    let file = "a function that is called while objects are linked".to_owned();
-    let problem = "it needs what is not linked yet, which must wait for that; look it up before";
-    Error::Unsupported { file, problem: problem.to_owned() }
-}
-
-/// A number that no other thread has at the same time; never 0.
-fn this_thread() -> usize {
-    LINKS.with(|links| std::ptr::from_ref(links).addr())
 }
 
 impl State {

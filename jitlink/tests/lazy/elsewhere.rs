@@ -3,13 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use longshore_jitlink::Error;
+use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
-    LazyReexports, LinkedRedirectables, LinkedTrampolines, PointerWriter,
+    LazyReexports, LinkedRedirectables, LinkedTrampolines, PointerWriter, TrampolineBatch,
+    TrampolineEmitter, Trampolines,
 };
-use longshore_jitlink::runtime::reentry::{Hook, ReentryCall, TrampolineHeader, reenter_function};
+use longshore_runtime::reentry::{Hook, Reenter, ReentryCall, TrampolineHeader, reenter_function};
 
 use super::World;
 use super::support::{c, session, value_of};
@@ -53,14 +55,32 @@ impl PointerWriter for Writes {
     }
 }
 
+/// Has the calls of trampolines come by messages.
+struct ByMessages {
+    linked: LinkedTrampolines,
+    calls: Arc<OnceLock<Weak<dyn Reenter>>>,
+}
+
+impl TrampolineEmitter for ByMessages {
+    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<(), Error> {
+        self.calls.set(calls).map_err(|_| unreachable!("it is connected once"))
+    }
+
+    fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines {
+        self.linked.emit(graph, batch)
+    }
+}
+
 #[test]
 fn re_entry_and_redirection_by_messages_are_as_those_of_the_own_process() {
     let writes = Writes::default();
     let (seen, fails) = (Arc::clone(&writes.seen), Arc::clone(&writes.fails));
     let hook: Hook = hook;
-    let trampolines =
-        LinkedTrampolines::elsewhere(reenter_function(), hook as usize as u64, CONTEXT);
-    let lazy = LazyReexports::new(trampolines, LinkedRedirectables::new(writes), None);
+    let linked = LinkedTrampolines::with_hook(reenter_function(), hook as usize as u64, CONTEXT);
+    let connected = Arc::new(OnceLock::new());
+    let trampolines = ByMessages { linked, calls: Arc::clone(&connected) };
+    let lazy = LazyReexports::new(trampolines, LinkedRedirectables::new(writes), None).unwrap();
+    let reenter = |call| connected.get().unwrap().upgrade().unwrap().reenter(call).unwrap();
     let object =
         c("-O1 -fPIC", "long twice(long n) { return 2 * n; } long half(long n) { return n / 2; }");
     let world = World::with(session(), lazy, &[object]);
@@ -79,7 +99,7 @@ fn re_entry_and_redirection_by_messages_are_as_those_of_the_own_process() {
             let (context, call, answer) = calls.recv().unwrap();
             assert_eq!(context, CONTEXT);
             asked.push((call.index, call.slot));
-            answer.send(world.lazy.reenter(call)).unwrap();
+            answer.send(reenter(call)).unwrap();
         }
         assert_eq!(caller.join().unwrap(), ([42, 44, 46], 4));
     });

@@ -210,12 +210,11 @@ fn what_cannot_be_an_entry_is_refused_and_nothing_has_changed() {
 }
 
 #[test]
-fn a_session_that_executes_elsewhere_needs_other_parts() {
-    let elsewhere = longshore_jitlink::Session::builder().build_without_execution().unwrap();
+fn a_session_that_executes_nothing_has_no_entries() {
+    let nowhere = longshore_jitlink::Session::builder().build_without_execution().unwrap();
     assert_eq!(
-        failure(LazyReexports::for_session(&elsewhere).map(drop)),
-        "lazy entries: this process does not execute the session's code; give LazyReexports::new parts that re-enter from, and \
-         write to, the process that does"
+        failure(LazyReexports::for_session(&nowhere).map(drop)),
+        "lazy entries: nothing executes the session's code, so nobody calls them"
     );
 }
 
@@ -248,7 +247,7 @@ fn a_listener_is_told_of_entries_and_of_first_calls() {
     let notes = Arc::new(Notes::default());
     let listener: Arc<dyn Listener> = Arc::clone(&notes) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
-    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(listener));
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(listener)).unwrap();
     let object = c("-O1 -fPIC", "long a(void) { return 1; } long b(void) { return 2; }");
     let world = World::with(session(), lazy, &[object]);
     let entries = world.add(&["a", "b"]);
@@ -342,7 +341,7 @@ fn a_listener_may_have_what_is_called_next_linked() {
     let listener = Arc::new(Speculates(Mutex::default()));
     let told: Arc<dyn Listener> = Arc::clone(&listener) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
-    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(told));
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(told)).unwrap();
     let objects = ["long first(void) { return 1; }", "long next(void) { return 2; }"]
         .map(|source| c("-O1 -fPIC", source));
     let world = World::with(session(), lazy, &objects);

@@ -36,8 +36,9 @@ fn linked(architecture: Architecture) -> (Vec<Part>, Vec<u64>) {
     let session = Session::builder().architecture(architecture).passes(passes);
     let session = session.build_without_execution().unwrap();
     let library = session.create_library("program");
-    let trampolines = LinkedTrampolines::elsewhere(REENTER, HOOK, CONTEXT);
-    let lazy = LazyReexports::new(trampolines, LinkedRedirectables::new(ThisProcess), None);
+    let trampolines = LinkedTrampolines::with_hook(REENTER, HOOK, CONTEXT);
+    let lazy =
+        LazyReexports::new(trampolines, LinkedRedirectables::new(ThisProcess), None).unwrap();
     let names: Vec<String> = (0..COUNT).map(|index| format!("e{index}")).collect();
     let entries = names.iter().map(|name| Reexport::new(name, "implementation"));
     let _entries = lazy.add(&library, &library, entries).unwrap();

@@ -18,8 +18,13 @@ mod threads;
 
 use bytes::Bytes;
 use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};
-use longshore_jitlink::session::ProcessSymbols;
+use longshore_jitlink::session::{ProcessSymbols, SessionBuilder};
 use longshore_jitlink::{Error, Library, Session};
+
+/// A session whose code this process executes.
+fn executed(session: SessionBuilder) -> SessionBuilder {
+    session
+}
 
 /// Objects that are implementations, and a library that calls them through entries.
 struct World {

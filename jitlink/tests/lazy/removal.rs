@@ -87,7 +87,7 @@ fn a_call_that_waits_for_its_implementation_goes_on_there_when_the_entries_are_g
     let gate = Arc::new(Gate::default());
     let listener: Arc<dyn Listener> = Arc::clone(&gate) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
-    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(listener));
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(listener)).unwrap();
     let object = c("-O1 -fPIC", "long it(void) { return 3; }");
     let world = World::with(session(), lazy, &[object]);
     let entries = world.add(&["it"]);

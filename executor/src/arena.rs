@@ -1,0 +1,320 @@
+//! Memory that a controller and its executor both have: a file without a name, of which both map pieces.
+//!
+//! The controlling side owns it. It gives the file to the executor once, when they greet each other; after that a piece is named
+//! by where it is in the file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::rpc::Transport;
+
+/// How large the file claims to be; it takes as much memory as is used.
+const SIZES: [u64; 4] = [1 << 42, 1 << 38, 1 << 34, 1 << 31];
+
+/// The file, and which of it is in use. Any thread may use it.
+#[derive(Debug)]
+pub struct Arena {
+    file: OwnedFd,
+    size: u64,
+    /// What is free: where, and how many bytes.
+    free: Mutex<BTreeMap<u64, u64>>,
+}
+
+/// Some pages of an arena, zero at first. They are given back when this is dropped; then nothing may use them any more.
+#[derive(Debug)]
+pub struct Piece {
+    arena: Arc<Arena>,
+    offset: u64,
+    bytes: u64,
+    stays: AtomicBool,
+}
+
+/// A piece that is mapped into this process for reading and writing, until this is dropped.
+#[derive(Debug)]
+pub struct Mapped {
+    address: NonNull<u8>,
+    /// The offsets that are still mapped.
+    ranges: Vec<Range<usize>>,
+    piece: Arc<Piece>,
+}
+
+// SAFETY: it is memory, which any thread may unmap.
+unsafe impl Send for Mapped {}
+// SAFETY: it gives nothing but its address.
+unsafe impl Sync for Mapped {}
+
+impl Arena {
+    /// An arena of which the first [`Transport::LINK_BYTES`] belong to the connection.
+    ///
+    /// # Errors
+    /// Those of making such a file.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let create = |flags| rustix::fs::memfd_create("longshore", MemfdFlags::CLOEXEC | flags);
+        let sealing = MemfdFlags::ALLOW_SEALING;
+        let file = match create(MemfdFlags::EXEC | sealing) {
+            Err(rustix::io::Errno::INVAL) => create(sealing)?, // before Linux 6.3
+            file => file?,
+        };
+        let mut last = rustix::io::Errno::NOSPC;
+        let size = SIZES
+            .into_iter()
+            .find(|size| ftruncate(&file, *size).inspect_err(|error| last = *error).is_ok());
+        let size = size.ok_or(last)?;
+        // Else who has the file could take pages away that this process uses.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let start = Transport::LINK_BYTES as u64;
+        let free = Mutex::new(BTreeMap::from([(start, size - start)]));
+        Ok(Arc::new(Self { file, size, free }))
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The bytes that it could have.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes pages for so many bytes, at a multiple of `alignment`, which is a power of two.
+    ///
+    /// # Errors
+    /// `StorageFull` if there is no such room.
+    pub fn take(self: &Arc<Self>, bytes: u64, alignment: u64) -> io::Result<Piece> {
+        let page = rustix::param::page_size() as u64;
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let bytes = bytes.max(1).checked_next_multiple_of(page).ok_or_else(full)?;
+        let alignment = alignment.max(page);
+        let mut free = self.free.lock();
+        let fits = free.iter().find_map(|(start, size)| {
+            let offset = start.checked_next_multiple_of(alignment)?;
+            (offset - start <= *size && bytes <= size - (offset - start))
+                .then_some((*start, *size, offset))
+        });
+        let (start, size, offset) = fits.ok_or_else(full)?;
+        free.remove(&start);
+        let rest = size - (offset - start) - bytes;
+        if offset > start {
+            free.insert(start, offset - start);
+        }
+        if rest > 0 {
+            free.insert(offset + bytes, rest);
+        }
+        drop(free);
+        Ok(Piece { arena: Arc::clone(self), offset, bytes, stays: AtomicBool::new(false) })
+    }
+
+    fn give_back(&self, offset: u64, bytes: u64) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = fallocate(&self.file, flags, offset, bytes) {
+            // Its old content would be found where zeroes are promised.
+            log::warn!("{bytes:#x} bytes of shared memory cannot be given back: {error}");
+            return;
+        }
+        let mut free = self.free.lock();
+        let (mut start, mut size) = (offset, bytes);
+        if let Some((before, length)) = free.range(..offset).next_back().map(|(a, b)| (*a, *b))
+            && before + length == offset
+        {
+            free.remove(&before);
+            (start, size) = (before, size + length);
+        }
+        if let Some(length) = free.remove(&(offset + bytes)) {
+            size += length;
+        }
+        free.insert(start, size);
+    }
+}
+
+impl Piece {
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Maps it for reading and writing.
+    ///
+    /// # Errors
+    /// Those of mapping.
+    pub fn map(self: &Arc<Self>) -> io::Result<Mapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let (length, file) = (self.bytes as usize, &self.arena.file);
+        // SAFETY: a new mapping.
+        let address = unsafe {
+            mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, self.offset)?
+        };
+        let address = NonNull::new(address.cast()).expect("no mapping is at null");
+        let ranges = std::iter::once(0..length).collect();
+        Ok(Mapped { address, ranges, piece: Arc::clone(self) })
+    }
+}
+
+impl Piece {
+    /// Leaves it in use until the arena is gone.
+    pub fn leave(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if !self.stays.load(Ordering::Relaxed) {
+            self.arena.give_back(self.offset, self.bytes);
+        }
+    }
+}
+
+impl Mapped {
+    /// Where it begins in this process.
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// What it is a mapping of.
+    pub fn piece(&self) -> &Arc<Piece> {
+        &self.piece
+    }
+}
+
+impl Mapped {
+    /// Unmaps a part of it: whole pages, as offsets in bytes.
+    ///
+    /// # Panics
+    /// If that is not a part of it.
+    pub fn unmap(&mut self, part: Range<usize>) {
+        let page = rustix::param::page_size();
+        assert!(part.start <= part.end && part.end <= self.piece.bytes as usize);
+        assert!(part.start.is_multiple_of(page) && part.end.is_multiple_of(page));
+        let ranges = std::mem::take(&mut self.ranges);
+        for range in ranges {
+            let cut = range.start.max(part.start)..range.end.min(part.end);
+            if cut.is_empty() {
+                self.ranges.push(range);
+                continue;
+            }
+            let rest = [range.start..cut.start, cut.end..range.end];
+            self.ranges.extend(rest.into_iter().filter(|rest| !rest.is_empty()));
+            self.release(&cut);
+        }
+    }
+
+    fn release(&self, range: &Range<usize>) {
+        // SAFETY: it is mapped and ours, and who used its address is done with it.
+        let unmapped =
+            unsafe { munmap(self.address.as_ptr().add(range.start).cast(), range.len()) };
+        if let Err(error) = unmapped {
+            log::error!("{:#x} bytes of shared memory stay mapped: {error}", range.len());
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.ranges.iter().for_each(|range| self.release(range));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(mapped: &Mapped, at: usize) -> *mut u8 {
+        assert!(at < mapped.piece().bytes() as usize);
+        mapped.address().as_ptr().wrapping_add(at)
+    }
+
+    #[test]
+    fn pieces_do_not_overlap_and_are_aligned() {
+        let arena = Arena::new().unwrap();
+        let sizes = [1, 5000, 1 << 21, 4096, 70_000];
+        let pieces: Vec<Piece> =
+            sizes.iter().map(|size| arena.take(*size, 1 << 16).unwrap()).collect();
+        for (index, piece) in pieces.iter().enumerate() {
+            assert!(piece.offset().is_multiple_of(1 << 16));
+            assert!(piece.offset() >= Transport::LINK_BYTES as u64);
+            let end = piece.offset() + piece.bytes();
+            let others = pieces.iter().skip(index + 1);
+            assert!(
+                others
+                    .into_iter()
+                    .all(|o| o.offset() >= end || o.offset() + o.bytes() <= piece.offset())
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_is_one_and_zero_again() {
+        let arena = Arena::new().unwrap();
+        let whole = arena.free.lock().clone();
+        for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
+            let mut pieces: Vec<Option<Arc<Piece>>> =
+                (0..3).map(|_| Some(Arc::new(arena.take(8192, 1).unwrap()))).collect();
+            for piece in pieces.iter().flatten() {
+                let mapped = piece.map().unwrap();
+                // SAFETY: the byte is of a mapping that lives.
+                unsafe {
+                    assert_eq!(*byte(&mapped, 8191), 0);
+                    *byte(&mapped, 8191) = 7;
+                }
+            }
+            order.into_iter().for_each(|index| pieces[index] = None);
+            assert_eq!(*arena.free.lock(), whole);
+        }
+    }
+
+    #[test]
+    fn two_mappings_of_a_piece_are_the_same_memory() {
+        let arena = Arena::new().unwrap();
+        let piece = Arc::new(arena.take(1, 1).unwrap());
+        let (one, other) = (piece.map().unwrap(), piece.map().unwrap());
+        // SAFETY: the bytes are of mappings that live.
+        unsafe {
+            *byte(&one, 5) = 9;
+            assert_eq!(*byte(&other, 5), 9);
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_unmapped_is_not_touched_any_more() {
+        let arena = Arena::new().unwrap();
+        let page = rustix::param::page_size();
+        let mut mapped = Arc::new(arena.take(5 * page as u64, 1).unwrap()).map().unwrap();
+        mapped.unmap(page..2 * page);
+        assert_eq!(mapped.ranges, [0..page, 2 * page..5 * page]);
+        mapped.unmap(0..3 * page);
+        assert_eq!(mapped.ranges.as_slice(), std::slice::from_ref(&(3 * page..5 * page)));
+        // SAFETY: the byte is still mapped.
+        unsafe { *byte(&mapped, 3 * page) = 1 };
+        mapped.unmap(0..5 * page);
+        assert!(mapped.ranges.is_empty());
+    }
+
+    #[test]
+    fn nobody_can_shorten_the_file() {
+        let arena = Arena::new().unwrap();
+        assert_eq!(ftruncate(arena.file(), 0), Err(rustix::io::Errno::PERM));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let arena = Arena::new().unwrap();
+        for bytes in [u64::MAX, arena.size()] {
+            assert_eq!(arena.take(bytes, 1).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! One end of a connection.
+
+use std::io::{Read, Write};
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::fork::Birthplace;
+use super::link::{Direction, From, Link};
+use super::pool::Pool;
+use super::ring::{MAX_IN_RING, Sender};
+use super::slots::{Slots, Taken, answer_in_slot};
+use super::transport::{Limits, Transport, ended_by};
+use super::wire::{Header, Kind, MAX_CONTENT};
+use super::worker::Workers;
+use super::{CallError, Ended};
+
+/// What one side of a connection does when the other one calls.
+pub trait Service: Send + Sync + 'static {
+    /// Answers a call. Other calls are answered by other threads meanwhile, so this may block, and may call back.
+    ///
+    /// # Errors
+    /// A text, which becomes the caller's [`CallError::Failed`].
+    fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Takes a message that is not answered. They come in the order in which they were sent, each before any call that was made
+    /// after it was sent. So this must not block, nor call back.
+    fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]);
+
+    /// The connection is over. Called once, on any thread; calls may still be under way.
+    fn ended(&self, _why: &Ended) {}
+}
+
+/// How a connection behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What its threads are called.
+    pub name: &'static str,
+    /// What each of them does first.
+    pub on_thread: fn(),
+    /// How long who waits for the other side looks for it before it sleeps. It saves the time that waking takes, and costs a
+    /// processor. Without shared memory nobody looks.
+    pub spin: Duration,
+    /// How long the other side may take to say who it is.
+    pub greeting_limit: Duration,
+    /// How long it may take to take a message from the stream.
+    pub write_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (greeting_limit, write_limit) = (Duration::from_secs(10), Duration::from_secs(30));
+        Self {
+            name: "longshore-rpc",
+            on_thread: || {},
+            spin: Duration::ZERO,
+            greeting_limit,
+            write_limit,
+        }
+    }
+}
+
+/// One end of a connection, which ends when this is dropped. Any thread may use it.
+pub struct Connection(Arc<Peer>);
+
+/// The other side, as far as it can be called. Any thread may use it.
+pub struct Peer {
+    side: From,
+    /// Only slots are used if nothing is shared.
+    link: Link,
+    is_shared: bool,
+    /// The file that the controlling side shares.
+    memory: Mutex<Option<OwnedFd>>,
+    sender: Mutex<Sender>,
+    writer: Mutex<Box<dyn Write + Send>>,
+    shut_down: Box<dyn Fn() + Send + Sync>,
+    why: Box<dyn Fn() -> Ended + Send + Sync>,
+    slots: Slots,
+    workers: Workers,
+    pool: Pool,
+    service: Arc<dyn Service>,
+    options: Options,
+    ended: OnceLock<Ended>,
+    end: (Mutex<bool>, Condvar),
+    birthplace: Birthplace,
+}
+
+/// A call that was sent. Dropping it waits for the answer.
+#[must_use = "dropping it waits for the answer"]
+pub struct Started {
+    peer: Arc<Peer>,
+    taken: Option<Taken>,
+}
+
+impl Connection {
+    /// Greets the other side and begins. Blocks until it has answered, for [`Options::greeting_limit`] at most.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn open(
+        mut transport: Transport,
+        options: Options,
+        service: Arc<dyn Service>,
+    ) -> Result<Self, Ended> {
+        let memory = transport.greet(Limits {
+            read: Some(options.greeting_limit),
+            write: Some(options.write_limit),
+        })?;
+        let link = match &memory {
+            Some(memory) => Link::of_file(memory),
+            None => Link::anonymous(),
+        };
+        let link = link.map_err(|error| Ended::Stream(format!("mapping its memory: {error}")))?;
+        let Transport { side, reader, writer, shut_down, why, .. } = transport;
+        let peer = Arc::new(Peer {
+            side,
+            link,
+            is_shared: memory.is_some(),
+            memory: Mutex::new(memory),
+            sender: Mutex::default(),
+            writer: Mutex::new(writer),
+            shut_down,
+            why,
+            slots: Slots::new(),
+            workers: Workers::default(),
+            pool: Pool::default(),
+            service,
+            options,
+            ended: OnceLock::new(),
+            end: (Mutex::new(false), Condvar::new()),
+            birthplace: Birthplace::here(),
+        });
+        let connection = Self(Arc::clone(&peer));
+        if peer.is_shared {
+            peer.workers.start(&peer)?;
+        }
+        let reading = Arc::clone(&peer);
+        peer.spawn("stream", move || reading.read(reader))?;
+        Ok(connection)
+    }
+
+    /// The other side, for those that do not keep the connection.
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.0
+    }
+
+    /// Says farewell and ends the connection. Blocks until the other side's stream has taken that.
+    pub fn close(self) {}
+}
+
+impl Deref for Connection {
+    type Target = Arc<Peer>;
+
+    fn deref(&self) -> &Arc<Peer> {
+        &self.0
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's.
+        if self.0.is_here() && !self.0.is_over() {
+            let bye = Header { kind: Kind::Bye, method: 0, identity: 0, size: 0 };
+            let _ = self.0.write(bye, &[]);
+            self.0.end(Ended::Here);
+        }
+    }
+}
+
+impl Peer {
+    /// Calls the other side and waits for its answer. Blocks for that time.
+    ///
+    /// # Errors
+    /// [`CallError::Failed`] with what the other side says, and why there will be no answer.
+    pub fn call(&self, method: u32, argument: &[u8]) -> Result<Vec<u8>, CallError> {
+        self.call_within(None, method, argument)
+    }
+
+    /// The same, for so long at most. If there is no answer by then, the connection is given up.
+    ///
+    /// # Errors
+    /// As for [`Peer::call`], and [`Ended::Silent`].
+    pub fn call_within(
+        &self,
+        limit: Option<Duration>,
+        method: u32,
+        argument: &[u8],
+    ) -> Result<Vec<u8>, CallError> {
+        self.check(argument)?;
+        let taken = self.slots.take(self.outgoing(), &self.ended)?;
+        let sent = self.send_call(method, argument, taken);
+        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
+        self.slots.free(self.outgoing(), taken);
+        answer
+    }
+
+    /// Sends a call, whose answer is waited for later. Blocks while the other side has 256 calls of this side, and while its
+    /// stream or ring is full.
+    ///
+    /// # Errors
+    /// [`CallError::TooLarge`], and why the connection is over.
+    pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
+        self.check(argument)?;
+        let taken = self.slots.take(self.outgoing(), &self.ended)?;
+        let started = Started { peer: Arc::clone(self), taken: Some(taken) };
+        // If the connection is over, nobody answers it, and giving it up does not wait.
+        self.send_call(method, argument, taken)?;
+        Ok(started)
+    }
+
+    /// Sends a message that is not answered: see [`Service::post`]. Blocks while the other side's stream or ring is full.
+    ///
+    /// # Errors
+    /// [`CallError::TooLarge`] for more than [`Peer::MAX_POST`] bytes, and why the connection is over.
+    pub fn post(&self, method: u32, argument: &[u8]) -> Result<(), CallError> {
+        self.check(argument)?;
+        let size = argument.len();
+        if size > Self::MAX_POST {
+            return Err(CallError::TooLarge { bytes: size, most: Self::MAX_POST });
+        }
+        Ok(self.send(Header { kind: Kind::Post, method, identity: 0, size }, argument)?)
+    }
+
+    /// The most bytes of a message that is not answered.
+    pub const MAX_POST: usize = MAX_IN_RING;
+
+    /// Whether messages go through shared memory.
+    pub fn shares_memory(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The file that the controlling side shares, if this is the other side. Given once.
+    pub fn take_memory(&self) -> Option<OwnedFd> {
+        match self.side {
+            From::Controller => None,
+            From::Executor => self.memory.lock().take(),
+        }
+    }
+
+    /// Why the connection is over, if it is.
+    pub fn ended(&self) -> Option<Ended> {
+        if !self.is_here() {
+            return Some(Ended::Forked);
+        }
+        self.ended.get().cloned()
+    }
+
+    /// Whether this process opened the connection, and was not forked from the one that did.
+    pub fn is_here(&self) -> bool {
+        self.birthplace.is_here()
+    }
+
+    /// Blocks until the connection is over, and says why.
+    pub fn wait_for_end(&self) -> Ended {
+        let mut is_over = self.end.0.lock();
+        while !*is_over {
+            self.end.1.wait(&mut is_over);
+        }
+        self.ended.get().cloned().unwrap_or(Ended::Cut)
+    }
+
+    /// Ends the connection for this reason, unless it is over. All calls that are under way end with it. Does not block.
+    pub fn end(&self, ended: Ended) {
+        if self.ended.set(ended).is_err() {
+            return;
+        }
+        (self.shut_down)();
+        self.slots.give_up(self.outgoing());
+        self.workers.end(self.incoming());
+        self.pool.end();
+        super::futex::wake(self.outgoing().head(), i32::MAX as u32);
+        *self.end.0.lock() = true;
+        self.end.1.notify_all();
+        if let Some(ended) = self.ended.get() {
+            self.service.ended(ended);
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
+    pub(super) fn spin(&self) -> Duration {
+        self.options.spin
+    }
+
+    pub(super) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Where the other side's messages come.
+    pub(super) fn incoming(&self) -> Direction<'_> {
+        self.link.direction(self.side.other())
+    }
+
+    fn outgoing(&self) -> Direction<'_> {
+        self.link.direction(self.side)
+    }
+
+    pub(super) fn spawn(
+        &self,
+        what: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), Ended> {
+        let name = format!("{}-{what}", self.options.name);
+        // Programs run on these threads, and expect a main thread's stack. It takes memory when it is used.
+        let thread = thread::Builder::new().name(name).stack_size(8 << 20);
+        let first = self.options.on_thread;
+        let spawned = thread.spawn(move || {
+            first();
+            work();
+        });
+        spawned.map(drop).map_err(|error| Ended::Stream(format!("starting a thread: {error}")))
+    }
+
+    /// Answers a call.
+    pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8]) {
+        let answer = self.service.call(self, header.method, content);
+        if self.is_over() {
+            return;
+        }
+        let answered = match self.is_shared {
+            true => answer_in_slot(self.incoming(), header.identity, &answer),
+            false => Ok(false),
+        };
+        let sent = match answered {
+            Ok(true) => Ok(()),
+            Ok(false) => self.answer_by_stream(header.identity, answer),
+            Err(ended) => Err(ended),
+        };
+        if let Err(ended) = sent {
+            self.ended_or(ended);
+        }
+    }
+
+    pub(super) fn take_post(self: &Arc<Self>, header: Header, content: &[u8]) {
+        self.service.post(self, header.method, content);
+    }
+
+    fn answer_by_stream(
+        &self,
+        identity: u64,
+        answer: Result<Vec<u8>, String>,
+    ) -> Result<(), Ended> {
+        let (method, content) = match answer {
+            Ok(content) if content.len() > MAX_CONTENT => {
+                let text = format!(
+                    "the answer has {} bytes, at most {MAX_CONTENT} are possible",
+                    content.len()
+                );
+                (1, text.into_bytes())
+            }
+            Ok(content) => (0, content),
+            Err(mut text) => {
+                text.truncate(text.floor_char_boundary(MAX_CONTENT));
+                (1, text.into_bytes())
+            }
+        };
+        let header = Header { kind: Kind::Answer, method, identity, size: content.len() };
+        self.write(header, &content)
+    }
+
+    fn check(&self, content: &[u8]) -> Result<(), CallError> {
+        if !self.is_here() {
+            return Err(Ended::Forked.into());
+        }
+        if let Some(ended) = self.ended.get() {
+            return Err(ended.clone().into());
+        }
+        match content.len() <= MAX_CONTENT {
+            true => Ok(()),
+            false => Err(CallError::TooLarge { bytes: content.len(), most: MAX_CONTENT }),
+        }
+    }
+
+    fn send(&self, header: Header, content: &[u8]) -> Result<(), Ended> {
+        let sent = match self.is_shared && content.len() <= MAX_IN_RING {
+            true => {
+                let mut sender = self.sender.lock();
+                sender.send(self.outgoing(), header, content, &|| self.ended.get().cloned())
+            }
+            false => self.write(header, content),
+        };
+        sent.map_err(|ended| self.ended_or(ended))
+    }
+
+    /// Why the connection is over: what the thread that reads finds, if it finds something, else this.
+    fn ended_or(&self, ended: Ended) -> Ended {
+        if matches!(ended, Ended::Cut | Ended::Died(_)) {
+            let mut is_over = self.end.0.lock();
+            if !*is_over {
+                // The other side's last words may not have been read yet.
+                self.end.1.wait_for(&mut is_over, LAST_WORDS);
+            }
+        }
+        self.end(ended);
+        self.ended.get().cloned().expect("it was just ended")
+    }
+
+    fn write(&self, header: Header, content: &[u8]) -> Result<(), Ended> {
+        let mut writer = self.writer.lock();
+        let mut write = || {
+            writer.write_all(&header.to_bytes())?;
+            writer.write_all(content)?;
+            writer.flush()
+        };
+        write().map_err(|error| ended_by(&error, &self.why))
+    }
+
+    /// What the thread that reads the stream does, until that ends.
+    fn read(self: &Arc<Self>, mut reader: Box<dyn Read + Send>) {
+        let ended = loop {
+            if let Err(ended) = self.read_message(&mut reader) {
+                break ended;
+            }
+        };
+        self.end(ended);
+    }
+
+    fn read_message(self: &Arc<Self>, reader: &mut Box<dyn Read + Send>) -> Result<(), Ended> {
+        let mut header = [0; Header::BYTES];
+        reader.read_exact(&mut header).map_err(|error| ended_by(&error, &self.why))?;
+        let header = Header::from_bytes(&header)?;
+        let content = read_content(reader, header.size, &self.why)?;
+        match header.kind {
+            Kind::Call => self.pool.add(self, header, content),
+            Kind::Post => {
+                self.take_post(header, &content);
+                Ok(())
+            }
+            Kind::Answer => {
+                let answer = match header.method {
+                    0 => Ok(content),
+                    _ => Err(String::from_utf8_lossy(&content).into_owned()),
+                };
+                self.slots.answered(self.outgoing(), header.identity, answer)
+            }
+            Kind::Bye => Err(Ended::There),
+        }
+    }
+}
+
+impl Started {
+    /// Blocks until the answer is there.
+    ///
+    /// # Errors
+    /// As for [`Peer::call`].
+    pub fn wait(self) -> Result<Vec<u8>, CallError> {
+        self.wait_for(None)
+    }
+
+    /// The same, for so long at most. If there is no answer by then, the connection is given up.
+    ///
+    /// # Errors
+    /// As for [`Peer::call_within`].
+    pub fn wait_for(mut self, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
+        let answer = self.peer.wait(self.taken.expect("it is taken by waiting alone"), limit);
+        self.give_up_slot();
+        answer
+    }
+
+    fn give_up_slot(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            self.peer.slots.free(self.peer.outgoing(), taken);
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(taken) = self.taken {
+            let _ = self.peer.wait(taken, None);
+            self.give_up_slot();
+        }
+    }
+}
+
+impl Peer {
+    fn send_call(&self, method: u32, argument: &[u8], taken: Taken) -> Result<(), Ended> {
+        let size = argument.len();
+        self.send(Header { kind: Kind::Call, method, identity: taken.identity, size }, argument)
+    }
+
+    fn wait(&self, taken: Taken, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
+        let spin = if self.is_shared { self.options.spin } else { Duration::ZERO };
+        self.slots.wait(self.outgoing(), taken, spin, limit, &self.ended).unwrap_or_else(|| {
+            self.end(Ended::Silent { limit: limit.unwrap_or_default() });
+            Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
+        })
+    }
+}
+
+/// How long the stream is read to its end when it cannot be written any more.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Reads so many bytes. Memory is taken as they come, not as they are announced.
+fn read_content(
+    reader: &mut Box<dyn Read + Send>,
+    size: usize,
+    why: &dyn Fn() -> Ended,
+) -> Result<Vec<u8>, Ended> {
+    let mut content = Vec::with_capacity(size.min(64 << 10));
+    let read = reader.take(size as u64).read_to_end(&mut content);
+    match read {
+        Ok(read) if read == size => Ok(content),
+        Ok(_) => Err(why()),
+        Err(error) => Err(ended_by(&error, why)),
+    }
+}

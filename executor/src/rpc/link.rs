@@ -1,0 +1,197 @@
+//! Memory that both sides of a connection have: for each direction a ring of messages, and a slot for the answer to each
+//! call.
+//!
+//! The other side may write anything into it at any time. So a number that is read here is checked before it is used, what a
+//! message says is copied before it is looked at, and nothing here waits without also looking whether the connection is over.
+
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+/// Calls that one side can have under way.
+pub(super) const SLOTS: usize = 256;
+
+/// The most bytes of an answer that a slot has room for; larger ones go over the stream.
+pub(super) const SLOT_CONTENT: usize = SLOT_BYTES - 64;
+
+/// Bytes of a ring: a power of two.
+pub(super) const RING_BYTES: usize = 1 << 18;
+
+const SLOT_BYTES: usize = 4096;
+const HEAD_BYTES: usize = 4096;
+const DIRECTION_BYTES: usize = HEAD_BYTES + SLOTS * SLOT_BYTES + RING_BYTES;
+
+/// Bytes of a link.
+pub(super) const LINK_BYTES: usize = 2 * DIRECTION_BYTES;
+
+/// A link that is mapped. Dropping it unmaps it.
+#[derive(Debug)]
+pub(super) struct Link {
+    base: NonNull<u8>,
+}
+
+// SAFETY: it is memory that is used by atomic operations and by copies alone.
+unsafe impl Send for Link {}
+// SAFETY: as above.
+unsafe impl Sync for Link {}
+
+/// Which of the two directions: calls of the controller, or those of the executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    Controller,
+    Executor,
+}
+
+impl From {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Controller => Self::Executor,
+            Self::Executor => Self::Controller,
+        }
+    }
+}
+
+impl Link {
+    /// Maps the first bytes of a file that both sides have.
+    pub(super) fn of_file(file: impl AsFd) -> rustix::io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), LINK_BYTES, access, MapFlags::SHARED, file, 0)? };
+        Ok(Self { base: NonNull::new(base.cast()).expect("no mapping is at null") })
+    }
+
+    /// One of this process alone: of it only the slots are used.
+    pub(super) fn anonymous() -> rustix::io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), LINK_BYTES, access, MapFlags::PRIVATE)? };
+        Ok(Self { base: NonNull::new(base.cast()).expect("no mapping is at null") })
+    }
+
+    /// What belongs to one direction.
+    pub(super) fn direction(&self, from: From) -> Direction<'_> {
+        let offset = match from {
+            From::Controller => 0,
+            From::Executor => DIRECTION_BYTES,
+        };
+        // SAFETY: the mapping has both directions.
+        Direction { base: unsafe { self.base.add(offset) }, link: std::marker::PhantomData }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours; what was borrowed from it is gone.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), LINK_BYTES) };
+    }
+}
+
+/// The memory of one direction.
+#[derive(Clone, Copy)]
+pub(super) struct Direction<'a> {
+    base: NonNull<u8>,
+    link: std::marker::PhantomData<&'a Link>,
+}
+
+impl<'a> Direction<'a> {
+    /// How many bytes were put into the ring.
+    pub(super) fn tail(self) -> &'a AtomicU32 {
+        self.word(0)
+    }
+
+    /// How many bytes were taken out of it.
+    pub(super) fn head(self) -> &'a AtomicU32 {
+        self.word(64)
+    }
+
+    /// Whether a thread of the receiving side looks at the ring, or will, so that nobody needs to be woken.
+    pub(super) fn attention(self) -> &'a AtomicU32 {
+        self.word(128)
+    }
+
+    /// How often somebody was to be woken. Threads of the receiving side sleep until it changes.
+    pub(super) fn bell(self) -> &'a AtomicU32 {
+        self.word(132)
+    }
+
+    /// Whether the side that sends sleeps until `head` changes.
+    pub(super) fn sender_sleeps(self) -> &'a AtomicU32 {
+        self.word(192)
+    }
+
+    /// A slot's state.
+    pub(super) fn slot_state(self, slot: usize) -> &'a AtomicU32 {
+        self.word(self.slot(slot))
+    }
+
+    /// A slot's answer: how many bytes it has, and whether it is an error.
+    pub(super) fn slot_answer(self, slot: usize) -> (&'a AtomicU32, &'a AtomicU32) {
+        (self.word(self.slot(slot) + 4), self.word(self.slot(slot) + 8))
+    }
+
+    /// Copies an answer into a slot.
+    pub(super) fn write_slot(self, slot: usize, content: &[u8]) {
+        assert!(content.len() <= SLOT_CONTENT);
+        // SAFETY: a slot has room for that many bytes behind its first 64.
+        unsafe {
+            let to = self.base.add(self.slot(slot) + 64);
+            std::ptr::copy_nonoverlapping(content.as_ptr(), to.as_ptr(), content.len());
+        }
+    }
+
+    /// Copies an answer out of a slot.
+    pub(super) fn read_slot(self, slot: usize, size: usize) -> Vec<u8> {
+        let size = size.min(SLOT_CONTENT);
+        let mut content = Vec::with_capacity(size);
+        // SAFETY: a slot has that many bytes behind its first 64, and the vector room for them.
+        unsafe {
+            let from = self.base.add(self.slot(slot) + 64);
+            std::ptr::copy_nonoverlapping(from.as_ptr(), content.as_mut_ptr(), size);
+            content.set_len(size);
+        }
+        content
+    }
+
+    /// Copies bytes into the ring at a place that has room for them up to its end.
+    pub(super) fn write_ring(self, at: usize, bytes: &[u8]) {
+        assert!(at <= RING_BYTES && bytes.len() <= RING_BYTES - at);
+        // SAFETY: within the ring, as was just checked.
+        unsafe {
+            let to = self.ring().add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
+        }
+    }
+
+    /// Copies bytes out of the ring.
+    pub(super) fn read_ring(self, at: usize, bytes: &mut [u8]) {
+        assert!(at <= RING_BYTES && bytes.len() <= RING_BYTES - at);
+        // SAFETY: within the ring, as was just checked.
+        unsafe {
+            let from = self.ring().add(at);
+            std::ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), bytes.len());
+        }
+    }
+
+    fn ring(self) -> NonNull<u8> {
+        // SAFETY: the ring lies behind the slots.
+        unsafe { self.base.add(HEAD_BYTES + SLOTS * SLOT_BYTES) }
+    }
+
+    fn slot(self, slot: usize) -> usize {
+        assert!(slot < SLOTS);
+        HEAD_BYTES + slot * SLOT_BYTES
+    }
+
+    fn word(self, offset: usize) -> &'a AtomicU32 {
+        debug_assert!(offset.is_multiple_of(4) && offset < DIRECTION_BYTES);
+        // SAFETY: an aligned word of the mapping, which lives as long as what is borrowed, and which all use by atomic operations.
+        unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
+    }
+}
+
+const _: () = assert!(RING_BYTES.is_power_of_two() && NonZeroUsize::new(LINK_BYTES).is_some());

@@ -1,0 +1,77 @@
+//! Threads that answer the calls that came over the stream.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::Ended;
+use super::connection::Peer;
+use super::link::SLOTS;
+use super::wire::Header;
+
+/// Calls that wait for a thread, and threads that wait for a call.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    calls: VecDeque<(Header, Vec<u8>)>,
+    idle: usize,
+    /// Calls that are not answered yet.
+    open: usize,
+    is_over: bool,
+}
+
+impl Pool {
+    /// Has some thread answer a call: one that waits, else a new one. Does not block.
+    pub(super) fn add(
+        &self,
+        peer: &Arc<Peer>,
+        header: Header,
+        content: Vec<u8>,
+    ) -> Result<(), Ended> {
+        let mut state = self.state.lock();
+        if state.open == SLOTS {
+            let problem = format!("more than {SLOTS} calls are under way");
+            return Err(Ended::Protocol(problem));
+        }
+        state.open += 1;
+        state.calls.push_back((header, content));
+        if state.idle >= state.calls.len() {
+            self.changed.notify_one();
+            return Ok(());
+        }
+        drop(state);
+        let worker = Arc::clone(peer);
+        peer.spawn("calls", move || worker.pool().work(&worker))
+    }
+
+    /// The connection is over: the threads end when they have no call.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        state.calls.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn work(&self, peer: &Arc<Peer>) {
+        let mut state = self.state.lock();
+        while !state.is_over {
+            let Some((header, content)) = state.calls.pop_front() else {
+                state.idle += 1;
+                self.changed.wait(&mut state);
+                state.idle -= 1;
+                continue;
+            };
+            drop(state);
+            peer.serve(header, &content);
+            state = self.state.lock();
+            state.open -= 1;
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The stream below a connection, and what each side says first.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
+};
+
+use super::Ended;
+use super::link::{From, LINK_BYTES};
+use super::wire::{Greeting, VERSION};
+
+/// A stream over which a connection will run, and which side of it this is.
+pub struct Transport {
+    pub(super) side: From,
+    pub(super) reader: Box<dyn Read + Send>,
+    pub(super) writer: Box<dyn Write + Send>,
+    /// Makes reads and writes that block return.
+    pub(super) shut_down: Box<dyn Fn() + Send + Sync>,
+    /// Why the stream has ended, if more is known than that. May block for a moment.
+    pub(super) why: Box<dyn Fn() -> Ended + Send + Sync>,
+    /// The socket, if it can carry file descriptors.
+    socket: Option<Arc<UnixStream>>,
+    /// Says after what time reads and writes of the stream fail.
+    limit: Box<dyn Fn(Limits) -> io::Result<()> + Send + Sync>,
+    /// What the controlling side shares.
+    memory: Option<OwnedFd>,
+}
+
+/// After what time reads and writes of a stream fail.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Limits {
+    pub(super) read: Option<Duration>,
+    pub(super) write: Option<Duration>,
+}
+
+impl Transport {
+    /// The controlling side of a Unix socket. The executor gets `memory` too, if there is some, and both use its first bytes: see
+    /// [`Transport::LINK_BYTES`].
+    pub fn controller(socket: UnixStream, memory: Option<OwnedFd>) -> Self {
+        Self::unix(socket, From::Controller, memory)
+    }
+
+    /// The executing side of a Unix socket.
+    pub fn executor(socket: UnixStream) -> Self {
+        Self::unix(socket, From::Executor, None)
+    }
+
+    /// The controlling side over TCP, or the executing one. Nothing is shared, authenticated or encrypted: see [`crate::remote`] for that.
+    ///
+    /// # Errors
+    /// Those of setting the socket up.
+    pub fn plain_tcp(socket: TcpStream, controls: bool) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        let socket = Arc::new(socket);
+        let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
+        let limit = move |read, write| {
+            limited.set_read_timeout(read)?;
+            limited.set_write_timeout(write)
+        };
+        let shut_down = move || drop(closer.shutdown(Shutdown::Both));
+        let (reader, writer) = (Shared(Arc::clone(&socket)), Quiet(socket));
+        Ok(Self::over(controls, Box::new(reader), Box::new(writer), Box::new(shut_down))
+            .with_limit(limit))
+    }
+
+    /// One side of any other stream. `shut_down` must make reads and writes that block return, as must the other side's going.
+    pub fn over(
+        controls: bool,
+        reader: Box<dyn Read + Send>,
+        writer: Box<dyn Write + Send>,
+        shut_down: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        Self {
+            side: if controls { From::Controller } else { From::Executor },
+            reader,
+            writer,
+            shut_down,
+            why: Box::new(|| Ended::Cut),
+            socket: None,
+            limit: Box::new(|_| Ok(())),
+            memory: None,
+        }
+    }
+
+    /// How many bytes at the start of shared memory a connection uses.
+    pub const LINK_BYTES: usize = LINK_BYTES;
+
+    /// Ends the stream when a process ends too: `process` becomes readable then, as a pidfd does. `why` says how it ended.
+    pub(crate) fn watch(
+        mut self,
+        process: Arc<OwnedFd>,
+        why: impl Fn() -> Ended + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(socket) = &self.socket {
+            self.reader = Box::new(Watched { socket: Arc::clone(socket), process });
+        }
+        self.why = Box::new(why);
+        self
+    }
+
+    /// Says how to set the times after which reads and writes fail.
+    pub(crate) fn with_limit(
+        self,
+        limit: impl Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { limit: Box::new(move |limits| limit(limits.read, limits.write)), ..self }
+    }
+
+    fn unix(socket: UnixStream, side: From, memory: Option<OwnedFd>) -> Self {
+        let socket = Arc::new(socket);
+        let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
+        Self {
+            side,
+            reader: Box::new(Shared(Arc::clone(&socket))),
+            writer: Box::new(Quiet(Arc::clone(&socket))),
+            shut_down: Box::new(move || drop(closer.shutdown(Shutdown::Both))),
+            why: Box::new(|| Ended::Cut),
+            socket: Some(socket),
+            limit: Box::new(move |limits| {
+                limited.set_read_timeout(limits.read)?;
+                limited.set_write_timeout(limits.write)
+            }),
+            memory,
+        }
+    }
+
+    /// Says who this is and hears who the other side is. Gives the memory that both have, if they share some.
+    pub(super) fn greet(&mut self, limits: Limits) -> Result<Option<OwnedFd>, Ended> {
+        let stream = |error: io::Error| Ended::Stream(error.to_string());
+        (self.limit)(limits).map_err(stream)?;
+        let memory = match self.side {
+            From::Controller => {
+                let memory = self.memory.take();
+                self.send_greeting(memory.as_ref().map(AsFd::as_fd)).map_err(|e| self.failed(e))?;
+                let (greeting, _) = self.receive_greeting()?;
+                memory.filter(|_| greeting.shares_memory)
+            }
+            From::Executor => {
+                let (greeting, memory) = self.receive_greeting()?;
+                let memory = memory
+                    .filter(|_| greeting.shares_memory && greeting.link_bytes == LINK_BYTES as u64);
+                let accepted = Greeting {
+                    version: VERSION,
+                    shares_memory: memory.is_some(),
+                    link_bytes: LINK_BYTES as u64,
+                };
+                let sent = self.writer.write_all(&accepted.to_bytes());
+                sent.and_then(|()| self.writer.flush()).map_err(|e| self.failed(e))?;
+                memory
+            }
+        };
+        (self.limit)(Limits { read: None, ..limits }).map_err(stream)?;
+        Ok(memory)
+    }
+
+    fn send_greeting(&mut self, memory: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let greeting = Greeting {
+            version: VERSION,
+            shares_memory: memory.is_some(),
+            link_bytes: LINK_BYTES as u64,
+        };
+        let bytes = greeting.to_bytes();
+        let (Some(socket), Some(memory)) = (&self.socket, memory) else {
+            self.writer.write_all(&bytes)?;
+            return self.writer.flush();
+        };
+        let files = [memory];
+        let mut space =
+            [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let sent = sendmsg(&**socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        self.writer.write_all(&bytes[sent..])
+    }
+
+    fn receive_greeting(&mut self) -> Result<(Greeting, Option<OwnedFd>), Ended> {
+        let mut bytes = [0; Greeting::BYTES];
+        let (mut filled, mut memory) = (0, None);
+        if let Some(socket) = &self.socket {
+            let mut space =
+                [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            let received = recvmsg(&**socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC);
+            filled = received.map_err(|e| self.failed(e.into()))?.bytes;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(mut files) = message {
+                    memory = files.next();
+                }
+            }
+            if filled == 0 {
+                return Err((self.why)());
+            }
+        }
+        self.reader.read_exact(&mut bytes[filled..]).map_err(|e| self.failed(e))?;
+        Ok((Greeting::from_bytes(&bytes)?, memory))
+    }
+
+    fn failed(&self, error: io::Error) -> Ended {
+        ended_by(&error, &self.why)
+    }
+}
+
+/// What an error of a stream says of the connection.
+pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock,
+    };
+    match error.kind() {
+        UnexpectedEof | BrokenPipe | ConnectionReset | ConnectionAborted => why(),
+        WouldBlock | TimedOut => {
+            Ended::Stream("the other side neither sends nor takes anything".to_owned())
+        }
+        _ => Ended::Stream(error.to_string()),
+    }
+}
+
+/// A socket that raises no signal when the other end is gone.
+struct Quiet<S>(Arc<S>);
+
+impl<S: AsFd> Write for Quiet<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket that others have too.
+struct Shared<S>(Arc<S>);
+
+impl<S> Read for Shared<S>
+where
+    for<'a> &'a S: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+/// A socket that is at its end also when a process has ended, whoever else has the other end of the socket.
+struct Watched {
+    socket: Arc<UnixStream>,
+    process: Arc<OwnedFd>,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let mut files = [
+                PollFd::new(&*self.socket, PollFlags::IN),
+                PollFd::new(&self.process, PollFlags::IN),
+            ];
+            match poll(&mut files, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                result => result?,
+            };
+            if !files[0].revents().is_empty() {
+                return (&*self.socket).read(buffer);
+            }
+            if !files[1].revents().is_empty() {
+                return Ok(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Threads that take messages out of the ring in shared memory, and answer the calls among them.
+//!
+//! One of the idle threads, at most, looks at the ring; the others sleep. Who takes a call out gives the look-out up, without
+//! waking anyone: if a message comes while it answers, the sender sees that nobody looks, and wakes one of the others. So a call
+//! costs one wake-up each way, and none if the look-out spins.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+use parking_lot::Mutex;
+
+use super::connection::Peer;
+use super::link::{Direction, SLOTS};
+use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
+use super::wire::{Header, Kind};
+use super::{Ended, futex};
+
+/// The receiving side of a ring, for all its threads.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    receiver: Mutex<Receiver>,
+    /// How many of the times that the bell rang a thread has come.
+    answered: AtomicU32,
+    threads: AtomicUsize,
+    idle: AtomicUsize,
+}
+
+impl Workers {
+    /// Starts the first thread.
+    pub(super) fn start(&self, peer: &Arc<Peer>) -> Result<(), Ended> {
+        self.spawn(peer)
+    }
+
+    /// Wakes all threads, so that they see that the connection is over.
+    pub(super) fn end(&self, ring: Direction<'_>) {
+        ring.bell().fetch_add(1, Ordering::Release);
+        futex::wake(ring.bell(), i32::MAX as u32);
+    }
+
+    fn spawn(&self, peer: &Arc<Peer>) -> Result<(), Ended> {
+        self.threads.fetch_add(1, Ordering::Relaxed);
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        let worker = Arc::clone(peer);
+        peer.spawn("ring", move || worker.workers().work(&worker))
+    }
+
+    /// What each of the threads does, until the connection is over.
+    fn work(&self, peer: &Arc<Peer>) {
+        let ring = peer.incoming();
+        let mut content = Vec::new();
+        let mut has_served = false;
+        while !peer.is_over() {
+            let looks_out = self.was_called(ring) || has_served && take_look_out(ring);
+            if !looks_out {
+                has_served = false;
+                self.sleep(peer, ring);
+                continue;
+            }
+            let call = self.look_out(peer, ring, &mut content);
+            has_served = call.is_some();
+            if let Some(call) = call {
+                peer.serve(call, &content);
+                self.idle.fetch_add(1, Ordering::Relaxed);
+                if content.capacity() > KEPT {
+                    content = Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Takes messages out until one of them is a call, or there are none.
+    fn look_out(
+        &self,
+        peer: &Arc<Peer>,
+        ring: Direction<'_>,
+        content: &mut Vec<u8>,
+    ) -> Option<Header> {
+        loop {
+            let mut receiver = self.receiver.lock();
+            match receiver.receive(ring, content) {
+                // Posts are taken in order, so the receiver stays locked.
+                Ok(Some(header)) if header.kind == Kind::Post => peer.take_post(header, content),
+                Ok(Some(header)) if header.kind == Kind::Call => {
+                    self.give_up_look_out(&receiver, ring);
+                    drop(receiver);
+                    self.leave_a_thread(peer);
+                    return Some(header);
+                }
+                Ok(Some(header)) => {
+                    let kind = header.kind;
+                    peer.end(Ended::Protocol(format!("a message of kind {kind:?} in the ring")));
+                    return None;
+                }
+                Ok(None) => {
+                    let taken = receiver.taken();
+                    drop(receiver);
+                    let tail = ring.tail();
+                    let come = || futex::load(tail) != taken || peer.is_over();
+                    if !futex::spin(peer.spin(), come) || peer.is_over() {
+                        self.give_up_look_out(&self.receiver.lock(), ring);
+                        return None;
+                    }
+                }
+                Err(ended) => {
+                    peer.end(ended);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether the bell rang and no other thread has come: then this one is the look-out.
+    fn was_called(&self, ring: Direction<'_>) -> bool {
+        let answered = self.answered.load(Ordering::Relaxed);
+        let rung = futex::load(ring.bell());
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        rung != answered && self.answered.compare_exchange(answered, rung, success, failure).is_ok()
+    }
+
+    /// From now on a sender wakes somebody. If something came before it could know, that is done here.
+    fn give_up_look_out(&self, receiver: &Receiver, ring: Direction<'_>) {
+        ring.attention().store(UNATTENDED, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if !receiver.is_at_tail(ring) {
+            call_attention(ring);
+        }
+    }
+
+    /// Sleeps until the bell rings.
+    fn sleep(&self, peer: &Peer, ring: Direction<'_>) {
+        let answered = self.answered.load(Ordering::Relaxed);
+        if futex::load(ring.bell()) == answered && !peer.is_over() {
+            futex::sleep(ring.bell(), answered, None);
+        }
+    }
+
+    /// Sees to it that there is another thread when this one answers a call.
+    fn leave_a_thread(&self, peer: &Arc<Peer>) {
+        let left = self.idle.fetch_sub(1, Ordering::Relaxed) - 1;
+        if left == 0
+            && self.threads.load(Ordering::Relaxed) <= SLOTS
+            && let Err(ended) = self.spawn(peer)
+        {
+            peer.end(ended);
+        }
+    }
+}
+
+/// Becomes the look-out, if there is none.
+fn take_look_out(ring: Direction<'_>) -> bool {
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure).is_ok()
+}
+
+/// The largest content whose memory a thread keeps for the next.
+const KEPT: usize = 64 << 10;

@@ -1,0 +1,137 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::{Long, Short, ValueExt};
+
+/// How to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Arguments {
+    pub(super) controller: Controller,
+    pub(super) spin: Duration,
+    pub(super) limits: Limits,
+}
+
+/// Where the controller is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Controller {
+    /// It has started this process, which has a socket to it as this descriptor.
+    Parent(i32),
+    /// It will come to this address, and has the key that is in the file.
+    Network(String, PathBuf),
+}
+
+/// What the process may use at most.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) cpu_seconds: Option<u64>,
+    pub(super) open_files: Option<u64>,
+    pub(super) core_bytes: Option<u64>,
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    Run(Arguments),
+    Say(String),
+}
+
+const HELP: &str = "\
+Executes code and plugins for a program that Longshore is part of, which starts it and ends it.
+
+Usage: longshore-executor --fd NUMBER [OPTIONS]
+       longshore-executor --listen ADDRESS --key FILE [OPTIONS]
+
+Options:
+      --fd NUMBER         The descriptor of the socket on which the controller calls
+      --listen ADDRESS    Where to wait for one controller, as 127.0.0.1:7400; port 0 means any, which is printed
+      --key FILE          A file with 64 hexadecimal digits, which the controller has too
+      --spin NANOSECONDS  How long to look for the next call before sleeping [default: 0]
+      --memory BYTES      The most address space
+      --cpu SECONDS       The most processor time; then it is killed
+      --files NUMBER      The most open files
+      --core BYTES        The largest core dump
+  -h, --help              Print help
+  -V, --version           Print version
+";
+
+impl Arguments {
+    pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
+        Self::read(lexopt::Parser::from_iter(arguments)).map_err(|error| {
+            format!("{error}\nIt is not run by hand; 'longshore-executor --help' says more.")
+        })
+    }
+
+    fn read(mut parser: lexopt::Parser) -> Result<Parsed, lexopt::Error> {
+        let (mut descriptor, mut address, mut key) = (None, None, None);
+        let (mut spin, mut limits) = (Duration::ZERO, Limits::default());
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("fd") => descriptor = Some(parser.value()?.parse()?),
+                Long("listen") => address = Some(parser.value()?.parse()?),
+                Long("key") => key = Some(PathBuf::from(parser.value()?)),
+                Long("spin") => spin = Duration::from_nanos(parser.value()?.parse()?),
+                Long("memory") => limits.memory_bytes = Some(parser.value()?.parse()?),
+                Long("cpu") => limits.cpu_seconds = Some(parser.value()?.parse()?),
+                Long("files") => limits.open_files = Some(parser.value()?.parse()?),
+                Long("core") => limits.core_bytes = Some(parser.value()?.parse()?),
+                Short('h') | Long("help") => return Ok(Parsed::Say(HELP.to_owned())),
+                Short('V') | Long("version") => {
+                    let version = env!("CARGO_PKG_VERSION");
+                    return Ok(Parsed::Say(format!("longshore-executor {version}\n")));
+                }
+                other => return Err(other.unexpected()),
+            }
+        }
+        let controller = match (descriptor, address, key) {
+            (Some(descriptor @ 0..), None, None) => Controller::Parent(descriptor),
+            (None, Some(address), Some(key)) => Controller::Network(address, key),
+            (Some(..0), ..) => return Err("--fd is negative".into()),
+            (None, Some(_), None) => return Err("--listen wants --key".into()),
+            _ => return Err("one of --fd and --listen with --key is wanted".into()),
+        };
+        Ok(Parsed::Run(Self { controller, spin, limits }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Parsed, String> {
+        Arguments::parse(
+            std::iter::once("longshore-executor")
+                .chain(arguments.iter().copied())
+                .map(OsString::from),
+        )
+    }
+
+    #[test]
+    fn options_are_read() {
+        let limits = Limits { cpu_seconds: Some(5), core_bytes: Some(0), ..Limits::default() };
+        let spin = Duration::from_micros(20);
+        let expected = Arguments { controller: Controller::Parent(3), spin, limits };
+        let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0"];
+        assert_eq!(parse(&arguments), Ok(Parsed::Run(expected)));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for wrong in [
+            &[][..],
+            &["--fd"],
+            &["--fd", "x"],
+            &["--fd", "-1"],
+            &["3"],
+            &["--fd=3", "--nonsense"],
+            &["--listen=x"],
+            &["--key=x"],
+            &["--fd=3", "--listen=x", "--key=y"],
+        ] {
+            assert!(parse(wrong).unwrap_err().contains("--help"), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What an executor does without.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::process::{PidfdFlags, Resource, Rlimit, getppid, getrlimit, pidfd_open, setrlimit};
+
+use super::arguments::{Arguments, Controller, Limits};
+
+/// Closes what was inherited, if another program has started this one, and sets the limits. The process has one thread as yet.
+pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
+    if let Controller::Parent(socket) = arguments.controller {
+        close_others(socket)?;
+        keep_from_children(socket)?;
+    }
+    limit(&arguments.limits)
+}
+
+/// A file that becomes readable when the controller ends, which has started this process.
+pub(super) fn controller() -> Option<OwnedFd> {
+    let opened = pidfd_open(getppid()?, PidfdFlags::empty());
+    opened.inspect_err(|error| log::debug!("the controller cannot be watched: {error}")).ok()
+}
+
+/// Closes all descriptors but the standard streams and the socket.
+fn close_others(socket: i32) -> Result<(), String> {
+    let close = |first: i32, last: u32| {
+        // SAFETY: nothing in this process uses these descriptors: it has just begun.
+        let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    let closed = match socket {
+        4.. => close(3, socket.unsigned_abs() - 1).and_then(|()| close(socket + 1, u32::MAX)),
+        _ => close(socket.max(2) + 1, u32::MAX),
+    };
+    match closed {
+        // Before Linux 5.9.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => close_each(socket),
+        closed => closed.map_err(|error| format!("closing inherited descriptors: {error}")),
+    }
+}
+
+fn close_each(socket: i32) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("closing inherited descriptors: {error}");
+    let folder = File::open("/proc/self/fd").map_err(fail)?;
+    let ours = folder.as_raw_fd();
+    drop(folder);
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(fail)?;
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    for number in numbers.collect::<Vec<_>>() {
+        if number > 2 && number != socket && number != ours {
+            // SAFETY: nothing in this process uses the descriptor.
+            unsafe { libc::close(number) };
+        }
+    }
+    Ok(())
+}
+
+/// Programs that the code starts do not have the socket.
+fn keep_from_children(socket: i32) -> Result<(), String> {
+    // SAFETY: sets a flag of a descriptor.
+    match unsafe { libc::fcntl(socket, libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(format!("--fd {socket}: {}", std::io::Error::last_os_error())),
+        _ => Ok(()),
+    }
+}
+
+fn limit(limits: &Limits) -> Result<(), String> {
+    for (resource, value, option) in [
+        (Resource::As, limits.memory_bytes, "--memory"),
+        (Resource::Cpu, limits.cpu_seconds, "--cpu"),
+        (Resource::Nofile, limits.open_files, "--files"),
+        (Resource::Core, limits.core_bytes, "--core"),
+    ] {
+        let Some(value) = value else { continue };
+        let most = getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
+        let both = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(resource, both).map_err(|error| format!("{option} {value}: {error}"))?;
+    }
+    Ok(())
+}

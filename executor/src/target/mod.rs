@@ -1,0 +1,95 @@
+//! The side that executes.
+
+mod arguments;
+mod first_thread;
+mod hygiene;
+mod service;
+
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::exit;
+use std::sync::Arc;
+
+use longshore_runtime::static_tls::attach_thread;
+
+use crate::remote::{Key, Listener};
+use crate::rpc::{Connection, Ended, Options, Transport};
+
+use arguments::{Arguments, Controller, Parsed};
+use first_thread::FirstThread;
+use service::Target;
+
+/// What `longshore-executor` does: serves a controller until that goes. Does not return.
+pub fn main() -> ! {
+    let arguments = match Arguments::parse(std::env::args_os()) {
+        Ok(Parsed::Run(arguments)) => arguments,
+        Ok(Parsed::Say(text)) => {
+            print!("{text}");
+            exit(0);
+        }
+        Err(problem) => fail(2, &problem),
+    };
+    if let Err(problem) = hygiene::prepare(&arguments) {
+        fail(1, &problem);
+    }
+    match run(&arguments) {
+        // In order: what the code has registered for the end of the process is run.
+        Ended::There => exit(0),
+        Ended::Cut | Ended::Here => leave(0),
+        ended => fail(1, &ended.to_string()),
+    }
+}
+
+fn run(arguments: &Arguments) -> Ended {
+    let options = Options {
+        name: "longshore-rpc",
+        on_thread: attach_thread,
+        spin: arguments.spin,
+        ..Options::default()
+    };
+    let transport = match &arguments.controller {
+        Controller::Parent(socket) => parent(*socket),
+        Controller::Network(address, key) => match listen(address, key) {
+            Ok(transport) => transport,
+            Err(problem) => fail(1, &problem),
+        },
+    };
+    attach_thread();
+    let (first_thread, work) = FirstThread::new();
+    let first_thread = Arc::new(first_thread);
+    let target = Target { first_thread: Arc::clone(&first_thread) };
+    match Connection::open(transport, options, Arc::new(target)) {
+        Ok(_connection) => first_thread.work(&work),
+        Err(ended) => ended,
+    }
+}
+
+fn parent(socket: i32) -> Transport {
+    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
+    let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
+    match hygiene::controller() {
+        // Others may have inherited the controller's end of the socket.
+        Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
+        None => transport,
+    }
+}
+
+fn listen(address: &str, key: &Path) -> Result<Transport, String> {
+    let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
+    let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
+    let failed = |error: std::io::Error| format!("--listen {address}: {error}");
+    println!("listening at {}", listener.address().map_err(failed)?);
+    listener.accept().map_err(failed)
+}
+
+/// Ends the process at once, whatever its other threads do.
+fn leave(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+fn fail(code: i32, problem: &str) -> ! {
+    eprintln!("longshore-executor: {problem}");
+    leave(code)
+}

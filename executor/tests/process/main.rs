@@ -1,0 +1,6 @@
+//! The process of an executor: how it starts, what it has, and how it ends.
+
+mod endings;
+mod rounds;
+mod start;
+mod support;
