@@ -5,9 +5,13 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use longshore_executor::controller::{ExecutorProcess, Spawn};
-use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};
+use longshore_jitlink::lazy::{
+    LazyReexports, LazyTracker, LinkedRedirectables, LinkedTrampolines, Listener, OfProcess,
+    Reexport,
+};
 use longshore_jitlink::process::TargetProcess;
 use longshore_jitlink::session::{MainArguments, ProcessSymbols, Removal};
 use longshore_jitlink::{Error, Library, Session};
@@ -22,12 +26,31 @@ struct World {
 
 impl World {
     fn new(shares_memory: bool, implementations: &str) -> Self {
+        Self::told(shares_memory, implementations, None)
+    }
+
+    fn told(
+        shares_memory: bool,
+        implementations: &str,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Self {
         let spawn =
             Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).shares_memory(shares_memory);
         let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(&spawn).unwrap();
         // SAFETY: the objects are these tests', which are sound to have in the executor.
-        let session = unsafe { Session::builder().process(process).build() }.unwrap();
-        let lazy = LazyReexports::for_session(&session).unwrap();
+        let session = unsafe { Session::builder().process(Arc::clone(&process)).build() }.unwrap();
+        let lazy = match listener {
+            None => LazyReexports::for_session(&session),
+            listener => {
+                let trampolines = LinkedTrampolines::for_process(Arc::clone(&process)).unwrap();
+                LazyReexports::new(
+                    trampolines,
+                    LinkedRedirectables::new(OfProcess(process)),
+                    listener,
+                )
+            }
+        }
+        .unwrap();
         let world = Self {
             library: session.create_library("program"),
             implementations: session.create_library("program.impl"),
@@ -165,27 +188,42 @@ fn members_of_an_archive_are_linked_and_constructed_when_they_are_called() {
 }
 
 #[test]
-fn the_time_of_first_calls_is_told() {
-    let names: Vec<String> = (0..200).map(|n| format!("f{n}")).collect();
-    let functions: String =
-        names.iter().map(|name| format!("int {name}(void) {{ return 1; }}\n")).collect();
-    let entries: String = names.iter().map(|name| format!("int e_{name}(void);\n")).collect();
-    let calls: String = names.iter().map(|name| format!(" + e_{name}()")).collect();
-    let program = format!(
-        "#include <time.h>
-         {entries}
-         int main(void) {{
-             struct timespec start, end;
-             clock_gettime(CLOCK_MONOTONIC, &start);
-             int sum = 0{calls};
-             clock_gettime(CLOCK_MONOTONIC, &end);
-             return ((end.tv_sec - start.tv_sec) * 1000000000 + end.tv_nsec - start.tv_nsec) / sum;
-         }}"
-    );
+fn a_call_that_waits_goes_on_when_the_entries_are_gone_and_writes_nothing_there() {
+    /// Calls wait here until they may go on.
+    #[derive(Default)]
+    struct Gate(AtomicBool, AtomicBool);
+    fn wait_for(flag: &AtomicBool) {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+    impl Listener for Gate {
+        fn reexport_called(&self, _: &str) {
+            self.0.store(true, Ordering::Release);
+            wait_for(&self.1);
+        }
+    }
     both_ways(|shares| {
-        let world = World::new(shares, &functions);
-        world.implementations.lookup("f0").unwrap();
-        let _entries = world.add(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        eprintln!("sharing {shares}: {} ns for a first call", world.run(&program).unwrap());
+        let gate = Arc::new(Gate::default());
+        let listener: Arc<dyn Listener> = Arc::clone(&gate) as _;
+        let world = World::told(shares, "int it(void) { return 3; }", Some(listener));
+        let entries = world.add(&["it"]);
+        let entry = world.library.lookup("e_it").unwrap();
+        std::thread::scope(|scope| {
+            let (library, opened) = (&world.library, &gate.1);
+            // SAFETY: the implementation may be called as a main function.
+            let call =
+                scope.spawn(move || unsafe { library.run_main(entry, MainArguments::default()) });
+            wait_for(&gate.0);
+            entries.remove(Removal::Unused).unwrap();
+            opened.store(true, Ordering::Release);
+            assert_eq!(call.join().unwrap().unwrap(), 3);
+        });
+        let again = world.add(&["it"]);
+        assert_eq!(
+            world.run("int e_it(void); int main(void) { return e_it() + e_it(); }").unwrap(),
+            6
+        );
+        drop(again);
     });
 }

@@ -80,7 +80,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
-        Suite::Lazy => process::run(&mut benchmark(&["lazy"], filter)),
+        Suite::Lazy => lazy(filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
@@ -90,6 +90,12 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
 fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     build_plugin(backend)?;
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
+}
+
+/// In this process and in one of an executor.
+fn lazy(filter: Option<&str>) -> Result<()> {
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
+    process::run(&mut benchmark(&["lazy"], filter))
 }
 
 /// Runs a benchmark that loads a backend's plugin.

@@ -14,7 +14,7 @@ use super::{
 use crate::graph::LinkGraph;
 use crate::session::Library;
 use crate::{Architecture, Error, Result, Undefined};
-use longshore_runtime::reentry::{Reenter, ReentryCall};
+use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
 
 /// What is behind a [`LazyReexports`](super::LazyReexports).
 pub(super) struct Manager {
@@ -31,6 +31,13 @@ pub(super) struct Manager {
 struct Emitters {
     trampolines: Box<dyn TrampolineEmitter>,
     symbols: Box<dyn RedirectableSymbols>,
+}
+
+impl Emitters {
+    /// Whether hooks write to slots.
+    fn by_hook(&self) -> bool {
+        self.trampolines.hooks_write() && self.symbols.hooks_may_write()
+    }
 }
 
 #[derive(Default)]
@@ -145,10 +152,14 @@ impl Manager {
     }
 
     /// Says whether a batch's memory may go. When this returns nobody writes there who may not.
-    pub(super) fn set_leaving(&self, number: u64, leaving: bool) {
+    pub(super) fn set_leaving(&self, number: u64, leaving: bool) -> Result<()> {
         if let Some(batch) = self.batch(number) {
             *batch.leaving.write() = leaving;
+            if self.emitters.by_hook() {
+                self.emitters.trampolines.retire(number, leaving)?;
+            }
         }
+        Ok(())
     }
 
     fn batch(&self, number: u64) -> Option<Arc<Batch>> {
@@ -157,11 +168,12 @@ impl Manager {
 
     /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
     /// for the turn, if constructors are to be run.
-    fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<u64> {
+    fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
         // Others may have been here while this thread came.
         let known = entry.destination.load(Ordering::Acquire);
         if known != 0 {
-            return Ok(known);
+            // A hook that has not written, as the entry was about to go, does so now.
+            return Ok(Onward { target: known, redirect: self.emitters.by_hook() });
         }
         if call.while_linking {
             let file = "a function that is called while objects are linked".to_owned();
@@ -172,41 +184,46 @@ impl Manager {
         match &batch.implementations {
             Implementations::File(file) if file.constructs() => {
                 self.turns.take(|is_new| {
-                    let destination = file.implementations.lookup_own(&entry.implementation)?;
+                    let target = file.implementations.lookup_own(&entry.implementation)?;
                     file.construct()?;
                     // A constructor's call comes before the end of the constructors, which others have to wait for.
-                    if is_new {
-                        self.redirect(batch, entry, call.slot, destination);
-                    }
-                    Ok(destination)
+                    Ok(match is_new {
+                        true => self.redirect(batch, entry, call.slot, target),
+                        false => Onward { target, redirect: false },
+                    })
                 })
             }
             implementations => {
-                let library = implementations.library();
-                let destination = library.lookup_own(&entry.implementation)?;
-                self.redirect(batch, entry, call.slot, destination);
-                Ok(destination)
+                let target = implementations.library().lookup_own(&entry.implementation)?;
+                Ok(self.redirect(batch, entry, call.slot, target))
             }
         }
     }
 
     /// Has later calls go there at once.
-    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, destination: u64) {
+    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, target: u64) -> Onward {
         let leaving = batch.leaving.read();
-        if !*leaving {
-            match self.emitters.symbols.redirect(slot, destination) {
-                Ok(()) => entry.destination.store(destination, Ordering::Release),
-                // The next call comes here again.
-                Err(error) => log::warn!("redirecting {}: {error}", entry.name),
-            }
+        if *leaving {
+            return Onward { target, redirect: false };
         }
+        if self.emitters.by_hook() {
+            entry.destination.store(target, Ordering::Release);
+            return Onward { target, redirect: true };
+        }
+        match self.emitters.symbols.redirect(slot, target) {
+            Ok(()) => entry.destination.store(target, Ordering::Release),
+            // The next call comes here again.
+            Err(error) => log::warn!("redirecting {}: {error}", entry.name),
+        }
+        Onward { target, redirect: false }
     }
 
     /// What becomes of a call that has failed.
-    fn fail(&self, entry: &str, implementation: &str, error: Error) -> Result<u64, String> {
+    fn fail(&self, entry: &str, implementation: &str, error: Error) -> Result<Onward, String> {
         let handler = self.failure.read().clone();
         let call = FailedCall { entry, implementation, error };
-        handler.map(|handler| handler(&call)).ok_or_else(|| call.to_string())
+        let target = handler.map(|handler| handler(&call)).ok_or_else(|| call.to_string())?;
+        Ok(Onward { target, redirect: false })
     }
 }
 
@@ -220,7 +237,7 @@ impl Implementations {
 }
 
 impl Reenter for Manager {
-    fn reenter(&self, call: ReentryCall) -> Result<u64, String> {
+    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
         let batch = self.batch(call.batch);
         let Some((batch, entry)) = batch.as_deref().and_then(|batch| {
             let index = usize::try_from(call.index).ok()?;

@@ -219,15 +219,14 @@ impl LazyTracker {
     /// left the entries behind: it goes on there, now or later.
     ///
     /// # Errors
-    /// As for [`Object::remove`].
+    /// As for [`Object::remove`], and those of a process.
     pub fn remove(self, removal: Removal) -> Result<()> {
         let Some(manager) = self.manager.upgrade() else { return self.object.remove(removal) };
         // Destructors of users may call the entries while these are still there.
-        manager.set_leaving(self.batch, true);
+        manager.set_leaving(self.batch, true)?;
         match self.object.remove(removal) {
             Err(error @ Error::InUse { .. }) => {
-                manager.set_leaving(self.batch, false);
-                Err(error)
+                manager.set_leaving(self.batch, false).and(Err(error))
             }
             removed => {
                 manager.forget_batch(self.batch);

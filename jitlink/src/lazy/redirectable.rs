@@ -23,6 +23,12 @@ pub trait RedirectableSymbols: Send + Sync {
     /// # Errors
     /// If the executing side cannot be reached.
     fn redirect(&self, slot: u64, destination: u64) -> Result<()>;
+
+    /// Whether a slot may also be written where the code runs, by one store, when a function's destination is found at its first
+    /// call: if that is all that redirecting it takes.
+    fn hooks_may_write(&self) -> bool {
+        false
+    }
 }
 
 /// A function to be made.
@@ -73,6 +79,11 @@ pub trait PointerWriter: Send + Sync {
     /// # Errors
     /// If the executing side cannot be reached.
     fn write(&self, address: u64, value: u64) -> Result<()>;
+
+    /// Whether writing takes a message, which a hook that writes itself spares.
+    fn takes_a_message(&self) -> bool {
+        false
+    }
 }
 
 /// Writes in this process.
@@ -97,6 +108,10 @@ impl PointerWriter for OfProcess {
         // SAFETY: as for `ThisProcess`, in that process.
         let written = unsafe { call_service(&*self.0, WRITE_POINTERS, &vec![(address, value)]) };
         pollster::block_on(written)
+    }
+
+    fn takes_a_message(&self) -> bool {
+        true
     }
 }
 
@@ -126,5 +141,9 @@ impl<W: PointerWriter> RedirectableSymbols for LinkedRedirectables<W> {
 
     fn redirect(&self, slot: u64, destination: u64) -> Result<()> {
         self.writer.write(slot, destination)
+    }
+
+    fn hooks_may_write(&self) -> bool {
+        self.writer.takes_a_message()
     }
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Weak};
 use super::code;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{Lifetime, Protection};
-use crate::process::{TargetProcess, address_of};
+use crate::process::{TargetProcess, address_of, call_service};
 use crate::{Error, Result};
-use longshore_runtime::names;
 use longshore_runtime::reentry::{
     Reenter, ReentryContext, TRAMPOLINE_SIZE, hook_function, reenter_function,
 };
+use longshore_runtime::service::reentry::RETIRE_TRAMPOLINES;
+use longshore_runtime::{names, reentry};
 
 /// Emits trampolines: code that can be called and re-enters (ORC's `LazyReexportsManager::EmitTrampolinesFn`).
 ///
@@ -25,6 +26,21 @@ pub trait TrampolineEmitter: Send + Sync {
 
     /// Adds trampolines to a graph. It must add the same each time for the same batch.
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines;
+
+    /// Whether the hook can write a destination to the trampoline's slot when it is told one: see
+    /// [`Onward::redirect`](longshore_runtime::reentry::Onward::redirect). It spares a message.
+    fn hooks_write(&self) -> bool {
+        false
+    }
+
+    /// Has hooks write nothing any more to the slots of a batch, or write there again. When this returns none does.
+    ///
+    /// # Errors
+    /// If the executing side cannot be reached.
+    fn retire(&self, batch: u64, retired: bool) -> Result<()> {
+        _ = (batch, retired);
+        Ok(())
+    }
 }
 
 /// Trampolines to be emitted.
@@ -113,6 +129,25 @@ impl TrampolineEmitter for LinkedTrampolines {
             Context::Here(context) => *context = Some(ReentryContext::new(calls)),
             Context::Elsewhere(process, tag) => {
                 process.serve(*tag, Arc::new(move |call| answer(&calls, call)))?;
+            }
+            Context::Others(_) => {}
+        }
+        Ok(())
+    }
+
+    fn hooks_write(&self) -> bool {
+        !matches!(self.context, Context::Others(_))
+    }
+
+    fn retire(&self, batch: u64, retired: bool) -> Result<()> {
+        match &self.context {
+            Context::Here(_) => reentry::retire(self.context(), batch, retired),
+            Context::Elsewhere(process, tag) => {
+                // SAFETY: any numbers may be retired.
+                let done = unsafe {
+                    call_service(&**process, RETIRE_TRAMPOLINES, &(*tag, batch, retired))
+                };
+                pollster::block_on(done)?;
             }
             Context::Others(_) => {}
         }

@@ -80,7 +80,7 @@ fn re_entry_and_redirection_by_messages_are_as_those_of_the_own_process() {
     let connected = Arc::new(OnceLock::new());
     let trampolines = ByMessages { linked, calls: Arc::clone(&connected) };
     let lazy = LazyReexports::new(trampolines, LinkedRedirectables::new(writes), None).unwrap();
-    let reenter = |call| connected.get().unwrap().upgrade().unwrap().reenter(call).unwrap();
+    let reenter = |call| connected.get().unwrap().upgrade().unwrap().reenter(call).unwrap().target;
     let object =
         c("-O1 -fPIC", "long twice(long n) { return 2 * n; } long half(long n) { return n / 2; }");
     let world = World::with(session(), lazy, &[object]);

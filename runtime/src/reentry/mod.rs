@@ -20,8 +20,9 @@ use aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as arch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -71,12 +72,21 @@ pub struct ReentryCall {
 
 /// Who provides the functions for which trampolines stand in.
 pub trait Reenter: Send + Sync {
-    /// The address at which a call goes on, or why it cannot: then the process that made it ends with this message. It is called
+    /// Where a call goes on, or why it cannot: then the process that made it ends with this message. It is called
     /// several at a time: on the thread that made the call, if that is of this process. A panic ends this process then.
     ///
     /// # Errors
     /// The message.
-    fn reenter(&self, call: ReentryCall) -> Result<u64, String>;
+    fn reenter(&self, call: ReentryCall) -> Result<Onward, String>;
+}
+
+/// Where a call goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Onward {
+    /// The address.
+    pub target: u64,
+    /// Whether the hook writes it to the trampoline's slot, by one store. It does not if the batch has been [retired](retire) since.
+    pub redirect: bool,
 }
 
 /// A context: while it lives, calls come to who was given with it. It can be dropped at any time. A call that comes afterwards,
@@ -86,6 +96,9 @@ pub struct ReentryContext(u64);
 
 /// Who is asked in each context.
 static CONTEXTS: RwLock<Contexts> = RwLock::new(Contexts { last: 0, known: BTreeMap::new() });
+
+/// The batches whose slots are not written any more.
+static RETIRED: RwLock<BTreeSet<(u64, u64)>> = RwLock::new(BTreeSet::new());
 
 struct Contexts {
     last: u64,
@@ -127,7 +140,7 @@ pub fn hook_function() -> u64 {
 }
 
 /// The address of the hook for a controller, which may be another process: it calls back with the context as the tag, a
-/// [`ReentryCall`] as postcard writes it for the argument, and wants an address for the answer. If there is none it ends the process.
+/// [`ReentryCall`] as postcard writes it for the argument, and wants an [`Onward`] for the answer. If there is none it ends the process.
 pub fn controller_hook_function() -> u64 {
     let hook: Hook = controller_hook;
     hook as usize as u64
@@ -145,7 +158,8 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
                 "the trampoline at {trampoline:#x} was called, and who emitted it is gone; keep it while its code is called"
             ))
         };
-        calls.reenter(header.call_of(trampoline)).unwrap_or_else(|problem| end_process(&problem))
+        let call = header.call_of(trampoline);
+        go_on(&header, call, calls.reenter(call).unwrap_or_else(|problem| end_process(&problem)))
     })
 }
 
@@ -155,18 +169,44 @@ unsafe extern "C" fn controller_hook(header: *const TrampolineHeader, trampoline
     // SAFETY: promised by the caller.
     let header = unsafe { header.read() };
     keeping_errno(|| {
-        let call = postcard::to_allocvec(&header.call_of(trampoline)).expect("numbers are written");
-        let answer = callback::call_controller(header.context, &call);
-        let target = answer.and_then(|answer| {
-            postcard::from_bytes(&answer)
-                .map_err(|error| format!("its answer is no address: {error}"))
+        let call = header.call_of(trampoline);
+        let argument = postcard::to_allocvec(&call).expect("numbers are written");
+        let answer = callback::call_controller(header.context, &argument);
+        let onward = answer.and_then(|answer| {
+            postcard::from_bytes(&answer).map_err(|error| format!("its answer is nowhere: {error}"))
         });
-        target.unwrap_or_else(|problem| {
+        let onward = onward.unwrap_or_else(|problem| {
             end_process(&format!(
                 "the trampoline at {trampoline:#x} was called, and the controller does not say where that goes on: {problem}"
             ))
-        })
+        });
+        go_on(&header, call, onward)
     })
+}
+
+/// Redirects later calls, if that is wanted, and gives the address for this one.
+fn go_on(header: &TrampolineHeader, call: ReentryCall, onward: Onward) -> u64 {
+    if onward.redirect {
+        let retired = RETIRED.read();
+        if !retired.contains(&(header.context, call.batch)) {
+            // SAFETY: the batch's slot, which is there as long as the batch has not been retired: an aligned word that stubs read, and
+            // nobody writes otherwise but by one store.
+            unsafe { AtomicU64::from_ptr(call.slot as *mut u64) }
+                .store(onward.target, Ordering::Release);
+        }
+    }
+    onward.target
+}
+
+/// Has hooks write nothing any more to the slots of a batch, known by its context and its number, or write there again. To be called
+/// before memory goes to which an [`Onward`] may say to write: when it returns nobody does.
+pub fn retire(context: u64, batch: u64, retired: bool) {
+    let mut all = RETIRED.write();
+    if retired {
+        all.insert((context, batch));
+    } else {
+        all.remove(&(context, batch));
+    }
 }
 
 /// Does something that the caller of a function knows nothing of.

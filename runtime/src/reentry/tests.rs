@@ -28,12 +28,12 @@ impl Registers {
 struct Answers(Mutex<Vec<ReentryCall>>);
 
 impl Reenter for Answers {
-    fn reenter(&self, call: ReentryCall) -> Result<u64, String> {
+    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
         self.0.lock().unwrap().push(call);
         // SAFETY: this thread's variable.
         unsafe { *libc::__errno_location() = 77 };
         arch::tests::clobber_vectors();
-        Ok(arch::tests::recorder())
+        Ok(Onward { target: arch::tests::recorder(), redirect: false })
     }
 }
 
@@ -110,4 +110,27 @@ fn a_context_has_a_number_of_its_own_and_is_unknown_once_it_is_dropped() {
     assert_ne!(one, other);
     drop(first);
     assert_eq!((is_known(one), is_known(other)), (false, true));
+}
+
+#[test]
+fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
+    let slot = AtomicU64::new(0);
+    let header = TrampolineHeader {
+        reenter: 0,
+        hook: 0,
+        // No context of this process has it.
+        context: u64::MAX,
+        batch: 8,
+        trampolines: 0,
+        slots: slot.as_ptr() as u64,
+    };
+    let go_on = |target, redirect| {
+        assert_eq!(super::go_on(&header, header.call_of(0), Onward { target, redirect }), target);
+        slot.load(Ordering::Relaxed)
+    };
+    assert_eq!((go_on(1, false), go_on(2, true)), (0, 2));
+    retire(u64::MAX, 8, true);
+    assert_eq!(go_on(3, true), 2);
+    retire(u64::MAX, 8, false);
+    assert_eq!(go_on(4, true), 4);
 }

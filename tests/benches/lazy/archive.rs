@@ -1,5 +1,6 @@
 //! An archive of many kernels, of which a program calls one.
 
+use crate::compile;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::{Context, Result, ensure};
@@ -90,18 +91,12 @@ fn kernel(library: &Library) -> Result<Kernel> {
 fn archive() -> Result<Bytes> {
     let folder = tempfile::tempdir_in("/dev/shm")?;
     let path = |name: &str| folder.path().join(name);
-    fs::write(path("kernel.c"), SOURCE)?;
-    let gcc = Command::new("gcc")
-        .args(["-O2", "-fPIC", "-c", "-o"])
-        .args([path("kernel.o"), path("kernel.c")])
-        .status()?;
-    ensure!(gcc.success(), "gcc does not compile");
-    let object = fs::read(path("kernel.o"))?;
+    let object = compile(SOURCE)?;
     let at: Vec<usize> =
         (0..object.len()).filter(|at| object[*at..].starts_with(NAME.as_bytes())).collect();
     let names: Vec<String> = (0..KERNELS).map(|index| format!("kernel_{index:05}")).collect();
     for name in &names {
-        let mut renamed = object.clone();
+        let mut renamed = object.to_vec();
         at.iter().for_each(|at| renamed[*at..at + NAME.len()].copy_from_slice(name.as_bytes()));
         fs::write(path(&format!("{name}.o")), renamed)?;
     }

@@ -4,6 +4,7 @@
 
 mod archive;
 mod calls;
+mod executors;
 #[path = "../common/machine.rs"]
 mod machine;
 #[path = "../common/report.rs"]
@@ -11,14 +12,17 @@ mod report;
 #[path = "../common/turns.rs"]
 mod turns;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use bytes::Bytes;
 use clap::Parser;
 use report::Report;
+use std::fs;
+use std::process::Command;
 
 /// Measures lazy re-exports.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: calls, archive.
+    /// Measure only this: calls, executors, archive.
     filter: Option<String>,
     /// Cargo says this to every benchmark.
     #[arg(long, hide = true)]
@@ -33,10 +37,24 @@ fn main() -> Result<()> {
     if wants("calls") {
         calls::measure(&mut report)?;
     }
+    if wants("executors") {
+        executors::measure(&mut report)?;
+    }
     if wants("archive") {
         archive::measure(&mut report)?;
     }
     report.print();
     println!("{}", machine::load());
     Ok(())
+}
+
+/// Compiles C.
+fn compile(source: &str) -> Result<Bytes> {
+    let folder = tempfile::tempdir_in("/dev/shm")?;
+    let [source_file, object] = ["it.c", "it.o"].map(|name| folder.path().join(name));
+    fs::write(&source_file, source)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIC", "-c", "-o"]).args([&object, &source_file]);
+    ensure!(gcc.status()?.success(), "gcc does not compile");
+    Ok(fs::read(object)?.into())
 }
