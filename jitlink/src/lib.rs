@@ -6,6 +6,7 @@
 //! - [`LinkGraph`](graph::LinkGraph) is one object while it is linked: sections, blocks, symbols and edges. It is an index
 //!   over the object's bytes, so its size and the time to build it grow with the number of sections and nothing else.
 //! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
+//! - [`lazy`] makes functions that can be called before they are linked.
 //! - A [`TargetProcess`](process::TargetProcess) is the process that executes: this one, or another.
 //! - What linked code needs while it runs, in the process in which it runs, is `longshore-runtime`: frames for unwinding, thread-local
 //!   storage, exit handlers.
@@ -33,6 +34,7 @@ pub mod debug;
 mod elf;
 pub mod error;
 pub mod graph;
+pub mod lazy;
 pub mod memory;
 pub mod process;
 pub mod session;

@@ -1,6 +1,7 @@
 //! Actions: what is done when the memory of linked code has its content, and undone before it is given back (JITLink's
 //! allocation actions). Whoever holds the memory runs them, in the process in which the code runs.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,7 @@ pub struct ActionPair {
 ///
 /// If one fails, those before it are undone in reverse order; the error has its message, and those of undoing after it.
 pub fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<ActionCall>> {
+    let _running = Running::begin();
     let mut undo = Vec::with_capacity(actions.len());
     for (index, pair) in actions.into_iter().enumerate() {
         if let Some(Err(message)) = pair.finalize.as_ref().map(call) {
@@ -71,6 +73,29 @@ pub fn deallocate(name: &str, calls: &[ActionCall]) -> Vec<String> {
         call(action).err().map(|message| format!("{name}: deallocate action {index}: {message}"))
     };
     calls.iter().enumerate().rev().filter_map(run).collect()
+}
+
+/// Whether this thread is running finalize actions: then a link waits for it.
+pub fn are_finalizing() -> bool {
+    RUNNING.get() > 0
+}
+
+thread_local!(static RUNNING: Cell<u32> = const { Cell::new(0) });
+
+/// While it lives, its thread is known to run finalize actions.
+struct Running;
+
+impl Running {
+    fn begin() -> Self {
+        RUNNING.set(RUNNING.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(RUNNING.get() - 1);
+    }
 }
 
 fn call(action: &ActionCall) -> Result<(), String> {

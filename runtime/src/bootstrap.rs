@@ -4,7 +4,9 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use crate::static_tls::StaticTls;
-use crate::{callback, exit, indirect, names, rebind, service, tls, tls_descriptor, unwind};
+use crate::{
+    callback, exit, indirect, names, rebind, reentry, service, tls, tls_descriptor, unwind,
+};
 
 static STATIC_TLS: OnceLock<&'static StaticTls> = OnceLock::new();
 
@@ -36,6 +38,8 @@ pub fn bootstrap_symbols() -> Vec<(&'static str, u64)> {
         (names::TLS_GET_ADDR, tls::tls_get_address_function()),
         (names::STATIC_TLS_RESOLVER, tls_descriptor::static_resolver()),
         (names::DYNAMIC_TLS_RESOLVER, tls_descriptor::dynamic_resolver()),
+        (names::REENTER, reentry::reenter_function()),
+        (names::CONTROLLER_HOOK, reentry::controller_hook_function()),
         (names::CALL_CONTROLLER, callback::call_controller_from_c as *const () as u64),
         ("__longshore_pthread_atfork", pthread_atfork as *const () as u64),
         ("__longshore_at_quick_exit", at_quick_exit as *const () as u64),

@@ -23,6 +23,7 @@
 //!   that the executable has given;
 //! - what services have made for a controller that may be in another process, by the numbers that it knows ([`service`]);
 //! - who answers calls to the controller ([`callback`]);
+//! - who is asked where calls through trampolines go on ([`reentry`]);
 //! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
 
 pub mod actions;
@@ -40,6 +41,7 @@ pub mod pages;
 pub mod process_data;
 pub mod process_tls;
 pub mod rebind;
+pub mod reentry;
 pub mod service;
 pub mod static_tls;
 mod thread;

@@ -19,6 +19,11 @@ pub const STATIC_TLS_RESOLVER: &str = "__longshore_static_tls_resolver";
 pub const DYNAMIC_TLS_RESOLVER: &str = "__longshore_dynamic_tls_resolver";
 /// The process's own [`StaticTls`](crate::StaticTls); not there without [`set_static_tls`](crate::set_static_tls).
 pub const STATIC_TLS: &str = "__longshore_static_tls";
+/// Where trampolines of linked code go on: see [`reentry::reenter_function`](crate::reentry::reenter_function).
+pub const REENTER: &str = "__longshore_reenter";
+/// What trampolines whose context is a tag of the controller have called: see
+/// [`reentry::controller_hook_function`](crate::reentry::controller_hook_function).
+pub const CONTROLLER_HOOK: &str = "__longshore_reentry_of_controller";
 /// See [`callback`](crate::callback).
 pub const CALL_CONTROLLER: &str = "__longshore_call_controller";
 

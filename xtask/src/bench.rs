@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of AMDGPU, of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them,
-//! that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
+//! Those of AMDGPU, of CUDA, of lazy re-exports, of the linker, of kernels and of Vulkan print their own tables, with
+//! their peers in them, that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
 //! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::process;
@@ -59,6 +59,8 @@ pub enum Suite {
     Instructions,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
+    /// Functions that are linked when they are called.
+    Lazy,
     /// The in-memory linker and other linkers.
     Linker,
     /// The Vulkan backend and the driver without it.
@@ -66,8 +68,8 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA or
-/// Vulkan.
+/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA,
+/// lazy re-exports or Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
@@ -78,6 +80,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
+        Suite::Lazy => lazy(filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
@@ -87,6 +90,12 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
 fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     build_plugin(backend)?;
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
+}
+
+/// In this process and in one of an executor.
+fn lazy(filter: Option<&str>) -> Result<()> {
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
+    process::run(&mut benchmark(&["lazy"], filter))
 }
 
 /// Runs a benchmark that loads a backend's plugin.

@@ -1,5 +1,6 @@
 //! Generators: where symbols come from that no object of a library defines.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -7,10 +8,11 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use longshore_runtime::ProcessTls;
 
-use super::Lookup;
 use super::runtime::log_failure;
+use super::{Library, Lookup};
 use crate::Result;
 use crate::elf::{Archive, ElfObject, Home, NO_MACHINE_CODE, SLIM, is_bitcode};
+use crate::graph::LinkGraph;
 use crate::process::{
     InProcess, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
 };
@@ -72,6 +74,37 @@ pub enum Generated {
         /// Its bytes.
         bytes: Bytes,
     },
+    /// A graph that is made by hand, to be added to the library as [`Library::add_graph`] does, and taken away again in the same case.
+    Graph(GeneratedGraph),
+    /// The symbol `requests[index]` is what another library of the session has by that name, itself or by its generators (ORC's
+    /// `ReexportsGenerator`). It is linked there.
+    Reexport {
+        /// Which request this answers.
+        index: usize,
+        /// The other library.
+        library: Library,
+    },
+}
+
+/// A graph that is made when it is needed. Making it must not use the session, and give the same each time.
+#[derive(Clone)]
+pub struct GeneratedGraph(Arc<dyn Fn() -> LinkGraph + Send + Sync>);
+
+impl GeneratedGraph {
+    /// What `make` fills by hand.
+    pub fn new(make: impl Fn() -> LinkGraph + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    pub(super) fn make(&self) -> LinkGraph {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for GeneratedGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GeneratedGraph").finish_non_exhaustive()
+    }
 }
 
 impl<F> Generator for F

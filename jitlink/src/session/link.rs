@@ -63,20 +63,33 @@ impl Shared {
         library: LibraryId,
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
-        self.linking(|state| self.look_up_in(state, library, names))
+        self.linking(|state| {
+            let order = state.search_order(library);
+            self.look_up_in(state, library, &order, names)
+        })
+    }
+
+    /// The same in that library only.
+    pub(super) fn lookup_own(
+        &self,
+        library: LibraryId,
+        names: &[(&str, Lookup)],
+    ) -> Result<Vec<Option<u64>>> {
+        self.linking(|state| self.look_up_in(state, library, &[library], names))
     }
 
     fn look_up_in(
         &self,
         state: &mut State,
         library: LibraryId,
+        order: &[LibraryId],
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
         let wanted: Vec<_> = names
             .iter()
             .map(|(name, _)| Wanted { name: name.as_bytes(), ..Wanted::default() })
             .collect();
-        let found = self.resolve(state, library, &wanted)?;
+        let found = self.resolve(state, library, order, &wanted)?;
         let is_variable = |found: &Option<Found>| {
             found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
         };

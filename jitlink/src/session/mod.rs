@@ -8,6 +8,7 @@ mod finalize;
 mod gather;
 mod generator;
 mod initializers;
+mod library;
 mod link;
 mod object;
 mod parallel;
@@ -35,7 +36,9 @@ use crate::memory::{InProcessMemory, MemoryManager, Placement};
 use crate::process::{InProcess, TargetProcess};
 use crate::{Architecture, Error, Result, Undefined};
 
-pub use generator::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request, StaticArchive};
+pub use generator::{
+    DynamicLibrary, Generated, GeneratedGraph, Generator, ProcessSymbols, Request, StaticArchive,
+};
 pub use initializers::MainArguments;
 pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
@@ -140,6 +143,11 @@ impl Session {
     /// The instruction set that it links for.
     pub fn architecture(&self) -> Architecture {
         self.0.architecture
+    }
+
+    /// The process that executes its code, if any does.
+    pub(crate) fn process(&self) -> Option<Arc<dyn TargetProcess>> {
+        self.0.runtime.as_ref().map(|runtime| runtime.shared_process())
     }
 
     /// How long its links have taken by now.
@@ -347,7 +355,7 @@ impl Library {
         &self,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<Object> {
-        let added = self.session.add_made(self.id, make)?;
+        let added = self.session.add_made(&mut self.session.state.lock(), self.id, make)?;
         Ok(self.session.handle(added))
     }
 

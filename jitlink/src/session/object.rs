@@ -67,12 +67,12 @@ impl Shared {
     /// Adds a graph that is made by hand, and its definitions, to a library.
     pub(super) fn add_made(
         &self,
+        state: &mut State,
         library: LibraryId,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<(ObjectId, u32)> {
         let graph = make();
-        let mut state = self.state.lock();
-        self.check_room(&state, graph.name(), graph.architecture())?;
+        self.check_room(state, graph.name(), graph.architecture())?;
         check_names(&graph)?;
         let source = Source::Made(MadeGraph::new(&graph, make));
         let id = state.new_object(Arc::clone(graph.name()), library, source);

@@ -64,6 +64,10 @@ impl Runtime {
         &*self.process
     }
 
+    pub(super) fn shared_process(&self) -> Arc<dyn TargetProcess> {
+        Arc::clone(&self.process)
+    }
+
     /// The address of something that the process offers by a name.
     pub(super) fn address_of(&self, name: &str) -> Option<u64> {
         self.process.facts().symbols.get(name).copied()

@@ -53,6 +53,8 @@ pub(super) struct LibraryState {
     pub(super) name: Arc<str>,
     pub(super) table: SymbolTable,
     pub(super) link_order: Vec<LibraryId>,
+    /// What objects refer to is looked for from this library first, and only then here.
+    pub(super) refers_through: Option<LibraryId>,
     /// Other names, and what they stand for.
     pub(super) aliases: HashMap<Box<[u8]>, Arc<[u8]>>,
     pub(super) generators: Vec<Arc<dyn Generator>>,
@@ -179,6 +181,7 @@ impl State {
             name: name.into(),
             table: SymbolTable::default(),
             link_order: Vec::new(),
+            refers_through: None,
             aliases: HashMap::new(),
             generators: Vec::new(),
             scope: None,

@@ -1,5 +1,7 @@
 //! Memory of this process that the controller reads, writes, allocates and frees: data, not code.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_bytes::ByteBuf;
 
 use super::services;
@@ -12,6 +14,8 @@ services! {
     FREE = "__longshore_free", fn(u64) -> (), free;
     /// Writes bytes at addresses, in order.
     WRITE = "__longshore_write", fn(Vec<(u64, ByteBuf)>) -> (), write;
+    /// Writes words at aligned addresses, each by one store: threads that read one meanwhile see the old or the new value.
+    WRITE_POINTERS = "__longshore_write_pointers", fn(Vec<(u64, u64)>) -> (), write_pointers;
     /// Reads so many bytes at each address.
     READ = "__longshore_read", fn(Vec<(u64, u64)>) -> Result<Vec<ByteBuf>>, read;
 }
@@ -47,6 +51,15 @@ unsafe fn write(writes: Vec<(u64, ByteBuf)>) {
     for (address, bytes) in writes {
         // SAFETY: promised by the caller.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    }
+}
+
+/// # Safety
+/// The words must be there, aligned and writable, and used by nobody meanwhile but atomically.
+unsafe fn write_pointers(writes: Vec<(u64, u64)>) {
+    for (address, value) in writes {
+        // SAFETY: promised by the caller.
+        unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod libraries;
 pub mod memory;
 pub mod pages;
 pub mod program;
+pub mod reentry;
 mod release;
 pub mod run;
 pub mod thread_locals;
@@ -55,6 +56,7 @@ pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction
         memory::functions(),
         pages::functions(),
         program::functions(),
+        reentry::functions(),
         run::functions(),
         thread_locals::functions(),
     ]
