@@ -2,5 +2,6 @@
 
 pub mod arena;
 pub mod controller;
+pub mod plugin;
 pub mod rpc;
 pub mod target;

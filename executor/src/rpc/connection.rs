@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -61,6 +62,7 @@ pub struct Peer {
     /// Only slots are used if nothing is shared.
     link: Link,
     is_shared: bool,
+    memory: Option<OwnedFd>,
     sender: Mutex<Sender>,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
@@ -106,6 +108,7 @@ impl Connection {
             side,
             link,
             is_shared: memory.is_some(),
+            memory,
             sender: Mutex::default(),
             writer: Mutex::new(writer),
             shut_down,
@@ -213,6 +216,11 @@ impl Peer {
     /// Whether messages go through shared memory.
     pub fn shares_memory(&self) -> bool {
         self.is_shared
+    }
+
+    /// The file of the memory that both sides have, if they share some: see [`Arena`](crate::arena::Arena).
+    pub fn memory(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.as_ref().map(AsFd::as_fd)
     }
 
     /// Why the connection is over, if it is.

@@ -44,7 +44,7 @@ fn run(arguments: &Arguments) -> Ended {
         // Others may have inherited the controller's end of the socket.
         transport = transport.watch(Arc::new(controller), || Ended::Cut);
     }
-    match Connection::open(transport, options, Arc::new(Target)) {
+    match Connection::open(transport, options, Arc::<Target>::default()) {
         Ok(connection) => connection.wait_for_end(),
         Err(ended) => ended,
     }

@@ -16,7 +16,7 @@ pub use entry::{
     Services, TableRef,
 };
 pub use tables::{
-    ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable, ModuleTable,
+    AdoptionTable, ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable, ModuleTable,
     OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable,
     SelectionTable,
 };
