@@ -1,9 +1,7 @@
 //! The host: what plugins and devices there are.
 
 use crate::device::{Device, DeviceInner};
-use crate::discovery::{
-    self, Candidate, DiscoveryConfig, IsolateConfig, LoadedPlugin, Probe,
-};
+use crate::discovery::{self, Candidate, DiscoveryConfig, IsolateConfig, LoadedPlugin, Probe};
 use crate::environment::Environment;
 use crate::image::Image;
 use crate::memory::{

@@ -49,7 +49,9 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
         let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
         let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
         let staged = setup.clone().environment(staging);
+        let isolated = strict.clone().isolated(executor(), true);
         return vec![
+            run(isolated, " (isolated)", is_for_layers),
             run(wgsl(&strict), " (WGSL)", is_for_layers),
             run(wgsl(&setup), " (WGSL)", is_not_for_layers),
             run(staged, " (staged)", is_staged),

@@ -12,5 +12,6 @@ mod proxy;
 pub(crate) mod serve;
 
 pub use proxy::{
-    Isolated, IsolatedDescription, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record, Refusal,
+    Isolated, IsolatedDescription, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record,
+    Refusal,
 };

@@ -33,67 +33,209 @@ pub(super) enum Request<'a> {
         settings: Vec<(&'a str, &'a str)>,
     },
     /// Keeps these addresses for memory that both have. Answered by whether they are free.
-    Reserve { address: u64, bytes: u64 },
+    Reserve {
+        address: u64,
+        bytes: u64,
+    },
     /// Maps bytes of the shared file, at an address that was reserved.
-    Map { address: u64, offset: u64, bytes: u64 },
+    Map {
+        address: u64,
+        offset: u64,
+        bytes: u64,
+    },
     /// Undoes that.
-    Unmap { address: u64, bytes: u64 },
-    PlatformInfo { query: u32 },
+    Unmap {
+        address: u64,
+        bytes: u64,
+    },
+    PlatformInfo {
+        query: u32,
+    },
     /// Answered by the bytes of the value.
-    DeviceInfo { index: u32, query: u32 },
+    DeviceInfo {
+        index: u32,
+        query: u32,
+    },
     /// Answered by an [`Id`].
-    Open { index: u32 },
-    Close { device: Id },
+    Open {
+        index: u32,
+    },
+    Close {
+        device: Id,
+    },
     /// Takes so many bytes, which follow in order, each by [`Request::Chunk`]. Answered by an [`Id`].
-    Upload { bytes: u64 },
-    Chunk { upload: Id, #[serde(borrow)] content: &'a [u8] },
+    Upload {
+        bytes: u64,
+    },
+    Chunk {
+        upload: Id,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
     /// Answered by the reason of a refusal, if it is one.
-    Accepts { device: Id, #[serde(borrow)] image: Image<'a> },
-    Rank { device: Id, #[serde(borrow)] image: Image<'a>, triple: &'a str, arch: &'a str },
-    Allocate { device: Id, kind: u32, bytes: u64, alignment: u64 },
+    Accepts {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+    },
+    Rank {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+        triple: &'a str,
+        arch: &'a str,
+    },
+    Allocate {
+        device: Id,
+        kind: u32,
+        bytes: u64,
+        alignment: u64,
+    },
     /// Makes memory that both have, and that is mapped, an allocation of the device under its own address.
-    Adopt { device: Id, kind: u32, address: u64, bytes: u64 },
-    Free { device: Id, kind: u32, address: u64 },
-    SetExtent { device: Id, address: u64, bytes: u64 },
+    Adopt {
+        device: Id,
+        kind: u32,
+        address: u64,
+        bytes: u64,
+    },
+    Free {
+        device: Id,
+        kind: u32,
+        address: u64,
+    },
+    SetExtent {
+        device: Id,
+        address: u64,
+        bytes: u64,
+    },
     /// Answered by an [`Id`].
-    Load { device: Id, #[serde(borrow)] image: Image<'a> },
+    Load {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+    },
     /// Answered by an [`Id`].
-    CreateQueue { device: Id },
+    CreateQueue {
+        device: Id,
+    },
     /// Answered by an [`Id`].
-    CreateEvent { device: Id, timing: bool },
-    CanAccess { device: Id, peer: Id },
-    EnableAccess { device: Id, peer: Id },
-    OptimalGroupItems { device: Id, kernel: Id, shared_bytes: u64 },
-    MaxCooperativeGroups { device: Id, kernel: Id, items: [u32; 3], shared_bytes: u64 },
+    CreateEvent {
+        device: Id,
+        timing: bool,
+    },
+    CanAccess {
+        device: Id,
+        peer: Id,
+    },
+    EnableAccess {
+        device: Id,
+        peer: Id,
+    },
+    OptimalGroupItems {
+        device: Id,
+        kernel: Id,
+        shared_bytes: u64,
+    },
+    MaxCooperativeGroups {
+        device: Id,
+        kernel: Id,
+        items: [u32; 3],
+        shared_bytes: u64,
+    },
     /// Answered by an [`Id`] and [`Attributes`].
-    Kernel { module: Id, name: &'a str },
+    Kernel {
+        module: Id,
+        name: &'a str,
+    },
     /// Answered by its address and its size.
-    Global { module: Id, name: &'a str },
-    Symbols { module: Id },
-    RunConstructors { module: Id },
-    RunDestructors { module: Id },
-    PoolTracker { module: Id },
-    Profile { module: Id },
-    Unload { module: Id },
+    Global {
+        module: Id,
+        name: &'a str,
+    },
+    Symbols {
+        module: Id,
+    },
+    RunConstructors {
+        module: Id,
+    },
+    RunDestructors {
+        module: Id,
+    },
+    PoolTracker {
+        module: Id,
+    },
+    Profile {
+        module: Id,
+    },
+    Unload {
+        module: Id,
+    },
     Launch(#[serde(borrow)] Launch<'a>),
     Copy(Copy),
     /// Copies these bytes to the device.
-    CopyIn { queue: Id, device: Id, address: u64, #[serde(borrow)] content: &'a [u8] },
+    CopyIn {
+        queue: Id,
+        device: Id,
+        address: u64,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
     /// Copies from the device when all that was queued before is done. Answered by the bytes.
-    CopyOut { queue: Id, device: Id, address: u64, bytes: u64 },
+    CopyOut {
+        queue: Id,
+        device: Id,
+        address: u64,
+        bytes: u64,
+    },
     Transfer(Transfer),
-    Fill { queue: Id, address: u64, bytes: u64, #[serde(borrow)] pattern: &'a [u8], wait: bool },
-    HostFunction { queue: Id, function: u64 },
-    WaitEvent { queue: Id, event: Id },
-    RecordEvent { queue: Id, event: Id },
-    Prefetch { queue: Id, address: u64, bytes: u64, target: u32 },
-    IsIdle { queue: Id },
-    Synchronize { queue: Id },
-    DestroyQueue { queue: Id },
-    IsComplete { event: Id },
-    SynchronizeEvent { event: Id },
-    Elapsed { start: Id, end: Id },
-    DestroyEvent { event: Id },
+    Fill {
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        #[serde(borrow)]
+        pattern: &'a [u8],
+        wait: bool,
+    },
+    HostFunction {
+        queue: Id,
+        function: u64,
+    },
+    WaitEvent {
+        queue: Id,
+        event: Id,
+    },
+    RecordEvent {
+        queue: Id,
+        event: Id,
+    },
+    Prefetch {
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        target: u32,
+    },
+    IsIdle {
+        queue: Id,
+    },
+    Synchronize {
+        queue: Id,
+    },
+    DestroyQueue {
+        queue: Id,
+    },
+    IsComplete {
+        event: Id,
+    },
+    SynchronizeEvent {
+        event: Id,
+    },
+    Elapsed {
+        start: Id,
+        end: Id,
+    },
+    DestroyEvent {
+        event: Id,
+    },
     /// The platform is not used any more.
     Disconnect,
 }
@@ -103,7 +245,10 @@ pub(super) enum Request<'a> {
 pub(super) enum Image<'a> {
     Here(&'a [u8]),
     /// In the file that both have.
-    Shared { offset: u64, bytes: u64 },
+    Shared {
+        offset: u64,
+        bytes: u64,
+    },
     /// They were sent before. It can be used once.
     Uploaded(Id),
 }
@@ -154,14 +299,32 @@ pub(super) struct Transfer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Callback<'a> {
     /// Runs a function of the program.
-    Run { function: u64 },
+    Run {
+        function: u64,
+    },
     /// Copies from the host's memory into the staging memory, or answers the bytes if there is none.
-    Fetch { transfer: u64, at: u64, bytes: u64 },
+    Fetch {
+        transfer: u64,
+        at: u64,
+        bytes: u64,
+    },
     /// Copies from the staging memory into the host's, or these bytes if there is none.
-    Store { transfer: u64, at: u64, bytes: u64, #[serde(borrow)] content: &'a [u8] },
+    Store {
+        transfer: u64,
+        at: u64,
+        bytes: u64,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
     /// The transfer is done.
-    Done { transfer: u64 },
-    Log { level: u32, target: &'a str, message: &'a str },
+    Done {
+        transfer: u64,
+    },
+    Log {
+        level: u32,
+        target: &'a str,
+        message: &'a str,
+    },
 }
 
 /// What became of the plugin.
@@ -296,7 +459,9 @@ pub(super) fn to_tracker(from: PoolTracker) -> Tracker {
     [from.allocations, from.total_bytes, from.min_bytes, from.max_bytes]
 }
 
-pub(super) fn from_tracker([allocations, total_bytes, min_bytes, max_bytes]: Tracker) -> PoolTracker {
+pub(super) fn from_tracker(
+    [allocations, total_bytes, min_bytes, max_bytes]: Tracker,
+) -> PoolTracker {
     PoolTracker { allocations, total_bytes, min_bytes, max_bytes }
 }
 
@@ -371,7 +536,8 @@ mod tests {
 
     #[test]
     fn any_bytes_are_a_request_or_an_error() {
-        let good = encode(&Request::Fill { queue: 1, address: 2, bytes: 4, pattern: b"ab", wait: true });
+        let good =
+            encode(&Request::Fill { queue: 1, address: 2, bytes: 4, pattern: b"ab", wait: true });
         for end in 0..good.len() {
             assert!(decode::<Request<'_>>(&good[..end]).is_err(), "{end} bytes");
         }

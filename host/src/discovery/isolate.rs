@@ -137,7 +137,8 @@ impl Isolator {
                 }
             };
         }
-        let places: Vec<String> = places.iter().map(|place| format!("'{}'", place.display())).collect();
+        let places: Vec<String> =
+            places.iter().map(|place| format!("'{}'", place.display())).collect();
         let message = format!(
             "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (LONGSHORE_EXECUTOR says where it is)",
             places.join(", ")

@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn a_launch_is_known_with_fewer_groups_and_nothing_else_changed() {
         let accepted = Accepted::default();
-        let shape = Shape { kernel: 1, groups: [4, 2, 1], items: [8; 3], shared_bytes: 0, sizes: 3 };
+        let shape =
+            Shape { kernel: 1, groups: [4, 2, 1], items: [8; 3], shared_bytes: 0, sizes: 3 };
         assert!(!accepted.has(&shape));
         accepted.add(shape.clone());
         assert!(accepted.has(&shape));

@@ -95,7 +95,9 @@ impl Callbacks {
                 self.words.add(message);
                 (self.log)(Record { level: *level, target, message });
             }
-            other => log::error!("a callback that wants an answer came as one that does not: {other:?}"),
+            other => {
+                log::error!("a callback that wants an answer came as one that does not: {other:?}")
+            }
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use longshore_plugin_api::{CopyRequest, Error, ErrorCode, HostFunction, Place, Queue, Result, abi};
+use longshore_plugin_api::{
+    CopyRequest, Error, ErrorCode, HostFunction, Place, Queue, Result, abi,
+};
 
 use super::device::IsolatedDevice;
 use super::queue::IsolatedQueue;
@@ -124,9 +126,7 @@ impl IsolatedQueue {
                 0..=SMALL => self.copy_in_message(copy, 0, copy.bytes),
                 _ => match (self.link.staging()?, copy.to_device) {
                     (None, _) => self.copy_in_messages(copy),
-                    (Some(staging), _) if copy.bytes <= STAGING => {
-                        self.copy_staged(copy, &staging)
-                    }
+                    (Some(staging), _) if copy.bytes <= STAGING => self.copy_staged(copy, &staging),
                     (Some(staging), true) => self.stage_to_device(copy, [staging, self.second()?]),
                     (Some(staging), false) => {
                         self.stage_from_device(copy, [staging, self.second()?])
@@ -152,9 +152,9 @@ impl IsolatedQueue {
 
     fn copy_in_messages(&self, copy: &Private) -> Result<()> {
         let pieces = (0..copy.bytes).step_by(PIECE as usize);
-        pieces.map(|at| (at, (copy.bytes - at).min(PIECE))).try_for_each(|(at, bytes)| {
-            self.copy_in_message(copy, at, bytes)
-        })
+        pieces
+            .map(|at| (at, (copy.bytes - at).min(PIECE)))
+            .try_for_each(|(at, bytes)| self.copy_in_message(copy, at, bytes))
     }
 
     fn copy_in_message(&self, copy: &Private, at: u64, bytes: u64) -> Result<()> {
@@ -229,7 +229,8 @@ impl IsolatedQueue {
     }
 
     fn piece(&self, copy: &Private, at: u64, bytes: u64, staging: &Staging) -> Request<'static> {
-        let (on_device, staged) = ((copy.address + at, Some(copy.device)), (staging.address(), None));
+        let (on_device, staged) =
+            ((copy.address + at, Some(copy.device)), (staging.address(), None));
         let ((to, to_device), (from, from_device)) =
             if copy.to_device { (on_device, staged) } else { (staged, on_device) };
         Request::Copy(Copy { queue: self.id, to, to_device, from, from_device, bytes, wait: true })

@@ -46,7 +46,12 @@ impl IsolatedDevice {
         }
         let block = self.link.block(bytes, alignment)?;
         let address = block.address();
-        self.link.ask::<()>(&Request::Adopt { device: self.id, kind: kind as u32, address, bytes })?;
+        self.link.ask::<()>(&Request::Adopt {
+            device: self.id,
+            kind: kind as u32,
+            address,
+            bytes,
+        })?;
         self.shared.lock().insert(address, (kind, block));
         Ok(address)
     }
@@ -92,8 +97,7 @@ impl Device<Isolated> for IsolatedDevice {
         let is_ours = shared.get(&address).is_some_and(|(known, _)| *known == kind);
         let block = is_ours.then(|| shared.remove(&address)).flatten();
         drop(shared);
-        let freed =
-            self.link.ask(&Request::Free { device: self.id, kind: kind as u32, address });
+        let freed = self.link.ask(&Request::Free { device: self.id, kind: kind as u32, address });
         drop(block);
         given_up(&self.link, freed)
     }

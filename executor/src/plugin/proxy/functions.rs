@@ -71,7 +71,8 @@ impl Functions {
         let listed = |running: *const Running| unsafe { running.as_ref() };
         let mut running = listed(INNERMOST.get());
         while let Some(found) = running {
-            if std::ptr::eq(found.functions, self) && queue.is_none_or(|queue| queue == found.queue) {
+            if std::ptr::eq(found.functions, self) && queue.is_none_or(|queue| queue == found.queue)
+            {
                 return true;
             }
             running = listed(found.outer);
@@ -87,7 +88,8 @@ impl Functions {
         if !self.is_inside(Some(queue)) {
             return Ok(());
         }
-        let problem = "waiting for a queue in a host function of its own would wait for that function";
+        let problem =
+            "waiting for a queue in a host function of its own would wait for that function";
         Err(Error::new(ErrorCode::InvalidQueue, problem))
     }
 }

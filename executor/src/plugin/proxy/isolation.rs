@@ -141,12 +141,14 @@ impl Isolation {
         let changed = |what: String| Err(Error::new(ErrorCode::BackendFailure, what));
         match self.connect() {
             Ok((link, Connected::Platform { devices: now, .. })) if now == devices => Ok(link),
-            Ok((_, Connected::Platform { devices: now, .. })) => {
-                changed(format!("the isolated plugin '{}' had {devices} devices and now has {now}", self.backend))
-            }
-            Ok((_, other)) => {
-                changed(format!("the isolated plugin '{}' cannot be connected again: {other:?}", self.backend))
-            }
+            Ok((_, Connected::Platform { devices: now, .. })) => changed(format!(
+                "the isolated plugin '{}' had {devices} devices and now has {now}",
+                self.backend
+            )),
+            Ok((_, other)) => changed(format!(
+                "the isolated plugin '{}' cannot be connected again: {other:?}",
+                self.backend
+            )),
             Err(Refusal::Failed(error)) => Err(error),
             Err(other) => changed(other.to_string()),
         }

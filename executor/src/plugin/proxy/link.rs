@@ -170,7 +170,8 @@ impl Link {
     /// # Errors
     /// Those of the system.
     pub(super) fn staging(&self) -> Result<Option<Staging>> {
-        let staging = |window: &Arc<Window>| window.staging(|a, o, b| self.map(a, o, b), &self.unmap);
+        let staging =
+            |window: &Arc<Window>| window.staging(|a, o, b| self.map(a, o, b), &self.unmap);
         self.window.as_ref().map(staging).transpose()
     }
 
@@ -307,6 +308,7 @@ pub(super) fn nothing_shared() -> Error {
 }
 
 fn forked() -> Error {
-    let problem = "the isolated device belongs to the process from which this one was forked; open it here";
+    let problem =
+        "the isolated device belongs to the process from which this one was forked; open it here";
     Error::new(ErrorCode::BackendFailure, problem)
 }

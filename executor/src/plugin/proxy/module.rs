@@ -83,7 +83,8 @@ impl Module<Isolated> for IsolatedModule {
         if self.is_gone() {
             return Ok(None);
         }
-        let tracker = self.link.ask::<Option<Tracker>>(&Request::PoolTracker { module: self.id })?;
+        let tracker =
+            self.link.ask::<Option<Tracker>>(&Request::PoolTracker { module: self.id })?;
         Ok(tracker.map(from_tracker))
     }
 

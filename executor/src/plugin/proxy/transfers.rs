@@ -47,9 +47,10 @@ impl Memory {
 
     fn staging(&self, bytes: u64) -> Result<Option<*mut u8>> {
         match &self.staging {
-            Some(staging) if bytes > staging.bytes() => {
-                Err(wrong(format!("a piece of {bytes} bytes in staging memory of {}", staging.bytes())))
-            }
+            Some(staging) if bytes > staging.bytes() => Err(wrong(format!(
+                "a piece of {bytes} bytes in staging memory of {}",
+                staging.bytes()
+            ))),
             staging => Ok(staging.as_ref().map(|staging| staging.address() as *mut u8)),
         }
     }
@@ -140,9 +141,8 @@ mod tests {
         let (read, mut written) = ([1_u8, 2, 3, 4], [0_u8; 4]);
         let (from, to) = (read.as_ptr() as u64, written.as_mut_ptr() as u64);
         // SAFETY: both are there until they are taken back.
-        let (from, to) = unsafe {
-            (Memory::new(from, 4, true, None), Memory::new(to, 4, false, None))
-        };
+        let (from, to) =
+            unsafe { (Memory::new(from, 4, true, None), Memory::new(to, 4, false, None)) };
         let (from, to) = (transfers.add(from), transfers.add(to));
         assert_eq!(transfers.fetch(from, 1, 3).unwrap(), [2, 3, 4]);
         transfers.store(to, 2, 2, &[8, 9]).unwrap();

@@ -96,24 +96,21 @@ impl Window {
             Error::new(ErrorCode::OutOfResources, message)
         };
         let piece = self.arena.take(bytes, 1).map_err(failed)?;
-        let address = self.take(piece.bytes(), alignment).ok_or_else(|| {
-            failed(io::Error::from(io::ErrorKind::StorageFull))
-        })?;
+        let address = self
+            .take(piece.bytes(), alignment)
+            .ok_or_else(|| failed(io::Error::from(io::ErrorKind::StorageFull)))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         let (place, length) = (address as *mut std::ffi::c_void, piece.bytes() as usize);
         // SAFETY: addresses that this window keeps, and that nothing else uses.
-        let mapped = unsafe { mmap(place, length, access, flags, self.arena.file(), piece.offset()) };
+        let mapped =
+            unsafe { mmap(place, length, access, flags, self.arena.file(), piece.offset()) };
         if let Err(error) = mapped {
             self.give_back(address, piece.bytes());
             return Err(failed(error.into()));
         }
-        let block = Block {
-            window: Arc::downgrade(self),
-            address,
-            piece,
-            unmap: Arc::clone(unmap),
-        };
+        let block =
+            Block { window: Arc::downgrade(self), address, piece, unmap: Arc::clone(unmap) };
         map(address, block.piece.offset(), block.piece.bytes())?;
         Ok(block)
     }
@@ -295,7 +292,9 @@ mod tests {
                 .into_iter()
                 .map(|(bytes, alignment)| {
                     let block = window.block(bytes, alignment, |_, _, _| Ok(()), &unmap).unwrap();
-                    assert!(block.address().is_multiple_of(alignment) && block.piece.bytes() >= bytes);
+                    assert!(
+                        block.address().is_multiple_of(alignment) && block.piece.bytes() >= bytes
+                    );
                     assert!(window.has(block.address(), block.piece.bytes()));
                     let last = (block.address() + bytes - 1) as *mut u8;
                     // SAFETY: a byte of the block.

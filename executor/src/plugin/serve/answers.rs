@@ -50,9 +50,11 @@ impl Server {
             Request::Rank { device, image, triple, arch } => {
                 told(self.rank(peer, device, image, triple, arch))
             }
-            Request::Allocate { device: id, kind, bytes, alignment } => told(device(id).and_then(
-                |device| device.device.allocate(memory_kind(kind)?, bytes, alignment),
-            )),
+            Request::Allocate { device: id, kind, bytes, alignment } => {
+                told(device(id).and_then(|device| {
+                    device.device.allocate(memory_kind(kind)?, bytes, alignment)
+                }))
+            }
             Request::Adopt { device, kind, address, bytes } => {
                 told(self.adopt(device, kind, address, bytes))
             }
@@ -63,12 +65,12 @@ impl Server {
             Request::Load { device, image } => told(self.load(peer, device, image)),
             Request::CreateQueue { device } => told(self.create_queue(device)),
             Request::CreateEvent { device, timing } => told(self.create_event(device, timing)),
-            Request::CanAccess { device: id, peer } => told(
-                device(id).and_then(|found| found.device.can_access(&device(peer)?.device)),
-            ),
-            Request::EnableAccess { device: id, peer } => told(
-                device(id).and_then(|found| found.device.enable_access(&device(peer)?.device)),
-            ),
+            Request::CanAccess { device: id, peer } => {
+                told(device(id).and_then(|found| found.device.can_access(&device(peer)?.device)))
+            }
+            Request::EnableAccess { device: id, peer } => {
+                told(device(id).and_then(|found| found.device.enable_access(&device(peer)?.device)))
+            }
             Request::OptimalGroupItems { device: id, kernel, shared_bytes } => {
                 told(device(id).and_then(|device| {
                     let kernel = self.kernels.get(kernel)?;
@@ -104,9 +106,9 @@ impl Server {
             Request::RunDestructors { module: id } => {
                 told(module(id).and_then(|module| module.module.run_destructors()))
             }
-            Request::PoolTracker { module: id } => {
-                told(module(id).and_then(|module| Ok(module.module.pool_tracker()?.map(to_tracker))))
-            }
+            Request::PoolTracker { module: id } => told(
+                module(id).and_then(|module| Ok(module.module.pool_tracker()?.map(to_tracker))),
+            ),
             Request::Profile { module: id } => told(module(id).and_then(|module| {
                 Ok(module.module.profile()?.into_iter().map(Section::from).collect::<Vec<_>>())
             })),
@@ -153,9 +155,9 @@ impl Server {
             Request::SynchronizeEvent { event: id } => {
                 told(event(id).and_then(|event| event.event.synchronize()))
             }
-            Request::Elapsed { start, end } => told(
-                event(start).and_then(|start| start.event.elapsed_ns(&event(end)?.event)),
-            ),
+            Request::Elapsed { start, end } => {
+                told(event(start).and_then(|start| start.event.elapsed_ns(&event(end)?.event)))
+            }
             Request::DestroyEvent { event } => told(self.events.take(event).map(drop)),
             other => told::<()>(Err(Error::new(
                 ErrorCode::Unimplemented,
@@ -185,9 +187,9 @@ impl Server {
     }
 
     fn map(&self, peer: &Arc<Peer>, address: u64, offset: u64, bytes: u64) -> Result<()> {
-        let file = peer.memory().ok_or_else(|| {
-            Error::new(ErrorCode::InvalidArgument, "no memory is shared")
-        })?;
+        let file = peer
+            .memory()
+            .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "no memory is shared"))?;
         self.memory.map(file, address, offset, bytes)
     }
 

@@ -98,7 +98,8 @@ impl Drop for Mapping {
 impl Uploads {
     /// Begins one.
     pub(super) fn begin(&self, bytes: u64) -> Result<Id> {
-        let bytes = usize::try_from(bytes).map_err(|_| wrong(format!("an image of {bytes} bytes")))?;
+        let bytes =
+            usize::try_from(bytes).map_err(|_| wrong(format!("an image of {bytes} bytes")))?;
         let mut all = self.all.lock();
         let id = all.keys().max().map_or(1, |last| last + 1);
         all.insert(id, Upload { content: Vec::new(), bytes });

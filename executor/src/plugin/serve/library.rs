@@ -25,7 +25,10 @@ pub(super) struct Wanted<'a> {
 ///
 /// # Errors
 /// `BackendFailure` if the library cannot be opened; those of the plugin.
-pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<(Connected, Option<RemotePlatform>)> {
+pub(super) fn open(
+    peer: &Arc<Peer>,
+    wanted: &Wanted<'_>,
+) -> Result<(Connected, Option<RemotePlatform>)> {
     let path = OsStr::from_bytes(wanted.path);
     // SAFETY: the library's constructors run, which is what this process is for.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
@@ -48,22 +51,26 @@ pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<(Connected, 
     }
     // SAFETY: the services are never freed.
     let found = unsafe { plugin.connect(services(peer, wanted)) };
-    Ok(match found.map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))? {
-        Found::Platform(platform) => {
-            let description = Description {
-                backend: said.backend,
-                name: said.name,
-                version: said.version,
-                vendor: said.vendor,
-                image_formats: said.image_formats,
-                driver: said.driver,
-            };
-            let devices = platform.device_count();
-            (Connected::Platform { description, devices }, Some(platform))
-        }
-        Found::NoDriver(why) => (Connected::NoDriver(why), None),
-        Found::NoDevice(why) => (Connected::NoDevice(why), None),
-    })
+    Ok(
+        match found
+            .map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))?
+        {
+            Found::Platform(platform) => {
+                let description = Description {
+                    backend: said.backend,
+                    name: said.name,
+                    version: said.version,
+                    vendor: said.vendor,
+                    image_formats: said.image_formats,
+                    driver: said.driver,
+                };
+                let devices = platform.device_count();
+                (Connected::Platform { description, devices }, Some(platform))
+            }
+            Found::NoDriver(why) => (Connected::NoDriver(why), None),
+            Found::NoDevice(why) => (Connected::NoDevice(why), None),
+        },
+    )
 }
 
 fn failed(path: &OsStr, error: &libloading::Error) -> Error {
@@ -133,8 +140,7 @@ unsafe extern "C" fn log_level(context: *mut c_void) -> u32 {
 
 unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, message: abi::Text) {
     // SAFETY: the plugin passes its context back, and strings that are readable during the call.
-    let (context, mut target, mut message) =
-        unsafe { (of(context), read(target), read(message)) };
+    let (context, mut target, mut message) = unsafe { (of(context), read(target), read(message)) };
     if level == 0 || level > context.log_level {
         return;
     }

@@ -72,7 +72,9 @@ impl Server {
             Request::DestroyQueue { queue } => return self.queues.take(*queue).map(drop),
             Request::DestroyEvent { event } => return self.events.take(*event).map(drop),
             other => {
-                log::error!("a request that wants an answer was sent as one that does not: {other:?}");
+                log::error!(
+                    "a request that wants an answer was sent as one that does not: {other:?}"
+                );
                 return Ok(());
             }
         };

@@ -12,7 +12,7 @@ use super::Server;
 use super::functions::queue_function;
 use super::launch::Values;
 use super::objects::{Device, Queue};
-use crate::plugin::protocol::{Callback, CALL, Copy, Id, Launch, encode};
+use crate::plugin::protocol::{CALL, Callback, Copy, Id, Launch, encode};
 use crate::rpc::Peer;
 
 thread_local! {
@@ -58,14 +58,26 @@ impl Server {
         if copy.wait { queue.told(copied) } else { copied }
     }
 
-    pub(super) fn copy_in(&self, queue: Id, device: Id, address: u64, content: &[u8]) -> Result<()> {
+    pub(super) fn copy_in(
+        &self,
+        queue: Id,
+        device: Id,
+        address: u64,
+        content: &[u8],
+    ) -> Result<()> {
         let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
         let (from, bytes) = (content.as_ptr() as u64, content.len() as u64);
         // SAFETY: the host vouches for the device's range; the content outlives the copy, which is waited for.
         queue.told(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
     }
 
-    pub(super) fn copy_out(&self, queue: Id, device: Id, address: u64, bytes: u64) -> Result<Vec<u8>> {
+    pub(super) fn copy_out(
+        &self,
+        queue: Id,
+        device: Id,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
         let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
         let mut content = buffer(bytes)?;
         let to = content.as_mut_ptr() as u64;
@@ -74,7 +86,14 @@ impl Server {
         Ok(content)
     }
 
-    pub(super) fn fill(&self, queue: Id, address: u64, bytes: u64, pattern: &[u8], wait: bool) -> Result<()> {
+    pub(super) fn fill(
+        &self,
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        pattern: &[u8],
+        wait: bool,
+    ) -> Result<()> {
         let queue = self.queues.get(queue)?;
         // SAFETY: the host vouches for the range, on behalf of the program.
         let filled = queue.queue.fill(unsafe { Span::new(address, bytes) }, pattern, wait);
@@ -176,6 +195,8 @@ pub(super) fn buffer(bytes: u64) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-fn place(device: Option<&Arc<Device>>) -> Place<'_, <Remote as longshore_plugin_api::Backend>::Device> {
+fn place(
+    device: Option<&Arc<Device>>,
+) -> Place<'_, <Remote as longshore_plugin_api::Backend>::Device> {
     device.map_or(Place::Host, |device| Place::Device(&device.device))
 }

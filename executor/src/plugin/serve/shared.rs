@@ -46,7 +46,13 @@ impl SharedMemory {
     ///
     /// # Errors
     /// `InvalidArgument` outside the range, `OutOfResources` if the system refuses.
-    pub(super) fn map(&self, file: BorrowedFd<'_>, address: u64, offset: u64, bytes: u64) -> Result<()> {
+    pub(super) fn map(
+        &self,
+        file: BorrowedFd<'_>,
+        address: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<()> {
         self.check(address, bytes)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;

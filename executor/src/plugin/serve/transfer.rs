@@ -144,7 +144,10 @@ impl Staging {
         match self.own {
             // SAFETY: as above.
             Some(_) => unsafe {
-                std::slice::from_raw_parts(self.address as *const u8, bytes.min(self.bytes) as usize)
+                std::slice::from_raw_parts(
+                    self.address as *const u8,
+                    bytes.min(self.bytes) as usize,
+                )
             },
             None => &[],
         }
