@@ -283,21 +283,24 @@ impl Link {
     }
 }
 
+/// How long a plugin may take to end its platform.
+const ENDING: Duration = Duration::from_secs(2);
+
 impl Drop for Link {
     fn drop(&mut self) {
         if !self.is_here() {
             return;
         }
-        *self.watch.is_over.lock() = true;
-        self.watch.ended.notify_all();
         self.callbacks.transfers.take_all_back();
         if let Some(window) = &self.window {
             window.drop_staging();
         }
         if self.is_alive() {
-            // If it cannot, the end of the process does it.
-            let _ = self.ask::<()>(&Request::Disconnect);
+            // If it cannot, or takes too long, the end of the process does it.
+            let _ = self.peer().call_within(Some(ENDING), CALL, &encode(&Request::Disconnect));
         }
+        *self.watch.is_over.lock() = true;
+        self.watch.ended.notify_all();
     }
 }
 

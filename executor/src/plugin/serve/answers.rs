@@ -245,7 +245,13 @@ impl Server {
             Err(error) if error.code() == ErrorCode::Unsupported => {}
             adopted => return adopted,
         }
-        let reached = device.device.pin(span)?;
+        let reached = device.device.pin(span).map_err(|error| match error.code() {
+            ErrorCode::Unsupported => Error::new(
+                ErrorCode::Unsupported,
+                format!("{kind:?} memory of an isolated device needs a plugin that adopts or pins memory: {}", error.message()),
+            ),
+            _ => error,
+        })?;
         if reached == address {
             device.pinned.lock().push(address);
             return Ok(());
