@@ -292,7 +292,6 @@ pub(super) struct Transfer {
     pub(super) to_device: bool,
     /// Mapped memory that both have, for a piece; without it pieces come in messages.
     pub(super) staging: Option<(u64, u64)>,
-    pub(super) wait: bool,
 }
 
 /// What the executor asks of the host.

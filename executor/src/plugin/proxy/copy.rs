@@ -88,8 +88,7 @@ impl IsolatedQueue {
         if copy.wait {
             return self.waiting(|| self.link.ask_and_settle(&Request::Copy(copy)));
         }
-        self.note();
-        self.link.ask(&Request::Copy(copy))
+        self.queueing(|| self.link.ask(&Request::Copy(copy)))
     }
 
     /// A copy in the memory of this process, in the queue's order.
@@ -244,8 +243,7 @@ impl IsolatedQueue {
         let memory = unsafe { Memory::new(copy.memory, copy.bytes, copy.to_device, staging) };
         let transfers = &self.link.callbacks.transfers;
         let transfer = transfers.add(memory);
-        self.note();
-        let queued = self.link.ask(&Request::Transfer(Transfer {
+        let request = Request::Transfer(Transfer {
             queue: self.id,
             transfer,
             device: copy.device,
@@ -253,9 +251,9 @@ impl IsolatedQueue {
             bytes: copy.bytes,
             to_device: copy.to_device,
             staging: place,
-            wait: false,
-        }));
-        queued.inspect_err(|_| transfers.take_back(transfer))
+        });
+        self.queueing(|| self.link.ask::<()>(&request))
+            .inspect_err(|_| transfers.take_back(transfer))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Isolation {
 /// How [`Isolation::open`] ended.
 pub enum Opened {
     /// It has at least one device.
-    Platform(IsolatedPlatform),
+    Platform(Box<IsolatedPlatform>),
     /// The vendor's driver is not installed; the reason is for people.
     NoDriver(String),
     /// The driver has no device; the reason is for people.
@@ -120,7 +120,8 @@ impl Isolation {
         let (link, connected) = self.connect()?;
         match connected {
             Connected::Platform { description, devices } => {
-                Ok(Opened::Platform(IsolatedPlatform::new(self, link, description.into(), devices)))
+                let platform = IsolatedPlatform::new(self, link, description.into(), devices);
+                Ok(Opened::Platform(Box::new(platform)))
             }
             Connected::NoDriver(why) => Ok(Opened::NoDriver(why)),
             Connected::NoDevice(why) => Ok(Opened::NoDevice(why)),

@@ -35,14 +35,20 @@ impl IsolatedQueue {
         Self { link, id, queued, waited, accepted: Accepted::default(), launches }
     }
 
-    /// Something is queued and not waited for.
-    pub(super) fn note(&self) {
-        self.queued.fetch_add(1, Ordering::Relaxed);
+    /// Does what queues something that is not waited for.
+    ///
+    /// # Errors
+    /// Those of `enqueue`.
+    pub(super) fn queueing<T>(&self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
+        let queued = enqueue();
+        // Not before: who waits meanwhile would be taken to have waited for it.
+        self.queued.fetch_add(1, Ordering::Release);
+        queued
     }
 
-    /// Whether all that this process has queued is known to be done.
+    /// Whether all that was queued by calls that have returned is known to be done.
     pub(super) fn is_known_idle(&self) -> bool {
-        self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Relaxed)
+        self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Acquire)
     }
 
     /// Does what waits for all that was queued before.
@@ -53,7 +59,7 @@ impl IsolatedQueue {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;
         }
-        let (queued, noted) = (self.queued.load(Ordering::Relaxed), self.launches.noted());
+        let (queued, noted) = (self.queued.load(Ordering::Acquire), self.launches.noted());
         let result = wait();
         if result.is_ok() || self.link.is_alive() {
             self.waited.fetch_max(queued, Ordering::Release);
@@ -90,9 +96,9 @@ impl IsolatedQueue {
         let result = if shape.wait {
             self.waiting(|| self.link.ask_and_settle(&request))
         } else {
-            self.note();
             let is_plain = !shape.cooperative && cluster.is_none();
-            self.enqueue(&request, is_plain.then(|| known(kernel, shape, arguments)))
+            let shape = is_plain.then(|| known(kernel, shape, arguments));
+            self.queueing(|| self.enqueue(&request, shape))
         };
         VALUES.set(values);
         result
@@ -152,8 +158,7 @@ impl Queue<Isolated> for IsolatedQueue {
         if wait {
             return self.waiting(|| self.link.ask_and_settle(&request));
         }
-        self.note();
-        self.link.ask(&request)
+        self.queueing(|| self.link.ask(&request))
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {
@@ -162,22 +167,20 @@ impl Queue<Isolated> for IsolatedQueue {
         }
         let functions = &self.link.callbacks.functions;
         let function = functions.add(self.id, function);
-        self.note();
-        let queued = self.link.ask(&Request::HostFunction { queue: self.id, function });
+        let request = Request::HostFunction { queue: self.id, function };
+        let queued = self.queueing(|| self.link.ask(&request));
         // It may have run before the process was gone; then it was queued.
         queued.or_else(|error| if functions.forget(function) { Err(error) } else { Ok(()) })
     }
 
     fn wait_event(&self, event: &IsolatedEvent) -> Result<()> {
         let event = event.id_for(&self.link)?;
-        self.note();
-        self.link.post(&Request::WaitEvent { queue: self.id, event })
+        self.queueing(|| self.link.post(&Request::WaitEvent { queue: self.id, event }))
     }
 
     fn record_event(&self, event: &IsolatedEvent) -> Result<()> {
         let event = event.id_for(&self.link)?;
-        self.note();
-        self.link.post(&Request::RecordEvent { queue: self.id, event })
+        self.queueing(|| self.link.post(&Request::RecordEvent { queue: self.id, event }))
     }
 
     fn is_idle(&self) -> Result<bool> {
@@ -190,9 +193,8 @@ impl Queue<Isolated> for IsolatedQueue {
 
     fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
         let (address, bytes) = (range.address(), range.bytes());
-        self.note();
-        let target = target as u32;
-        self.link.ask(&Request::Prefetch { queue: self.id, address, bytes, target })
+        let (queue, target) = (self.id, target as u32);
+        self.queueing(|| self.link.ask(&Request::Prefetch { queue, address, bytes, target }))
     }
 }
 

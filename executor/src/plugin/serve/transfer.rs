@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
+use longshore_plugin_api::{Error, ErrorCode, Result};
 
 use super::Server;
 use super::functions::queue_function;
@@ -15,7 +15,7 @@ use crate::rpc::Peer;
 const PIECE: u64 = 1 << 20;
 
 impl Server {
-    /// Queues what a transfer consists of. Blocks only if it is to be waited for.
+    /// Queues what a transfer consists of. Does not block.
     pub(super) fn transfer(&self, peer: &Arc<Peer>, transfer: &Transfer) -> Result<()> {
         let (queue, device) =
             (self.queues.get(transfer.queue)?, self.devices.get(transfer.device)?);
@@ -27,15 +27,7 @@ impl Server {
             None => Staging::of_messages(transfer.bytes.min(PIECE))?,
         };
         let (peer, staging) = (Arc::clone(peer), Arc::new(staging));
-        let queued = Queued { peer, queue: &queue, device: &device, transfer, staging };
-        let done = queued.all();
-        match (done, transfer.wait) {
-            (done, true) => {
-                let waited = queue.queue.synchronize();
-                queue.told(done.and(waited))
-            }
-            (done, false) => done,
-        }
+        Queued { peer, queue: &queue, device: &device, transfer, staging }.all()
     }
 }
 
