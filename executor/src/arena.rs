@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::rpc::Transport;
+use crate::rpc::{Birthplace, Transport};
 
 /// How large the file claims to be; it takes as much memory as is used.
 const SIZES: [u64; 4] = [1 << 42, 1 << 38, 1 << 34, 1 << 31];
@@ -27,6 +27,7 @@ pub struct Arena {
     size: u64,
     /// What is free: where, and how many bytes.
     free: Mutex<BTreeMap<u64, u64>>,
+    birthplace: Birthplace,
 }
 
 /// Some pages of an arena, zero at first. They are given back when this is dropped; then nothing may use them any more.
@@ -73,7 +74,7 @@ impl Arena {
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let start = Transport::LINK_BYTES as u64;
         let free = Mutex::new(BTreeMap::from([(start, size - start)]));
-        Ok(Arc::new(Self { file, size, free }))
+        Ok(Arc::new(Self { file, size, free, birthplace: Birthplace::here() }))
     }
 
     /// The file.
@@ -84,6 +85,11 @@ impl Arena {
     /// The bytes that it could have.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether this process made it, and was not forked from the one that did: to that the pages belong.
+    pub fn is_here(&self) -> bool {
+        self.birthplace.is_here()
     }
 
     /// Takes pages for so many bytes, at a multiple of `alignment`, which is a power of two.
@@ -115,6 +121,9 @@ impl Arena {
     }
 
     fn give_back(&self, offset: u64, bytes: u64) {
+        if !self.is_here() {
+            return;
+        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = fallocate(&self.file, flags, offset, bytes) {
             // Its old content would be found where zeroes are promised.

@@ -2,6 +2,7 @@
 
 pub mod arena;
 pub mod controller;
+pub mod plugin;
 mod protocol;
 pub mod remote;
 pub mod rpc;

@@ -7,6 +7,9 @@
 //! | `LONGSHORE_BACKEND` | the backends to use, see [`BackendSelection`] |
 //! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
 //! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
+//! | `LONGSHORE_ISOLATE` | the backends whose plugins run in processes of their own, or `all` |
+//! | `LONGSHORE_ISOLATE_TIME_LIMIT` | seconds that a call to such a plugin may take |
+//! | `LONGSHORE_EXECUTOR` | the executable of those processes |
 //! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h`, `%t` |
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
@@ -20,10 +23,12 @@
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
 
+use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const PREFIX: &str = "LONGSHORE_";
 const CACHE: &str = "LONGSHORE_CACHE";
@@ -95,6 +100,40 @@ impl Environment {
     /// Whether `LONGSHORE_PROBE` asks for plugins to be tried in a process of their own first.
     pub fn probe(&self) -> bool {
         self.text("LONGSHORE_PROBE").is_some_and(|value| value != "0")
+    }
+
+    /// `LONGSHORE_ISOLATE`, if it is set: the backends whose plugins run in processes of their own, or `all`.
+    pub fn isolate(&self) -> Option<String> {
+        self.text("LONGSHORE_ISOLATE")
+    }
+
+    /// `LONGSHORE_ISOLATE_TIME_LIMIT`, if it is set: how long a call to such a plugin may take.
+    ///
+    /// # Errors
+    /// `InvalidValue` for what is no positive number of seconds.
+    pub fn isolate_time_limit(&self) -> Result<Option<Duration>> {
+        let Some(text) = self.text("LONGSHORE_ISOLATE_TIME_LIMIT") else { return Ok(None) };
+        let seconds = text.trim().parse().ok().filter(|seconds: &f64| *seconds > 0.0);
+        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        limit.map(Some).ok_or_else(|| {
+            let message = format!(
+                "LONGSHORE_ISOLATE_TIME_LIMIT is '{text}', expected a positive number of seconds"
+            );
+            Error::new(ErrorCode::InvalidValue, message)
+        })
+    }
+
+    /// `LONGSHORE_EXECUTOR`, if it is set: the executable of those processes.
+    pub fn executor(&self) -> Option<PathBuf> {
+        self.get("LONGSHORE_EXECUTOR").map(PathBuf::from)
+    }
+
+    /// All settings of a backend, by the names that [`Environment::setting`] takes.
+    pub(crate) fn settings(&self, backend: &str) -> Vec<(String, String)> {
+        let prefix = format!("{PREFIX}{backend}_").to_uppercase().replace('-', "_");
+        let names = self.variables.keys().filter_map(|name| name.to_str()?.strip_prefix(&prefix));
+        let names = names.filter(|name| *name != CACHE_SETTING).chain([CACHE_SETTING]);
+        names.filter_map(|name| Some((name.to_owned(), self.setting(backend, name)?))).collect()
     }
 
     /// `LONGSHORE_PROFILE_FILE`, if it is set: the pattern of names for profiles.
@@ -214,6 +253,31 @@ mod tests {
         assert_eq!(environment.setting("my-gpu", "stack_size").as_deref(), Some("4096"));
         assert_eq!(environment.setting("my-gpu", "stack"), None);
         assert_eq!(environment.setting("other", "stack_size"), None);
+    }
+
+    #[test]
+    fn all_settings_of_a_backend_are_found_and_its_cache() {
+        let environment = Environment::empty()
+            .with("LONGSHORE_MY_GPU_STACK_SIZE", "4096")
+            .with("LONGSHORE_MY_GPU_EMPTY", "")
+            .with("LONGSHORE_MY_GPUS", "x")
+            .with("LONGSHORE_CACHE", "/c");
+        let expected = [("STACK_SIZE", "4096"), ("CACHE", "/c/longshore/my-gpu")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(environment.settings("my-gpu"), expected);
+        assert_eq!(environment.with("LONGSHORE_CACHE", "off").settings("my-gpu").len(), 1);
+    }
+
+    #[test]
+    fn a_time_limit_is_a_positive_number_of_seconds() {
+        let limit = |text: &str| {
+            Environment::empty().with("LONGSHORE_ISOLATE_TIME_LIMIT", text).isolate_time_limit()
+        };
+        assert_eq!(limit(""), Ok(None));
+        assert_eq!(limit("0.5"), Ok(Some(Duration::from_millis(500))));
+        for wrong in ["0", "-1", "x", "nan", "1e300"] {
+            assert_eq!(limit(wrong).unwrap_err().code(), ErrorCode::InvalidValue, "{wrong}");
+        }
     }
 
     #[test]

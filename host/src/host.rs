@@ -1,7 +1,7 @@
 //! The host: what plugins and devices there are.
 
 use crate::device::{Device, DeviceInner};
-use crate::discovery::{self, Candidate, DiscoveryConfig, LoadedPlugin, Probe};
+use crate::discovery::{self, Candidate, DiscoveryConfig, IsolateConfig, LoadedPlugin, Probe};
 use crate::environment::Environment;
 use crate::image::Image;
 use crate::memory::{
@@ -59,6 +59,7 @@ pub struct HostBuilder {
     backends_may_be_missing: bool,
     devices: Option<String>,
     probe: Option<Probe>,
+    isolate: IsolateConfig,
     cache_limit: Option<u64>,
     track: Option<bool>,
 }
@@ -310,6 +311,37 @@ impl HostBuilder {
         self
     }
 
+    /// Runs the plugins of these backends, "cuda,vulkan" or "all", in processes of their own, besides those that the user's
+    /// `LONGSHORE_ISOLATE` names. If such a process ends, whatever the cause, its devices answer with an error that says so, and
+    /// can be opened again. What it costs is said in `docs/isolation.md`.
+    #[must_use]
+    pub fn isolate(mut self, selection: impl Into<String>) -> Self {
+        self.isolate.backends.push(selection.into());
+        self
+    }
+
+    /// How long a call to an isolated plugin may take, what waits for kernels too, whatever `LONGSHORE_ISOLATE_TIME_LIMIT` says. Then
+    /// its process is killed. Time in which it waits for the program's own functions does not count.
+    #[must_use]
+    pub fn isolate_time_limit(mut self, limit: Duration) -> Self {
+        self.isolate.time_limit = Some(limit);
+        self
+    }
+
+    /// Shares no memory with isolated plugins: all goes over a socket. Host and managed memory are `Unsupported` then.
+    #[must_use]
+    pub fn isolate_without_shared_memory(mut self) -> Self {
+        self.isolate.is_bare = true;
+        self
+    }
+
+    /// The executable in which isolated plugins run, whatever `LONGSHORE_EXECUTOR` says.
+    #[must_use]
+    pub fn executor(mut self, executable: impl Into<PathBuf>) -> Self {
+        self.isolate.executor = Some(executable.into());
+        self
+    }
+
     /// How many bytes of freed memory each device keeps for reuse; 256 MiB by default, 0 for none.
     #[must_use]
     pub fn cache_limit(mut self, bytes: u64) -> Self {
@@ -368,6 +400,7 @@ impl HostBuilder {
             extra: self.plugins.clone(),
             backends: self.backend_selection()?,
             probe: self.probe.clone(),
+            isolate: self.isolate.clone(),
             standard_folders: !self.only_given_plugins,
             ..DiscoveryConfig::new(environment)
         })

@@ -6,7 +6,7 @@
 //! of the host that connected it last.
 
 use crate::environment::Environment;
-use log::Record;
+use log::{Level, Record};
 use longshore_plugin_api::{abi, log_level};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -75,7 +75,12 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
     // SAFETY: the plugin passes its context back, and strings that are readable during the call.
     let (context, target, message) =
         unsafe { (Context::from_raw(context), read(target), read(message)) };
-    let mut whole = format!("longshore::plugin::{}", context.backend);
+    log_record(&context.backend, level, &target, &message);
+}
+
+/// Logs what a backend's plugin says.
+pub(crate) fn log_record(backend: &str, level: Level, target: &str, message: &str) {
+    let mut whole = format!("longshore::plugin::{backend}");
     if !target.is_empty() {
         whole = format!("{whole}::{target}");
     }

@@ -38,7 +38,7 @@ extern "C" {
 #define LONGSHORE_INTERFACE_MAJOR 1
 
 // Minor version of the interface: tells which tables a side may know. It never decides.
-#define LONGSHORE_INTERFACE_MINOR 3
+#define LONGSHORE_INTERFACE_MINOR 4
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
@@ -659,6 +659,19 @@ typedef struct longshore_extent_table {
                                                  uint64_t address,
                                                  uint64_t bytes);
 } longshore_extent_table;
+
+// "longshore.adoption", version 1: memory that the host has, and devices are to reach.
+typedef struct longshore_adoption_table {
+    // Makes `bytes` (at least 1) bytes of this process's memory at `address`, a multiple of the
+    // page size, an allocation of a `longshore_memory_kind`, as if `allocate` had answered the
+    // address: kernels reach it there, and `free` gives it up. The host keeps it in place until
+    // then, and has it back afterwards. `LONGSHORE_ERROR_UNSUPPORTED` for a kind that the device
+    // lacks or cannot have at an address that it did not choose. May block.
+    struct longshore_error_object *(*adopt)(struct longshore_device *device,
+                                            uint32_t kind,
+                                            uint64_t address,
+                                            uint64_t bytes);
+} longshore_adoption_table;
 
 // "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's
 // shared memory.

@@ -207,6 +207,17 @@ pub trait Device<B: Backend>: Send + Sync + 'static {
     fn set_extent(&self, _address: u64, _bytes: u64) -> Result<()> {
         Err(unsupported("extents of allocations"))
     }
+
+    /// Makes memory of this process an allocation of this kind, as if [`Device::allocate`] had answered its address: kernels
+    /// reach it there. It is the host's, which keeps it in place until it was freed by [`Device::free`], and takes it back
+    /// then. `memory` begins at a multiple of the page size and has at least one byte. May block.
+    ///
+    /// # Errors
+    /// `Unsupported` for a kind of memory that the device lacks or cannot have at an address that it did not choose;
+    /// `InvalidArgument` if some of it is an allocation already.
+    fn adopt(&self, _kind: MemoryKind, _memory: Span) -> Result<()> {
+        Err(unsupported("adoption of the host's memory"))
+    }
 }
 
 /// An image of a container, and what the container says of it.

@@ -118,6 +118,7 @@ pub fn describe_layouts() -> String {
         SelectionTable,
         ExtentTable,
         ClusterTable,
+        AdoptionTable,
     );
     text
 }

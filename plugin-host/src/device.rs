@@ -49,6 +49,11 @@ impl Device<HostBackend> for HostDevice {
         self.allocations.free(kind, address)
     }
 
+    /// Kernels reach whatever this process has.
+    fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        self.allocations.adopt(kind, memory)
+    }
+
     fn load(&self, image: ImageBytes) -> Result<HostModule> {
         HostModule::load(image, &self.allowed)
     }

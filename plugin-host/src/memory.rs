@@ -28,6 +28,19 @@ pub(crate) struct Allocations {
 struct Allocation {
     kind: MemoryKind,
     layout: Layout,
+    /// It is the host's memory, which is only known here.
+    is_adopted: bool,
+}
+
+impl Allocation {
+    /// # Safety
+    /// It was in the table under this address, and nothing uses it any more.
+    unsafe fn free(self, address: u64) {
+        if !self.is_adopted {
+            // SAFETY: it was allocated with this layout; the rest is promised by the caller.
+            unsafe { dealloc(address as *mut u8, self.layout) }
+        }
+    }
 }
 
 impl Allocations {
@@ -67,8 +80,33 @@ impl Allocations {
         if bytes >= LARGE_BYTES {
             prefer_huge_pages(address, bytes);
         }
-        live.insert(address, Allocation { kind, layout });
+        live.insert(address, Allocation { kind, layout, is_adopted: false });
         Ok(address)
+    }
+
+    /// Makes memory of the host an allocation, until it is freed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if some of it is one, or it is no range.
+    pub(crate) fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        let (address, bytes) = (memory.address(), memory.bytes());
+        let wrong = |why: &str| {
+            let message = format!("{bytes} bytes at {address:#x} cannot be adopted: {why}");
+            Error::new(ErrorCode::InvalidArgument, message)
+        };
+        let layout = Layout::from_size_align(bytes as usize, 1);
+        let layout = layout.map_err(|_| wrong("they are no range of memory"))?;
+        let end = address.checked_add(bytes).filter(|end| *end > address);
+        let end = end.ok_or_else(|| wrong("they are no range of memory"))?;
+        let mut live = self.lock();
+        let overlaps = |(start, found): (&u64, &Allocation)| {
+            *start < end && start + found.layout.size() as u64 > address
+        };
+        if live.iter().any(overlaps) {
+            return Err(wrong("some of them are an allocation"));
+        }
+        live.insert(address, Allocation { kind, layout, is_adopted: true });
+        Ok(())
     }
 
     /// Frees an allocation.
@@ -88,11 +126,12 @@ impl Allocations {
             );
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
-        let layout = found.layout;
-        live.remove(&address);
+        let found = live.remove(&address);
         drop(live);
-        // SAFETY: it was allocated with this layout, and whoever removed it from the table frees it.
-        unsafe { dealloc(address as *mut u8, layout) }
+        if let Some(found) = found {
+            // SAFETY: whoever removed it from the table frees it.
+            unsafe { found.free(address) }
+        }
         Ok(())
     }
 
@@ -126,8 +165,8 @@ impl Allocations {
 impl Drop for Allocations {
     fn drop(&mut self) {
         for (address, allocation) in self.lock().drain() {
-            // SAFETY: it is in the table, so it was allocated with this layout and not freed.
-            unsafe { dealloc(address as *mut u8, allocation.layout) }
+            // SAFETY: it is in the table, so it was not freed.
+            unsafe { allocation.free(address) }
         }
     }
 }
@@ -257,6 +296,30 @@ mod tests {
         table.free(MemoryKind::Device, address).unwrap();
         assert_eq!(code(table.free(MemoryKind::Device, address)), ErrorCode::InvalidArgument);
         assert_eq!(code(table.free(MemoryKind::Device, 0)), ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn adopted_memory_is_an_allocation_until_it_is_freed_and_stays_the_hosts() {
+        let (table, mut memory) = (Allocations::default(), vec![7_u8; 8192]);
+        let address = memory.as_mut_ptr() as u64;
+        // SAFETY: the memory is there until the end of the test.
+        let adopt =
+            |start, bytes| table.adopt(MemoryKind::Host, unsafe { Span::new(start, bytes) });
+        adopt(address, 4096).unwrap();
+        assert_eq!(
+            table.place_of(address + 8),
+            Some(format!("inside the allocation of 4096 bytes at {address:#x}"))
+        );
+        for (start, bytes) in [(address, 4096), (address + 4095, 1), (address - 1, 2)] {
+            assert_eq!(code(adopt(start, bytes)), ErrorCode::InvalidArgument, "{start:#x}");
+        }
+        assert_eq!(code(adopt(u64::MAX, 2)), ErrorCode::InvalidArgument);
+        assert_eq!(code(table.free(MemoryKind::Managed, address)), ErrorCode::InvalidArgument);
+        table.free(MemoryKind::Host, address).unwrap();
+        assert_eq!(code(table.free(MemoryKind::Host, address)), ErrorCode::InvalidArgument);
+        adopt(address + 4096, 4096).unwrap();
+        drop(table);
+        assert!(memory.iter().all(|byte| *byte == 7));
     }
 
     #[test]

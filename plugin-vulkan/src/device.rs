@@ -168,6 +168,12 @@ impl Device<VulkanBackend> for VulkanDevice {
         self.core.memory.unpin(address)
     }
 
+    /// Imports it by VK_EXT_external_memory_host. `Unsupported` without that.
+    fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        self.core.refuse_if_lost()?;
+        self.core.memory.adopt(&self.core, kind, memory)
+    }
+
     fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
         self.core.memory.set_extent(address, bytes)
     }

@@ -74,6 +74,26 @@ impl World {
         self.plugin(backend)
     }
 
+    /// Adds the sample plugin under the name `backend`, of which one function faults: as the file `fault` in this folder says,
+    /// which [`World::set_fault`] writes.
+    pub fn add_faulty(&self, backend: &str) -> PathBuf {
+        let wrapper = root().join("tests/fixtures/faulty/wrapper.c");
+        let wrapper = wrapper.to_str().expect("the repository's path is UTF-8");
+        self.add_sample(backend, &["-Dlongshore_plugin=sample_plugin", wrapper])
+    }
+
+    /// From the next loading on, function `index` of a table of the faulty plugin does this: "abort", "exit" with code 7, "segv",
+    /// "kill", or "hang".
+    pub fn set_fault(&self, table: &str, index: usize, kind: &str) {
+        let fault = format!("{table} {index} {kind}");
+        std::fs::write(self.path().join("fault"), fault).expect("the folder can be written");
+    }
+
+    /// No function of the faulty plugin faults any more, from the next loading on.
+    pub fn clear_fault(&self) {
+        let _ = std::fs::remove_file(self.path().join("fault"));
+    }
+
     /// Adds a plugin in Rust whose `connect` has this body. It may be built against a tampered
     /// interface.
     pub fn add_rust(&self, backend: &str, connect: &str, tampering: Option<&Tampering>) -> PathBuf {
@@ -120,6 +140,11 @@ pub fn root() -> &'static Path {
 /// The CPU's plugin, built if it is not there.
 pub fn host_plugin() -> PathBuf {
     built("longshore-plugin-host", "liblongshore_plugin_host.so")
+}
+
+/// The executable in which isolated plugins run, built if it is not there.
+pub fn executor() -> PathBuf {
+    built("longshore-executor", "longshore-executor")
 }
 
 /// The command `longshore`, built if it is not there.

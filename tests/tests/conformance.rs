@@ -49,7 +49,9 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
         let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
         let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
         let staged = setup.clone().environment(staging);
+        let isolated = strict.clone().isolated(executor(), true);
         return vec![
+            run(isolated, " (isolated)", is_for_layers),
             run(wgsl(&strict), " (WGSL)", is_for_layers),
             run(wgsl(&setup), " (WGSL)", is_not_for_layers),
             run(staged, " (staged)", is_staged),
@@ -67,7 +69,23 @@ fn runs_with(plugin: &Path) -> Vec<Run> {
     // Two devices, so that there are no gaps where a platform's devices meet.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::of_process().with(several, "2");
-    vec![run(setup.environment(environment), "", |_| true)]
+    let setup = setup.environment(environment);
+    let isolated = |shares_memory| setup.clone().isolated(executor(), shares_memory);
+    vec![
+        run(isolated(true), " (isolated)", |_| true),
+        run(isolated(false), " (isolated, nothing shared)", |_| true),
+        run(setup, "", |_| true),
+    ]
+}
+
+/// Beside the plugins.
+fn executor() -> PathBuf {
+    let folder = target_folder();
+    let executor = folder.join("longshore-executor");
+    if !executor.exists() {
+        build(&folder, "longshore-executor");
+    }
+    executor
 }
 
 /// What depends on an image's form.
@@ -158,10 +176,9 @@ fn broken(plugin: &Path, why: &str) -> Trial {
 
 /// The plugins beside this program's folder; the CPU's is built if it is not there.
 fn built_plugins() -> Vec<PathBuf> {
-    let program = std::env::current_exe().expect("the path of this program");
-    let folder = program.ancestors().nth(2).expect("cargo's target/<profile>/deps").to_owned();
+    let folder = target_folder();
     if !folder.join("liblongshore_plugin_host.so").exists() {
-        build_host_plugin(&folder);
+        build(&folder, "longshore-plugin-host");
     }
     let files = std::fs::read_dir(&folder).expect("the target folder is readable");
     let paths = files.filter_map(|file| file.ok().map(|file| file.path()));
@@ -170,16 +187,21 @@ fn built_plugins() -> Vec<PathBuf> {
     plugins
 }
 
-fn build_host_plugin(folder: &Path) {
+fn target_folder() -> PathBuf {
+    let program = std::env::current_exe().expect("the path of this program");
+    program.ancestors().nth(2).expect("cargo's target/<profile>/deps").to_owned()
+}
+
+fn build(folder: &Path, package: &str) {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--package", "longshore-plugin-host", "--manifest-path"]);
+    cargo.args(["build", "--package", package, "--manifest-path"]);
     cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"));
     cargo.arg("--target-dir").arg(folder.parent().expect("the target folder"));
     if folder.ends_with("release") {
         cargo.arg("--release");
     }
     let status = cargo.status().expect("cargo starts");
-    assert!(status.success(), "building the plugin for the CPU failed: {status}");
+    assert!(status.success(), "building {package} failed: {status}");
 }
 
 /// Compiles the sample plugin, unless that was done since its sources changed; `None` without a C

@@ -1,4 +1,4 @@
-//! `cargo xtask install`: the command, the plugins, and the C API with its headers, under one folder.
+//! `cargo xtask install`: the command, the plugins, what runs isolated ones, and the C API with its headers, under one folder.
 //!
 //! Nothing that is installed knows that folder, so it can be moved as a whole: the command and the library find
 //! plugins in `../lib/longshore`, and the package files say where they are from where they lie.
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const COMMAND: &str = "bin/longshore";
+const EXECUTOR: &str = "longshore-executor";
 const LIBRARY: &str = "lib/libLLVMOffload.so";
 const MANUAL: &str = "share/man/man1";
 /// Shells, and where they look for what completes a command.
@@ -55,6 +56,7 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
         let file = format!("lib{}.so", plugin.replace('-', "_"));
         put(&built.join(&file), &prefix.join("lib/longshore").join(&file), 0o755)?;
     }
+    put(&built.join(EXECUTOR), &prefix.join("libexec/longshore").join(EXECUTOR), 0o755)?;
     let library = offload_library::link(&built)?;
     put(&library, &prefix.join("lib").join(offload_library::SONAME), 0o755)?;
     link(offload_library::SONAME, &prefix.join(LIBRARY))?;
@@ -90,7 +92,7 @@ fn plugins() -> Result<Vec<String>> {
 /// Answers the folder with what was built.
 fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     let mut cargo = process::cargo(["build", "-p", "longshore", "-p", "longshore-capi"]);
-    cargo.args(["-p", "longshore-tests", "--bins", "--lib"]);
+    cargo.args(["-p", "longshore-executor", "-p", "longshore-tests", "--bins", "--lib"]);
     for plugin in plugins {
         cargo.args(["-p", plugin]);
     }

@@ -157,6 +157,9 @@ fn the_moved_command_finds_its_plugins_and_has_its_manual_and_completions() {
     let plugins = printed(run(prefix.join("bin/longshore")).arg("plugins"));
     let plugin = prefix.join("lib/longshore/liblongshore_plugin_host.so");
     assert!(plugins.contains(&*plugin.to_string_lossy()), "{plugins}");
+    let isolated =
+        printed(run(prefix.join("bin/longshore")).env("LONGSHORE_ISOLATE", "host").arg("plugins"));
+    assert!(isolated.contains("isolated") && isolated.contains("process "), "{isolated}");
     let manual = fs::read_to_string(prefix.join("share/man/man1/longshore.1")).unwrap();
     assert!(manual.contains(".TH longshore 1"), "{manual}");
     for file in [

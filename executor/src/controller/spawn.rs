@@ -143,6 +143,16 @@ impl Executor {
         &self.child
     }
 
+    /// What kills the process, for who may outlive this.
+    pub(crate) fn killer(&self) -> impl Fn() + Send + Sync + 'static {
+        let child = Arc::downgrade(&self.child);
+        move || {
+            if let Some(child) = child.upgrade() {
+                child.kill();
+            }
+        }
+    }
+
     /// The memory that both sides have, if they share some.
     pub fn arena(&self) -> Option<&Arc<Arena>> {
         self.arena.as_ref()

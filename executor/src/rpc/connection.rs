@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -73,8 +73,7 @@ pub struct Peer {
     /// Only slots are used if nothing is shared.
     link: Link,
     is_shared: bool,
-    /// The file that the controlling side shares.
-    memory: Mutex<Option<OwnedFd>>,
+    memory: Option<OwnedFd>,
     sender: Mutex<Sender>,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
@@ -120,7 +119,7 @@ impl Connection {
             side,
             link,
             is_shared: memory.is_some(),
-            memory: Mutex::new(memory),
+            memory,
             sender: Mutex::default(),
             writer: Mutex::new(writer),
             shut_down,
@@ -233,12 +232,9 @@ impl Peer {
         self.is_shared
     }
 
-    /// The file that the controlling side shares, if this is the other side. Given once.
-    pub fn take_memory(&self) -> Option<OwnedFd> {
-        match self.side {
-            From::Controller => None,
-            From::Executor => self.memory.lock().take(),
-        }
+    /// The file of the memory that both sides have, if they share some: see [`Arena`](crate::arena::Arena).
+    pub fn memory(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.as_ref().map(AsFd::as_fd)
     }
 
     /// Why the connection is over, if it is.

@@ -7,11 +7,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 /// The process that made this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Birthplace(u32);
+pub(crate) struct Birthplace(u32);
 
 impl Birthplace {
     /// This process.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let page = page();
         let here = std::process::id();
         page.store(here, Ordering::Relaxed);
@@ -19,7 +19,7 @@ impl Birthplace {
     }
 
     /// Whether this is that process, and not one that was forked from it. Costs a load.
-    pub(super) fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         page().load(Ordering::Relaxed) == self.0
     }
 }

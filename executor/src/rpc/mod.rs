@@ -24,5 +24,6 @@ mod worker;
 
 pub use connection::{Connection, Options, Peer, Service, Started};
 pub use error::{CallError, Death, Ended};
+pub(crate) use fork::Birthplace;
 pub use transport::Transport;
 pub use wire::{MAX_CONTENT, VERSION};

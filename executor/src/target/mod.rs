@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use longshore_runtime::static_tls::attach_thread;
 
+use crate::plugin::serve::Server;
 use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
@@ -59,7 +60,8 @@ fn run(arguments: &Arguments) -> Ended {
     attach_thread();
     let (first_thread, work) = FirstThread::new();
     let first_thread = Arc::new(first_thread);
-    let target = Target { first_thread: Arc::clone(&first_thread) };
+    let plugins = Server::default();
+    let target = Target { plugins, first_thread: Arc::clone(&first_thread) };
     match Connection::open(transport, options, Arc::new(target)) {
         Ok(_connection) => first_thread.work(&work),
         Err(ended) => ended,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longshore_runtime::service::pages::set_shared_file;
 use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
 
+use crate::plugin::serve::Server;
 use crate::protocol::{
     CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
 };
@@ -14,16 +15,18 @@ use super::first_thread::FirstThread;
 
 /// This process, as its controller sees it.
 pub(super) struct Target {
+    pub(super) plugins: Server,
     pub(super) first_thread: Arc<FirstThread>,
 }
 
 impl Service for Target {
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         match method {
+            method if Server::has(method) => self.plugins.call(peer, argument),
             ECHO => Ok(argument.to_vec()),
             FACTS => {
                 lead_calls_to(peer);
-                if let Some(file) = peer.take_memory() {
+                if let Some(Ok(file)) = peer.memory().map(|file| file.try_clone_to_owned()) {
                     set_shared_file(file);
                 }
                 postcard::to_stdvec(&facts()).map_err(|error| error.to_string())
@@ -43,7 +46,11 @@ impl Service for Target {
         }
     }
 
-    fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+    fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
+        if Server::has(method) {
+            self.plugins.post(argument);
+        }
+    }
 
     fn ended(&self, why: &Ended) {
         self.first_thread.end(why);

@@ -4,6 +4,7 @@ use super::report::Outcome;
 use crate::environment::Environment;
 use crate::services::services_for;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use longshore_executor::plugin::{Isolated, IsolatedPlatform};
 use longshore_plugin_api::abi::{ENTRY_SYMBOL, Entry};
 use longshore_plugin_api::remote::{Incompatible, RemoteDescription, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected, Error, ErrorCode};
@@ -16,7 +17,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct LoadedPlugin {
     // The order of the fields matters: the platform goes before the library.
     platform: RemotePlatform,
-    _library: Resident,
+    /// `None` if another process has it.
+    _library: Option<Resident>,
     description: RemoteDescription,
     path: PathBuf,
 }
@@ -40,6 +42,23 @@ impl LoadedPlugin {
     /// The file that it was loaded from.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A plugin that another process has.
+    pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
+        let said = platform.description().clone();
+        let description = RemoteDescription {
+            backend: said.backend,
+            name: said.name,
+            version: said.version,
+            vendor: said.vendor,
+            image_formats: said.image_formats,
+            driver: said.driver,
+            // Its code is not in this process.
+            unloadable: false,
+        };
+        let platform = RemotePlatform::of_program::<Isolated>(platform);
+        LoadedPlugin { platform, _library: None, description, path: path.to_owned() }
     }
 
     /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
@@ -66,7 +85,7 @@ impl LoadedPlugin {
         match unsafe { plugin.connect(services_for(backend, environment)) } {
             Ok(Connected::Platform(platform)) => {
                 let path = path.to_owned();
-                Ok(LoadedPlugin { platform, _library: library, description, path })
+                Ok(LoadedPlugin { platform, _library: Some(library), description, path })
             }
             Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),
             Ok(Connected::NoDevice(reason)) => Err(Outcome::NoDevice(reason)),

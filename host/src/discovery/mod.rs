@@ -8,6 +8,7 @@
 //! The first file of a backend's name wins, also if it turns out to be unusable: a broken plugin
 //! is to be mended, not to be replaced silently by an older one elsewhere.
 
+mod isolate;
 mod library;
 mod note;
 mod probe;
@@ -19,12 +20,14 @@ mod testing;
 mod tests;
 mod trust;
 
+pub(crate) use isolate::IsolateConfig;
 pub(crate) use library::LoadedPlugin;
 pub use probe::{Probe, probe_main};
 pub use report::{Candidate, Outcome};
 
 use crate::environment::Environment;
 use crate::selection::BackendSelection;
+use isolate::Isolator;
 use longshore_plugin_api::{Note, Result, abi};
 use note::NoNote;
 use search::Found;
@@ -47,6 +50,8 @@ pub(crate) struct DiscoveryConfig {
     pub(crate) backends: Option<BackendSelection>,
     /// Try each plugin in a process of its own first; also if the environment asks for it.
     pub(crate) probe: Option<Probe>,
+    /// Which plugins run in processes of their own.
+    pub(crate) isolate: IsolateConfig,
     /// Search the folders of the executable and of the system, after all others.
     pub(crate) standard_folders: bool,
 }
@@ -70,6 +75,7 @@ impl DiscoveryConfig {
             extra: Vec::new(),
             backends: None,
             probe: None,
+            isolate: IsolateConfig::default(),
             standard_folders: true,
         }
     }
@@ -89,9 +95,9 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let mut plugins = Vec::new();
     for candidate in &mut candidates {
         if candidate.outcome == Outcome::NotOpened {
-            match open(candidate, probe.as_ref(), &config.environment) {
-                Ok(plugin) => {
-                    candidate.outcome = Outcome::Loaded;
+            match open(candidate, probe.as_ref(), &rules.isolator, &config.environment) {
+                Ok((plugin, outcome)) => {
+                    candidate.outcome = outcome;
                     plugins.push(Arc::new(plugin));
                 }
                 Err(outcome) => candidate.outcome = outcome,
@@ -116,15 +122,21 @@ pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
 fn open(
     candidate: &Candidate,
     probe: Option<&Probe>,
+    isolator: &Isolator,
     environment: &Environment,
-) -> Result<LoadedPlugin, Outcome> {
+) -> Result<(LoadedPlugin, Outcome), Outcome> {
+    if isolator.takes(&candidate.backend) {
+        // Its own process is a probe too.
+        return isolator.open(candidate, environment);
+    }
     if let Some(probe) = probe {
         match probe.run(&candidate.path, environment) {
             Outcome::Loaded => {}
             other => return Err(other),
         }
     }
-    LoadedPlugin::open(&candidate.path, &candidate.backend, environment)
+    let plugin = LoadedPlugin::open(&candidate.path, &candidate.backend, environment)?;
+    Ok((plugin, Outcome::Loaded))
 }
 
 fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Candidate>> {
@@ -139,30 +151,36 @@ fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Candidate>> 
 }
 
 /// The user's selection and the program's.
-struct Rules(Vec<BackendSelection>);
+struct Rules {
+    selections: Vec<BackendSelection>,
+    isolator: Isolator,
+}
 
 impl Rules {
     fn new(config: &DiscoveryConfig) -> Result<Rules> {
         let user = config.environment.backends().map(|text| {
             BackendSelection::parse(&text).map_err(|error| error.context("LONGSHORE_BACKEND"))
         });
-        Ok(Rules(user.transpose()?.into_iter().chain(config.backends.clone()).collect()))
+        let selections = user.transpose()?.into_iter().chain(config.backends.clone()).collect();
+        let isolator = Isolator::new(&config.isolate, &config.environment)?;
+        Ok(Rules { selections, isolator })
     }
 
     /// Where a backend stands, or the selection that rules it out.
     fn rank(&self, backend: &str) -> Result<Vec<usize>, &BackendSelection> {
-        self.0.iter().map(|selection| selection.rank(backend).ok_or(selection)).collect()
+        self.selections.iter().map(|selection| selection.rank(backend).ok_or(selection)).collect()
     }
 
     fn order(&self) -> bool {
-        !self.0.is_empty()
+        !self.selections.is_empty()
     }
 
     fn check(&self, candidates: &[Candidate]) -> Result<()> {
         let exists = |candidate: &&Candidate| candidate.outcome != Outcome::Missing;
         let there = candidates.iter().filter(exists).map(|candidate| candidate.backend.as_str());
         let there: Vec<&str> = there.collect();
-        self.0.iter().try_for_each(|selection| selection.check(&there))
+        self.selections.iter().try_for_each(|selection| selection.check(&there))?;
+        self.isolator.check(&there)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What became of each candidate, as data and as text.
 
+use longshore_executor::plugin::IsolatedProcess;
 use longshore_plugin_api::{Error, Note};
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct Candidate {
 pub enum Outcome {
     /// It is loaded and connected.
     Loaded,
+    /// It is loaded and connected in a process of its own.
+    Isolated(IsolatedProcess),
     /// It would be opened, but only a list was asked for.
     NotOpened,
     /// The vendor's driver is not installed. An ordinary answer of the plugin.
@@ -69,6 +72,7 @@ impl Outcome {
     pub fn label(&self) -> &'static str {
         match self {
             Outcome::Loaded => "loaded",
+            Outcome::Isolated(_) => "isolated",
             Outcome::NotOpened => "not opened",
             Outcome::NoDriver(_) => "no driver",
             Outcome::NoDevice(_) => "no device",
@@ -90,6 +94,7 @@ impl Outcome {
     pub fn reason(&self) -> String {
         match self {
             Outcome::Loaded | Outcome::NotOpened => String::new(),
+            Outcome::Isolated(process) => format!("process {}", process.id()),
             Outcome::Missing => "it does not exist".to_owned(),
             Outcome::Shadowed { by } => format!("by '{}'", by.display()),
             Outcome::RuledOut(selection) => format!("the selection is \"{selection}\""),
@@ -114,6 +119,7 @@ impl Outcome {
         !matches!(
             self,
             Outcome::Loaded
+                | Outcome::Isolated(_)
                 | Outcome::NotOpened
                 | Outcome::NoDriver(_)
                 | Outcome::NoDevice(_)

@@ -16,8 +16,8 @@ pub use entry::{
     Services, TableRef,
 };
 pub use tables::{
-    ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable, ModuleTable,
-    OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable,
+    AdoptionTable, ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable,
+    ModuleTable, OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable,
     SelectionTable,
 };
 pub use values::{

@@ -273,6 +273,22 @@ pub struct ExtentTable {
     ) -> *mut ErrorObject,
 }
 
+/// "longshore.adoption", version 1: memory that the host has, and devices are to reach.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct AdoptionTable {
+    /// Makes `bytes` (at least 1) bytes of this process's memory at `address`, a multiple of the page size, an allocation
+    /// of a `memory_kind`, as if `allocate` had answered the address: kernels reach it there, and `free` gives it up. The
+    /// host keeps it in place until then, and has it back afterwards. `UNSUPPORTED` for a kind that the device lacks or
+    /// cannot have at an address that it did not choose. May block.
+    pub adopt: unsafe extern "C" fn(
+        device: *mut DeviceHandle,
+        kind: u32,
+        address: u64,
+        bytes: u64,
+    ) -> *mut ErrorObject,
+}
+
 /// "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's shared
 /// memory.
 #[repr(C)]

@@ -41,6 +41,10 @@ pub(super) const fn extent_table<P: Plugin>() -> &'static abi::ExtentTable {
     &abi::ExtentTable { set_extent: set_extent::<P> }
 }
 
+pub(super) const fn adoption_table<P: Plugin>() -> &'static abi::AdoptionTable {
+    &abi::AdoptionTable { adopt: adopt::<P> }
+}
+
 /// The device behind a handle.
 ///
 /// # Safety
@@ -226,4 +230,17 @@ unsafe extern "C" fn set_extent<P: Plugin>(
 ) -> *mut ErrorObject {
     // SAFETY: an open device.
     guard::<P>("device.set_extent", || unsafe { of::<P>(device).set_extent(address, bytes) })
+}
+
+unsafe extern "C" fn adopt<P: Plugin>(
+    device: *mut DeviceHandle,
+    kind: u32,
+    address: u64,
+    bytes: u64,
+) -> *mut ErrorObject {
+    // SAFETY: an open device, and memory that the host vouches for.
+    guard::<P>("device.adopt", || unsafe {
+        let kind = known("memory kind", kind, MemoryKind::from_raw)?;
+        of::<P>(device).adopt(kind, Span::new(address, bytes))
+    })
 }

@@ -167,6 +167,13 @@ impl Device<Remote> for RemoteDevice {
         // SAFETY: a live device.
         unsafe { from_raw((table.set_extent)(self.handle, address, bytes)) }
     }
+
+    fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        let table = self.tables.adoption.ok_or_else(|| lacks_table("adoption"))?;
+        let (address, bytes) = (memory.address(), memory.bytes());
+        // SAFETY: a live device, memory that its maker vouches for.
+        unsafe { from_raw((table.adopt)(self.handle, kind as u32, address, bytes)) }
+    }
 }
 
 impl Drop for RemoteDevice {

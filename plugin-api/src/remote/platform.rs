@@ -3,8 +3,9 @@
 use super::tables::{Incompatible, Tables};
 use super::{Remote, RemoteDevice, handed_out};
 use crate::abi;
-use crate::backend::{Connected, Platform};
+use crate::backend::{Connected, Platform, Plugin};
 use crate::error::{Error, ErrorCode, Result};
+use crate::export::entry;
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::layout::check_layout;
 use crate::raw::{collect, from_raw, read_text};
@@ -153,6 +154,17 @@ pub struct RemotePlatform {
 unsafe impl Send for RemotePlatform {}
 // SAFETY: as above.
 unsafe impl Sync for RemotePlatform {}
+
+impl RemotePlatform {
+    /// A platform of this program, as if it came from a plugin. What a host does with plugins it can do with it.
+    pub fn of_program<P: Plugin>(platform: P::Platform) -> RemotePlatform {
+        let entry = entry::<P>();
+        // SAFETY: the tables are of this program, and stay.
+        let tables = unsafe { Tables::ask(&entry) }.expect("all tables are made by this crate");
+        let handle = Box::into_raw(Box::new(platform)).cast();
+        RemotePlatform { handle, tables }
+    }
+}
 
 impl Platform<Remote> for RemotePlatform {
     fn info(&self, query: PlatformInfo) -> Result<String> {

@@ -20,6 +20,7 @@ pub(super) struct Tables {
     pub(super) occupancy: Option<&'static abi::OccupancyTable>,
     pub(super) selection: Option<&'static abi::SelectionTable>,
     pub(super) extent: Option<&'static abi::ExtentTable>,
+    pub(super) adoption: Option<&'static abi::AdoptionTable>,
     pub(super) cluster: Option<&'static abi::ClusterTable>,
     pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
 }
@@ -100,6 +101,7 @@ impl Tables {
                 occupancy: optional(entry, "longshore.occupancy")?,
                 selection: optional(entry, "longshore.selection")?,
                 extent: optional(entry, "longshore.extent")?,
+                adoption: optional(entry, "longshore.adoption")?,
                 cluster: optional(entry, "longshore.cluster")?,
                 instrumentation: optional(entry, "longshore.instrumentation")?,
             })

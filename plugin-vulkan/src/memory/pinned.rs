@@ -1,10 +1,10 @@
 //! Memory of the program that the device reaches, by VK_EXT_external_memory_host.
 
 use super::region::{Backing, Owner, Region};
-use super::{Memory, create_buffer, next_id, overlapping};
+use super::{Memory, create_buffer, next_id, overlapping, taken};
 use crate::device::DeviceCore;
 use ash::vk;
-use longshore_plugin_api::{Error, ErrorCode, Result, Span};
+use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -38,20 +38,7 @@ impl Memory {
             )));
         }
         let _pinning = self.pinning.lock();
-        let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
-        let own = overlapping(&self.live, start, bytes, |region| region.address)
-            .filter(|region| region.host == region.address);
-        if let Some(other) = pinned.or(own) {
-            let what = match other.owner {
-                Owner::Pinned => "is pinned",
-                Owner::Program(_) | Owner::Internal => "the device has allocated",
-            };
-            let (at, end) = (other.host, other.host + other.bytes);
-            return Err(wrong(format!(
-                "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which {what}",
-                start + bytes
-            )));
-        }
+        self.refuse_known(start, bytes)?;
         let (buffer, memory, device_address) = self.import(device, import, first, end - first)?;
         let region = Arc::new(Region {
             id: next_id(),
@@ -71,6 +58,57 @@ impl Memory {
         Ok(region.address)
     }
 
+    /// Imports pages of the host as an allocation of the program, under their own address.
+    ///
+    /// # Errors
+    /// As for [`Memory::pin`]; `Unsupported` for memory that is neither host nor managed memory.
+    pub(crate) fn adopt(&self, device: &DeviceCore, kind: MemoryKind, memory: Span) -> Result<()> {
+        let unsupported = |why: &str| {
+            let message =
+                format!("'{}' cannot adopt memory of the host: {why}", device.physical.name);
+            Error::new(ErrorCode::Unsupported, message)
+        };
+        if kind == MemoryKind::Device {
+            return Err(unsupported("it is to be device memory"));
+        }
+        let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
+        else {
+            return Err(unsupported("it lacks VK_EXT_external_memory_host"));
+        };
+        let (address, bytes) = (memory.address(), memory.bytes());
+        if !address.is_multiple_of(page) {
+            return Err(unsupported(&format!("it takes multiples of {page} bytes")));
+        }
+        let limits = &device.physical.limits;
+        let whole = bytes.checked_next_multiple_of(page);
+        let whole =
+            whole.filter(|whole| *whole <= limits.buffer_bytes.min(limits.host_allocation_bytes));
+        let whole = whole.ok_or_else(|| super::too_large(bytes, limits.host_allocation_bytes))?;
+        let _pinning = self.pinning.lock();
+        self.refuse_known(address, bytes)?;
+        let (buffer, backing, device_address) = self.import(device, import, address, whole)?;
+        let region = Arc::new(Region {
+            id: next_id(),
+            owner: Owner::Program(kind),
+            address,
+            bytes,
+            extent: AtomicU64::new(bytes),
+            device_address,
+            buffer,
+            offset: 0,
+            host: address,
+            cached: true,
+            backing: Mutex::new(Backing::Imported(backing)),
+        });
+        if !taken::claim(&region) {
+            self.release(&region);
+            let message = format!("{address:#x} is the address of an allocation of another device");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        self.publish(&region);
+        Ok(())
+    }
+
     /// Undoes [`Memory::pin`]: by the address on the host or by that which was answered.
     ///
     /// # Errors
@@ -87,6 +125,28 @@ impl Memory {
         };
         self.live.remove(&entry.value().address);
         self.release(entry.value());
+        Ok(())
+    }
+
+    /// Refuses a range of the host's memory of which the device has some.
+    fn refuse_known(&self, start: u64, bytes: u64) -> Result<()> {
+        let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
+        let own = overlapping(&self.live, start, bytes, |region| region.address)
+            .filter(|region| region.host == region.address);
+        if let Some(other) = pinned.or(own) {
+            let what = match other.owner {
+                Owner::Pinned => "is pinned",
+                Owner::Program(_) | Owner::Internal => "the device has allocated",
+            };
+            let (at, end) = (other.host, other.host + other.bytes);
+            return Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!(
+                    "{start:#x}..{:#x} overlaps {at:#x}..{end:#x}, which {what}",
+                    start + bytes
+                ),
+            ));
+        }
         Ok(())
     }
 

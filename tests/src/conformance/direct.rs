@@ -220,6 +220,26 @@ impl Device<'_> {
         }
     }
 
+    /// Has the plugin adopt memory; `None` if it cannot.
+    ///
+    /// # Safety
+    /// The memory stays in place until it was freed or the device closed.
+    pub(super) unsafe fn adopt(&self, kind: u32, address: u64, bytes: u64) -> Option<Result<()>> {
+        let table = self.plugin.table("longshore.adoption", 1).table;
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: the type of this table, an open device; the rest is promised by the caller.
+        let adopted = unsafe {
+            let adopt = (*table.cast::<abi::AdoptionTable>()).adopt;
+            taken(adopt(self.held.handle, kind, address, bytes))
+        };
+        match adopted {
+            Err(error) if error.code() == ErrorCode::Unsupported => None,
+            adopted => Some(adopted),
+        }
+    }
+
     pub(super) fn queue(&self) -> Result<Queue<'_>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.

@@ -23,6 +23,7 @@ behaviour_list! { "interface":
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
     "extents are those of live allocations and within them" ["P-63"] wrong_extents_are_refused;
+    "adopted memory is an allocation, and the host's again when it is freed" ["P-65"] adopted_memory_is_an_allocation;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
     "unknown flags of a fill are refused" ["P-47"] unknown_fill_flags_are_refused;
@@ -184,6 +185,39 @@ fn wrong_extents_are_refused(cx: &Context) -> Check {
     refused(again(address, 1), ErrorCode::InvalidArgument, "the extent of freed memory")?;
     Ok(())
 }
+
+fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
+    const PAGES: usize = 1 << 16;
+    let plugin = plugin(cx)?;
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let (kind, wrong) = (MemoryKind::Host as u32, ErrorCode::InvalidArgument);
+    let mut memory = vec![1_u8; 2 * PAGES];
+    let address = (memory.as_mut_ptr() as u64).next_multiple_of(PAGES as u64);
+    // SAFETY: a range of the memory, which lives longer than the device.
+    let adopt = |address| unsafe { device.adopt(kind, address, PAGES as u64) };
+    let Some(adopted) = adopt(address) else {
+        return Err(Stop::Skipped("the plugin does not adopt memory".to_owned()));
+    };
+    adopted?;
+    refused(adopt(address).unwrap_or(Ok(())), wrong, "adopting it twice")?;
+    let queue = device.queue()?;
+    // SAFETY: 8 bytes of the memory, and none else use them until the queue was synchronised.
+    unsafe { queue.copy(address as *mut u64, &raw const PATTERN, 0)? };
+    queue.synchronize()?;
+    // SAFETY: nothing uses the memory, here and below.
+    let free = |kind| unsafe { device.free(kind, address) };
+    refused(free(MemoryKind::Device as u32), wrong, "freeing it as device memory")?;
+    free(kind)?;
+    refused(free(kind), wrong, "freeing it twice")?;
+    let at = (address - memory.as_ptr() as u64) as usize;
+    ensure_eq!(memory[at..at + 8], PATTERN.to_ne_bytes(), "what was copied there");
+    ensure_eq!(memory[at + 8], 1, "what was there before");
+    Ok(())
+}
+
+/// What is copied to adopted memory.
+static PATTERN: u64 = 0x0102_0304_0506_0708;
 
 fn wrong_frees_are_refused(cx: &Context) -> Check {
     let plugin = plugin(cx)?;

@@ -22,7 +22,15 @@ pub struct Setup {
     plugins: Vec<PathBuf>,
     backends: Option<String>,
     devices: Option<String>,
+    isolated: Option<Isolated>,
     fixtures: Fixtures,
+}
+
+/// Runs the plugins in processes of their own.
+#[derive(Clone)]
+struct Isolated {
+    executor: PathBuf,
+    shares_memory: bool,
 }
 
 /// Which device of a [`Setup`].
@@ -63,6 +71,7 @@ impl Setup {
             plugins: Vec::new(),
             backends: None,
             devices: None,
+            isolated: None,
             fixtures: Fixtures::built_in(),
         }
     }
@@ -92,6 +101,13 @@ impl Setup {
     #[must_use]
     pub fn select(mut self, selection: impl Into<String>) -> Setup {
         self.devices = Some(selection.into());
+        self
+    }
+
+    /// Runs the plugins in processes of their own, of this executable, with memory that both have or without.
+    #[must_use]
+    pub fn isolated(mut self, executor: impl Into<PathBuf>, shares_memory: bool) -> Setup {
+        self.isolated = Some(Isolated { executor: executor.into(), shares_memory });
         self
     }
 
@@ -182,6 +198,12 @@ impl Setup {
         }
         if let Some(backends) = &self.backends {
             builder = builder.backends(backends);
+        }
+        if let Some(isolated) = &self.isolated {
+            builder = builder.isolate("all").executor(&isolated.executor);
+            if !isolated.shares_memory {
+                builder = builder.isolate_without_shared_memory();
+            }
         }
         if let Some(devices) = devices {
             builder = builder.devices(devices);

@@ -1,0 +1,560 @@
+//! What is said between a host and the executor that has a plugin for it.
+//!
+//! A message is a [`Request`] or a [`Callback`], its answer a `Result` of what is wanted and a [`Failure`]. Objects of the plugin
+//! are numbers here ([`Id`]), which the executor makes and checks; addresses are those of the plugin's process, in which memory
+//! that is shared has the same address as in the host's.
+
+use longshore_plugin_api::{
+    Error, ErrorCode, KernelAttributes, MemoryKind, PoolTracker, ProfileSection,
+    ProfileSectionKind, SymbolKind,
+};
+use serde::{Deserialize, Serialize};
+
+/// The method of calls with a [`Request`], or a [`Callback`].
+pub(super) const CALL: u32 = 0x1000;
+/// The method of messages with a [`Request`], or a [`Callback`], that are not answered.
+pub(super) const POST: u32 = 0x1001;
+
+/// The most bytes of a request that go in one message; more go in pieces. Less than what a connection answers or posts at once.
+pub(super) const CHUNK: usize = 32 << 10;
+
+/// The number of an object: never that of another, also not of an earlier one.
+pub(super) type Id = u64;
+
+/// What the host asks of the executor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request<'a> {
+    /// Opens the plugin's library and connects it. The first request. Answered by [`Connected`].
+    Connect {
+        path: &'a [u8],
+        backend: &'a str,
+        log_level: u32,
+        /// The user's settings of the backend, by name.
+        settings: Vec<(&'a str, &'a str)>,
+    },
+    /// Keeps these addresses for memory that both have. Answered by whether they are free.
+    Reserve {
+        address: u64,
+        bytes: u64,
+    },
+    /// Maps bytes of the shared file, at an address that was reserved.
+    Map {
+        address: u64,
+        offset: u64,
+        bytes: u64,
+    },
+    /// Undoes that.
+    Unmap {
+        address: u64,
+        bytes: u64,
+    },
+    PlatformInfo {
+        query: u32,
+    },
+    /// Answered by the bytes of the value.
+    DeviceInfo {
+        index: u32,
+        query: u32,
+    },
+    /// Answered by an [`Id`].
+    Open {
+        index: u32,
+    },
+    Close {
+        device: Id,
+    },
+    /// Takes so many bytes, which follow in order, each by [`Request::Chunk`]. Answered by an [`Id`].
+    Upload {
+        bytes: u64,
+    },
+    Chunk {
+        upload: Id,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
+    /// Answered by the reason of a refusal, if it is one.
+    Accepts {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+    },
+    Rank {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+        triple: &'a str,
+        arch: &'a str,
+    },
+    Allocate {
+        device: Id,
+        kind: u32,
+        bytes: u64,
+        alignment: u64,
+    },
+    /// Makes memory that both have, and that is mapped, an allocation of the device under its own address.
+    Adopt {
+        device: Id,
+        kind: u32,
+        address: u64,
+        bytes: u64,
+    },
+    Free {
+        device: Id,
+        kind: u32,
+        address: u64,
+    },
+    SetExtent {
+        device: Id,
+        address: u64,
+        bytes: u64,
+    },
+    /// Answered by an [`Id`].
+    Load {
+        device: Id,
+        #[serde(borrow)]
+        image: Image<'a>,
+    },
+    /// Answered by an [`Id`].
+    CreateQueue {
+        device: Id,
+    },
+    /// Answered by an [`Id`].
+    CreateEvent {
+        device: Id,
+        timing: bool,
+    },
+    CanAccess {
+        device: Id,
+        peer: Id,
+    },
+    EnableAccess {
+        device: Id,
+        peer: Id,
+    },
+    OptimalGroupItems {
+        device: Id,
+        kernel: Id,
+        shared_bytes: u64,
+    },
+    MaxCooperativeGroups {
+        device: Id,
+        kernel: Id,
+        items: [u32; 3],
+        shared_bytes: u64,
+    },
+    /// Answered by an [`Id`] and [`Attributes`].
+    Kernel {
+        module: Id,
+        name: &'a str,
+    },
+    /// Answered by its address and its size.
+    Global {
+        module: Id,
+        name: &'a str,
+    },
+    Symbols {
+        module: Id,
+    },
+    RunConstructors {
+        module: Id,
+    },
+    RunDestructors {
+        module: Id,
+    },
+    PoolTracker {
+        module: Id,
+    },
+    Profile {
+        module: Id,
+    },
+    Unload {
+        module: Id,
+    },
+    Launch(#[serde(borrow)] Launch<'a>),
+    Copy(Copy),
+    /// Copies these bytes to the device.
+    CopyIn {
+        queue: Id,
+        device: Id,
+        address: u64,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
+    /// Copies from the device when all that was queued before is done. Answered by the bytes.
+    CopyOut {
+        queue: Id,
+        device: Id,
+        address: u64,
+        bytes: u64,
+    },
+    Transfer(Transfer),
+    Fill {
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        #[serde(borrow)]
+        pattern: &'a [u8],
+        wait: bool,
+    },
+    HostFunction {
+        queue: Id,
+        function: u64,
+    },
+    WaitEvent {
+        queue: Id,
+        event: Id,
+    },
+    RecordEvent {
+        queue: Id,
+        event: Id,
+    },
+    Prefetch {
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        target: u32,
+    },
+    IsIdle {
+        queue: Id,
+    },
+    Synchronize {
+        queue: Id,
+    },
+    DestroyQueue {
+        queue: Id,
+    },
+    IsComplete {
+        event: Id,
+    },
+    SynchronizeEvent {
+        event: Id,
+    },
+    Elapsed {
+        start: Id,
+        end: Id,
+    },
+    DestroyEvent {
+        event: Id,
+    },
+    /// The platform is not used any more.
+    Disconnect,
+}
+
+/// Where an image's bytes are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) enum Image<'a> {
+    Here(&'a [u8]),
+    /// In the file that both have.
+    Shared {
+        offset: u64,
+        bytes: u64,
+    },
+    /// They were sent before. It can be used once.
+    Uploaded(Id),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Launch<'a> {
+    pub(super) queue: Id,
+    pub(super) kernel: Id,
+    pub(super) groups: [u32; 3],
+    pub(super) items: [u32; 3],
+    pub(super) shared_bytes: u64,
+    pub(super) cooperative: bool,
+    pub(super) wait: bool,
+    pub(super) cluster: Option<[u32; 3]>,
+    /// The arguments' values, one behind the other, each behind its size: see [`put_argument`].
+    pub(super) arguments: &'a [u8],
+}
+
+/// A copy between memory of devices, or memory that both processes have.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Copy {
+    pub(super) queue: Id,
+    pub(super) to: u64,
+    /// The device of the destination; `None` for memory of the host.
+    pub(super) to_device: Option<Id>,
+    pub(super) from: u64,
+    pub(super) from_device: Option<Id>,
+    pub(super) bytes: u64,
+    pub(super) wait: bool,
+}
+
+/// A copy between memory of a device and memory that the host alone has: the executor has it in pieces when the queue comes to
+/// them, by [`Callback::Fetch`] and [`Callback::Store`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Transfer {
+    pub(super) queue: Id,
+    pub(super) transfer: u64,
+    pub(super) device: Id,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) to_device: bool,
+    /// Mapped memory that both have, for a piece; without it pieces come in messages.
+    pub(super) staging: Option<(u64, u64)>,
+}
+
+/// What the executor asks of the host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Callback<'a> {
+    /// Runs a function of the program.
+    Run {
+        function: u64,
+    },
+    /// Copies from the host's memory into the staging memory, or answers the bytes if there is none.
+    Fetch {
+        transfer: u64,
+        at: u64,
+        bytes: u64,
+    },
+    /// Copies from the staging memory into the host's, or these bytes if there is none.
+    Store {
+        transfer: u64,
+        at: u64,
+        bytes: u64,
+        #[serde(borrow)]
+        content: &'a [u8],
+    },
+    /// The transfer is done.
+    Done {
+        transfer: u64,
+    },
+    Log {
+        level: u32,
+        target: &'a str,
+        message: &'a str,
+    },
+}
+
+/// What became of the plugin.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Connected {
+    Platform { description: Description, devices: u32 },
+    NoDriver(String),
+    NoDevice(String),
+    NotAPlugin(String),
+    WrongInterface { plugin: (u32, u32), host: (u32, u32) },
+    WrongLayout(String),
+    Misnamed(String),
+}
+
+/// What a plugin says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Description {
+    pub(super) backend: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) vendor: String,
+    pub(super) image_formats: String,
+    pub(super) driver: String,
+}
+
+/// A [`KernelAttributes`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Attributes {
+    address: u64,
+    code_bytes: u64,
+    argument_sizes: Option<Vec<u32>>,
+    max_group_items: u32,
+    static_shared_bytes: u64,
+    private_bytes: u64,
+    registers: u32,
+    required_group: [u32; 3],
+}
+
+/// A [`ProfileSection`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Section {
+    kind: u32,
+    address: u64,
+    contents: Vec<u8>,
+}
+
+/// An [`Error`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Failure {
+    code: u32,
+    message: String,
+    vendor: Option<(String, i64)>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            code: error.code() as u32,
+            message: error.message().to_owned(),
+            vendor: error.vendor().map(|vendor| (vendor.name.clone(), vendor.number)),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let error = Error::new(ErrorCode::from_raw(failure.code), failure.message);
+        match failure.vendor {
+            Some((name, number)) => error.with_vendor(name, number),
+            None => error,
+        }
+    }
+}
+
+impl From<KernelAttributes> for Attributes {
+    fn from(from: KernelAttributes) -> Self {
+        let KernelAttributes {
+            address,
+            code_bytes,
+            argument_sizes,
+            max_group_items,
+            static_shared_bytes,
+            private_bytes,
+            registers,
+            required_group,
+        } = from;
+        Self {
+            address,
+            code_bytes,
+            argument_sizes,
+            max_group_items,
+            static_shared_bytes,
+            private_bytes,
+            registers,
+            required_group,
+        }
+    }
+}
+
+impl From<Attributes> for KernelAttributes {
+    fn from(from: Attributes) -> Self {
+        Self {
+            address: from.address,
+            code_bytes: from.code_bytes,
+            argument_sizes: from.argument_sizes,
+            max_group_items: from.max_group_items,
+            static_shared_bytes: from.static_shared_bytes,
+            private_bytes: from.private_bytes,
+            registers: from.registers,
+            required_group: from.required_group,
+        }
+    }
+}
+
+impl From<ProfileSection> for Section {
+    fn from(from: ProfileSection) -> Self {
+        Self { kind: from.kind as u32, address: from.address, contents: from.contents }
+    }
+}
+
+impl Section {
+    pub(super) fn into_section(self) -> Option<ProfileSection> {
+        let kind = ProfileSectionKind::from_raw(self.kind)?;
+        Some(ProfileSection { kind, address: self.address, contents: self.contents })
+    }
+}
+
+/// A [`PoolTracker`], as it is sent.
+pub(super) type Tracker = [u64; 4];
+
+pub(super) fn to_tracker(from: PoolTracker) -> Tracker {
+    [from.allocations, from.total_bytes, from.min_bytes, from.max_bytes]
+}
+
+pub(super) fn from_tracker(
+    [allocations, total_bytes, min_bytes, max_bytes]: Tracker,
+) -> PoolTracker {
+    PoolTracker { allocations, total_bytes, min_bytes, max_bytes }
+}
+
+/// The kind of memory with this number.
+///
+/// # Errors
+/// `InvalidEnumeration`.
+pub(super) fn memory_kind(kind: u32) -> Result<MemoryKind, Error> {
+    MemoryKind::from_raw(kind).ok_or_else(|| {
+        Error::new(ErrorCode::InvalidEnumeration, format!("{kind} is no memory kind"))
+    })
+}
+
+/// The kind of symbol with this number, if it is one.
+pub(super) fn symbol_kind(kind: u32) -> Option<SymbolKind> {
+    SymbolKind::from_raw(kind)
+}
+
+/// A message's bytes.
+pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(message).expect("a message of these types has no limit")
+}
+
+/// Puts a message's bytes into memory that is used again.
+pub(super) fn encode_into(message: &impl Serialize, mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    postcard::to_extend(message, bytes).expect("a message of these types has no limit")
+}
+
+/// Reads a message. Any bytes give one or an error.
+///
+/// # Errors
+/// `BackendFailure` for bytes that are none.
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+    postcard::from_bytes(bytes).map_err(|error| {
+        let message = format!("a message of {} bytes is malformed: {error}", bytes.len());
+        Error::new(ErrorCode::BackendFailure, message)
+    })
+}
+
+/// Adds an argument's value to the others.
+pub(super) fn put_argument(value: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    into.extend_from_slice(value);
+}
+
+/// Takes the first argument's value from the others; `None` behind the last one, and for a size that they do not have.
+pub(super) fn take_argument<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (size, rest) = from.split_first_chunk::<8>()?;
+    let size = usize::try_from(u64::from_le_bytes(*size)).ok()?;
+    let (value, rest) = rest.split_at_checked(size)?;
+    *from = rest;
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_back_and_what_is_cut_off_does_not() {
+        let mut bytes = Vec::new();
+        for value in [&b""[..], b"one", &[7; 300]] {
+            put_argument(value, &mut bytes);
+        }
+        let mut rest = &bytes[..];
+        let values: Vec<_> = std::iter::from_fn(|| take_argument(&mut rest)).collect();
+        assert_eq!(values, [&b""[..], b"one", &[7; 300]]);
+        let mut cut = &bytes[..bytes.len() - 1];
+        assert_eq!(std::iter::from_fn(|| take_argument(&mut cut)).count(), 2);
+    }
+
+    #[test]
+    fn any_bytes_are_a_request_or_an_error() {
+        let good =
+            encode(&Request::Fill { queue: 1, address: 2, bytes: 4, pattern: b"ab", wait: true });
+        for end in 0..good.len() {
+            assert!(decode::<Request<'_>>(&good[..end]).is_err(), "{end} bytes");
+        }
+        let mut seed = 1_u64;
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (seed >> 33) as usize % bytes.len();
+            bytes[at] = (seed >> 20) as u8;
+            let _ = decode::<Request<'_>>(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_error_comes_back_whole() {
+        let error = Error::new(ErrorCode::InvalidSize, "size 0").with_vendor("X_TOO_SMALL", -3);
+        let bytes = encode(&Err::<u32, Failure>(error.clone().into()));
+        let back: Result<u32, Failure> = decode(&bytes).unwrap();
+        assert_eq!(Error::from(back.unwrap_err()), error);
+    }
+}

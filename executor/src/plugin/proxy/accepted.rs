@@ -1,0 +1,90 @@
+//! Which launches a plugin has accepted, so that the next like it needs no answer.
+
+use parking_lot::Mutex;
+
+/// What a plugin can refuse a launch for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) kernel: u64,
+    pub(super) groups: [u32; 3],
+    pub(super) items: [u32; 3],
+    pub(super) shared_bytes: u64,
+    /// A digest of the arguments' sizes.
+    pub(super) sizes: u64,
+}
+
+/// So many kernels of a queue are known.
+const KNOWN: usize = 8;
+
+/// The launches that a queue has accepted, the last ones.
+#[derive(Debug, Default)]
+pub(super) struct Accepted {
+    known: Mutex<Vec<Shape>>,
+}
+
+impl Accepted {
+    /// Whether one like it was accepted: with as many groups or more in each dimension, and all else the same.
+    pub(super) fn has(&self, shape: &Shape) -> bool {
+        self.known.lock().iter().any(|known| known.covers(shape))
+    }
+
+    /// Remembers one that was.
+    pub(super) fn add(&self, shape: Shape) {
+        let mut known = self.known.lock();
+        known.retain(|known| !shape.covers(known));
+        if known.len() == KNOWN {
+            known.remove(0);
+        }
+        known.push(shape);
+    }
+}
+
+impl Shape {
+    fn covers(&self, other: &Self) -> bool {
+        let fewer = self.groups.iter().zip(other.groups).all(|(most, groups)| groups <= *most);
+        fewer && Self { groups: other.groups, ..self.clone() } == *other
+    }
+}
+
+/// A digest of sizes: FNV-1a over them.
+pub(super) fn digest(sizes: impl Iterator<Item = usize>) -> u64 {
+    sizes.fold(0xcbf2_9ce4_8422_2325, |digest, size| {
+        (digest ^ (size as u64 + 1)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_known_with_fewer_groups_and_nothing_else_changed() {
+        let accepted = Accepted::default();
+        let shape =
+            Shape { kernel: 1, groups: [4, 2, 1], items: [8; 3], shared_bytes: 0, sizes: 3 };
+        assert!(!accepted.has(&shape));
+        accepted.add(shape.clone());
+        assert!(accepted.has(&shape));
+        assert!(accepted.has(&Shape { groups: [1, 2, 1], ..shape.clone() }));
+        for other in [
+            Shape { kernel: 2, ..shape.clone() },
+            Shape { groups: [4, 3, 1], ..shape.clone() },
+            Shape { items: [8, 8, 7], ..shape.clone() },
+            Shape { shared_bytes: 1, ..shape.clone() },
+            Shape { sizes: 4, ..shape.clone() },
+        ] {
+            assert!(!accepted.has(&other), "{other:?}");
+        }
+        for kernel in 10..30 {
+            accepted.add(Shape { kernel, ..shape.clone() });
+        }
+        assert!(!accepted.has(&shape) && accepted.known.lock().len() == KNOWN);
+    }
+
+    #[test]
+    fn sizes_in_another_order_have_another_digest() {
+        let of = |sizes: &[usize]| digest(sizes.iter().copied());
+        assert_ne!(of(&[4, 8]), of(&[8, 4]));
+        assert_ne!(of(&[]), of(&[0]));
+    }
+}

@@ -1,0 +1,292 @@
+//! Copies, by where their ends are: on a device, in memory that both processes have, or in memory of the program alone.
+
+use std::ffi::c_void;
+
+use longshore_plugin_api::{
+    CopyRequest, Error, ErrorCode, HostFunction, Place, Queue, Result, abi,
+};
+
+use super::device::IsolatedDevice;
+use super::queue::IsolatedQueue;
+use super::transfers::Memory;
+use super::window::{STAGING, Staging};
+use crate::plugin::protocol::{CHUNK, Copy, Id, Request, Transfer};
+
+/// Copies of up to this many bytes go in a message.
+const SMALL: u64 = 2 << 10;
+/// The bytes of a piece of a copy that is waited for, if no memory is shared.
+const PIECE: u64 = 1 << 20;
+
+/// One end of a copy.
+#[derive(Clone, Copy)]
+enum End {
+    Device(Id),
+    /// Memory of the host that the executor has too.
+    Shared,
+    Private,
+}
+
+/// A copy between a device and memory of the program alone.
+struct Private {
+    device: Id,
+    /// On the device.
+    address: u64,
+    /// In the program.
+    memory: u64,
+    bytes: u64,
+    to_device: bool,
+}
+
+impl IsolatedQueue {
+    pub(super) fn copy_it(&self, copy: &CopyRequest<'_, IsolatedDevice>) -> Result<()> {
+        let (to, from, bytes) =
+            (copy.destination.address(), copy.source.address(), copy.destination.bytes());
+        let to_end = self.end(&copy.destination_place, to, bytes)?;
+        let from_end = self.end(&copy.source_place, from, bytes)?;
+        let private = |device, address, memory, to_device| Private {
+            device,
+            address,
+            memory,
+            bytes,
+            to_device,
+        };
+        match (to_end, from_end) {
+            (End::Device(device), End::Private) if bytes > 0 => {
+                self.copy_private(&private(device, to, from, true), copy.wait)
+            }
+            (End::Private, End::Device(device)) if bytes > 0 => {
+                self.copy_private(&private(device, from, to, false), copy.wait)
+            }
+            (End::Device(_), _) | (_, End::Device(_)) => {
+                let id = |end| if let End::Device(id) = end { Some(id) } else { None };
+                let (to_device, from_device) = (id(to_end), id(from_end));
+                let (queue, wait) = (self.id, copy.wait);
+                self.copy_there(Copy { queue, to, to_device, from, from_device, bytes, wait })
+            }
+            _ => self.copy_here(to, from, bytes, copy.wait),
+        }
+    }
+
+    fn end(&self, place: &Place<'_, IsolatedDevice>, address: u64, bytes: u64) -> Result<End> {
+        match place {
+            Place::Device(device) if std::sync::Arc::ptr_eq(device.link(), &self.link) => {
+                Ok(End::Device(device.id()))
+            }
+            Place::Device(_) => {
+                let problem = "the copy's devices are in different processes: one was opened again after its process was gone";
+                Err(Error::new(ErrorCode::InvalidDevice, problem))
+            }
+            Place::Host if self.link.window().is_some_and(|window| window.has(address, bytes)) => {
+                Ok(End::Shared)
+            }
+            Place::Host => Ok(End::Private),
+        }
+    }
+
+    /// A copy of which the executor has both ends.
+    fn copy_there(&self, copy: Copy) -> Result<()> {
+        if copy.wait {
+            return self.waiting(|| self.link.ask_and_settle(&Request::Copy(copy)));
+        }
+        self.queueing(|| self.link.ask(&Request::Copy(copy)))
+    }
+
+    /// A copy in the memory of this process, in the queue's order.
+    fn copy_here(&self, to: u64, from: u64, bytes: u64, wait: bool) -> Result<()> {
+        let (to, from, bytes) = (to as *mut u8, from as *const u8, bytes as usize);
+        if wait && self.is_known_idle() {
+            return self.waiting(|| {
+                // SAFETY: who queues the copy vouches for both ranges.
+                unsafe { std::ptr::copy(from, to, bytes) };
+                Ok(())
+            });
+        }
+        let boxed = Box::into_raw(Box::new(Ranges { to, from, bytes }));
+        // SAFETY: `call` may run once, on any thread: the ranges are there until the copy is done.
+        let function = unsafe {
+            HostFunction::from_raw(abi::HostFunction { context: boxed.cast(), call: copy_ranges })
+        };
+        let queued = self.host_function(function);
+        if queued.is_err() {
+            // SAFETY: a function that is refused was not run and never will be.
+            drop(unsafe { Box::from_raw(boxed) });
+        }
+        queued?;
+        if wait { self.synchronize() } else { Ok(()) }
+    }
+
+    fn copy_private(&self, copy: &Private, wait: bool) -> Result<()> {
+        if !wait {
+            return self.transfer(copy);
+        }
+        self.waiting(|| {
+            let before = self.synchronize_for(copy);
+            let copied = match copy.bytes {
+                0..=SMALL => self.copy_in_message(copy, 0, copy.bytes),
+                _ => match (self.link.staging()?, copy.to_device) {
+                    (None, _) => self.copy_in_messages(copy),
+                    (Some(staging), _) if copy.bytes <= STAGING => self.copy_staged(copy, &staging),
+                    (Some(staging), true) => self.stage_to_device(copy, [staging, self.second()?]),
+                    (Some(staging), false) => {
+                        self.stage_from_device(copy, [staging, self.second()?])
+                    }
+                },
+            };
+            before.and(copied)
+        })
+    }
+
+    /// What is queued may write what is read now. Copies from the device wait for it there.
+    fn synchronize_for(&self, copy: &Private) -> Result<()> {
+        if (copy.to_device || copy.bytes > STAGING) && !self.is_known_idle() {
+            return self.synchronize();
+        }
+        Ok(())
+    }
+
+    fn second(&self) -> Result<Staging> {
+        let staging = self.link.staging()?;
+        Ok(staging.expect("it was shared a moment ago"))
+    }
+
+    fn copy_in_messages(&self, copy: &Private) -> Result<()> {
+        let pieces = (0..copy.bytes).step_by(PIECE as usize);
+        pieces
+            .map(|at| (at, (copy.bytes - at).min(PIECE)))
+            .try_for_each(|(at, bytes)| self.copy_in_message(copy, at, bytes))
+    }
+
+    fn copy_in_message(&self, copy: &Private, at: u64, bytes: u64) -> Result<()> {
+        let (queue, device, address) = (self.id, copy.device, copy.address + at);
+        if copy.to_device {
+            // SAFETY: who queues the copy vouches for the range, which is read now.
+            let content = unsafe {
+                std::slice::from_raw_parts((copy.memory + at) as *const u8, bytes as usize)
+            };
+            return self.link.ask(&Request::CopyIn { queue, device, address, content });
+        }
+        let content: Vec<u8> =
+            self.link.ask_and_settle(&Request::CopyOut { queue, device, address, bytes })?;
+        if content.len() as u64 != bytes {
+            let message = format!("the executor answers {} bytes of {bytes}", content.len());
+            return Err(Error::new(ErrorCode::BackendFailure, message));
+        }
+        // SAFETY: who queues the copy vouches for the range, which is written now.
+        unsafe {
+            let to = (copy.memory + at) as *mut u8;
+            std::ptr::copy_nonoverlapping(content.as_ptr(), to, content.len());
+        }
+        Ok(())
+    }
+
+    /// All in one piece.
+    fn copy_staged(&self, copy: &Private, staging: &Staging) -> Result<()> {
+        if copy.to_device {
+            copy.load(0, copy.bytes, staging);
+            return self.link.ask_and_settle(&self.piece(copy, 0, copy.bytes, staging));
+        }
+        self.link.ask_and_settle::<()>(&self.piece(copy, 0, copy.bytes, staging))?;
+        copy.store(0, copy.bytes, staging);
+        Ok(())
+    }
+
+    /// In pieces: while the executor copies one to the device, the next is copied here.
+    fn stage_to_device(&self, copy: &Private, mut staging: [Staging; 2]) -> Result<()> {
+        copy.load(0, STAGING, &staging[0]);
+        let mut at = 0;
+        while at < copy.bytes {
+            let bytes = (copy.bytes - at).min(STAGING);
+            let next = at + bytes;
+            let ahead = (copy.bytes - next).min(STAGING);
+            let request = self.piece(copy, at, bytes, &staging[0]);
+            self.link.ask_while::<()>(&request, || copy.load(next, ahead, &staging[1]))?;
+            staging.swap(0, 1);
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// In pieces: while the executor copies one from the device, the one before is copied here.
+    fn stage_from_device(&self, copy: &Private, mut staging: [Staging; 2]) -> Result<()> {
+        let (mut at, mut before) = (0, None);
+        while at < copy.bytes {
+            let bytes = (copy.bytes - at).min(STAGING);
+            let request = self.piece(copy, at, bytes, &staging[0]);
+            self.link.ask_while::<()>(&request, || {
+                if let Some((at, bytes)) = before {
+                    copy.store(at, bytes, &staging[1]);
+                }
+            })?;
+            before = Some((at, bytes));
+            staging.swap(0, 1);
+            at += bytes;
+        }
+        if let Some((at, bytes)) = before {
+            copy.store(at, bytes, &staging[1]);
+        }
+        Ok(())
+    }
+
+    fn piece(&self, copy: &Private, at: u64, bytes: u64, staging: &Staging) -> Request<'static> {
+        let (on_device, staged) =
+            ((copy.address + at, Some(copy.device)), (staging.address(), None));
+        let ((to, to_device), (from, from_device)) =
+            if copy.to_device { (on_device, staged) } else { (staged, on_device) };
+        Request::Copy(Copy { queue: self.id, to, to_device, from, from_device, bytes, wait: true })
+    }
+
+    /// A copy that is not waited for: the executor has the memory when the queue comes to it.
+    fn transfer(&self, copy: &Private) -> Result<()> {
+        let staging = if copy.bytes > CHUNK as u64 { self.link.staging()? } else { None };
+        let place = staging.as_ref().map(|staging| (staging.address(), staging.bytes()));
+        // SAFETY: who queues the copy vouches for the range until it is done.
+        let memory = unsafe { Memory::new(copy.memory, copy.bytes, copy.to_device, staging) };
+        let transfers = &self.link.callbacks.transfers;
+        let transfer = transfers.add(memory);
+        let request = Request::Transfer(Transfer {
+            queue: self.id,
+            transfer,
+            device: copy.device,
+            address: copy.address,
+            bytes: copy.bytes,
+            to_device: copy.to_device,
+            staging: place,
+        });
+        self.queueing(|| self.link.ask::<()>(&request))
+            .inspect_err(|_| transfers.take_back(transfer))
+    }
+}
+
+impl Private {
+    /// Copies a piece of the program's memory into staging memory.
+    fn load(&self, at: u64, bytes: u64, staging: &Staging) {
+        // SAFETY: who queues the copy vouches for the range; staging memory has room for a piece and is ours.
+        unsafe {
+            let (from, to) = ((self.memory + at) as *const u8, staging.address() as *mut u8);
+            std::ptr::copy_nonoverlapping(from, to, bytes as usize);
+        }
+    }
+
+    /// Copies a piece in staging memory into the program's.
+    fn store(&self, at: u64, bytes: u64, staging: &Staging) {
+        // SAFETY: as above.
+        unsafe {
+            let (from, to) = (staging.address() as *const u8, (self.memory + at) as *mut u8);
+            std::ptr::copy_nonoverlapping(from, to, bytes as usize);
+        }
+    }
+}
+
+struct Ranges {
+    to: *mut u8,
+    from: *const u8,
+    bytes: usize,
+}
+
+unsafe extern "C" fn copy_ranges(context: *mut c_void) {
+    // SAFETY: made of a box above, and called once; who queued the copy vouches for both ranges.
+    unsafe {
+        let Ranges { to, from, bytes } = *Box::from_raw(context.cast::<Ranges>());
+        std::ptr::copy(from, to, bytes);
+    }
+}

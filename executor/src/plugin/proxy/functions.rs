@@ -1,0 +1,125 @@
+//! Functions of the program that an executor's queues will run here.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
+use parking_lot::Mutex;
+
+/// Those that are queued.
+#[derive(Default)]
+pub(super) struct Functions {
+    queued: Mutex<BTreeMap<u64, Queued>>,
+    next: AtomicU64,
+}
+
+struct Queued {
+    function: HostFunction,
+    /// The number of its queue.
+    queue: u64,
+}
+
+/// A function that a thread runs; `outer` is the one that runs it by waiting, or null.
+struct Running {
+    functions: *const Functions,
+    queue: u64,
+    outer: *const Running,
+}
+
+thread_local! {
+    static INNERMOST: Cell<*const Running> = const { Cell::new(std::ptr::null()) };
+}
+
+impl Functions {
+    /// Takes a function in and gives its number.
+    pub(super) fn add(&self, queue: u64, function: HostFunction) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.queued.lock().insert(number, Queued { function, queue });
+        number
+    }
+
+    /// Forgets a function, without running it. False if it was run.
+    pub(super) fn forget(&self, number: u64) -> bool {
+        self.queued.lock().remove(&number).is_some()
+    }
+
+    /// Runs a function, if it was not run. Blocks as it does.
+    pub(super) fn run(&self, number: u64) {
+        let Some(Queued { function, queue }) = self.queued.lock().remove(&number) else { return };
+        let running = Running { functions: self, queue, outer: INNERMOST.get() };
+        INNERMOST.set(&raw const running);
+        // It does not unwind, as whoever made it promises.
+        function.call();
+        INNERMOST.set(running.outer);
+    }
+
+    /// Runs all that are queued, in order: no queue will. Blocks as they do.
+    pub(super) fn run_all(&self) {
+        loop {
+            let first = self.queued.lock().keys().next().copied();
+            match first {
+                Some(number) => self.run(number),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether this thread runs one of these functions, of the queue of this number or, for `None`, of any.
+    pub(super) fn is_inside(&self, queue: Option<u64>) -> bool {
+        // SAFETY: what is listed lies on this thread's stack, in calls of `run` that are under way.
+        let listed = |running: *const Running| unsafe { running.as_ref() };
+        let mut running = listed(INNERMOST.get());
+        while let Some(found) = running {
+            if std::ptr::eq(found.functions, self) && queue.is_none_or(|queue| queue == found.queue)
+            {
+                return true;
+            }
+            running = listed(found.outer);
+        }
+        false
+    }
+
+    /// Refuses to wait for a queue in a function of its own.
+    ///
+    /// # Errors
+    /// `InvalidQueue`.
+    pub(super) fn refuse_inside(&self, queue: u64) -> Result<()> {
+        if !self.is_inside(Some(queue)) {
+            return Ok(());
+        }
+        let problem =
+            "waiting for a queue in a host function of its own would wait for that function";
+        Err(Error::new(ErrorCode::InvalidQueue, problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_plugin_api::abi;
+    use std::ffi::c_void;
+    use std::sync::atomic::AtomicUsize;
+
+    static RUN: AtomicUsize = AtomicUsize::new(0);
+
+    fn function() -> HostFunction {
+        unsafe extern "C" fn call(_: *mut c_void) {
+            RUN.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: it may be called at any time.
+        unsafe { HostFunction::from_raw(abi::HostFunction { context: std::ptr::null_mut(), call }) }
+    }
+
+    #[test]
+    fn a_function_is_run_once_or_forgotten() {
+        let functions = Functions::default();
+        let numbers: Vec<_> = (0..3).map(|_| functions.add(7, function())).collect();
+        functions.run(numbers[1]);
+        functions.run(numbers[1]);
+        assert!(!functions.forget(numbers[1]) && functions.forget(numbers[0]));
+        functions.run_all();
+        assert_eq!(RUN.load(Ordering::Relaxed), 2);
+        assert!(!functions.is_inside(None));
+    }
+}

@@ -1,0 +1,317 @@
+//! An executor that has a plugin, and its end.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::{Condvar, Mutex};
+use serde::de::DeserializeOwned;
+
+use super::callbacks::Callbacks;
+use super::in_flight::Registry;
+use super::window::{Block, Staging, Unmap, Window};
+use crate::arena::Piece;
+use crate::controller::Executor;
+use crate::plugin::protocol::{
+    self, CALL, CHUNK, Failure, Id, Image, POST, Request, encode, encode_into,
+};
+use crate::rpc::{CallError, Ended, Peer};
+
+/// An executor, as long as a platform or a device uses it. Any thread may use it.
+pub(super) struct Link {
+    // The order matters: the memory goes before the process.
+    window: Option<Arc<Window>>,
+    unmap: Unmap,
+    pub(super) callbacks: Arc<Callbacks>,
+    pub(super) registry: Registry,
+    backend: String,
+    lost: OnceLock<Error>,
+    watch: Arc<Watch>,
+    executor: Executor,
+}
+
+/// Tells the thread that watches that there is nothing to watch any more.
+#[derive(Default)]
+struct Watch {
+    is_over: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Link {
+    /// Takes an executor over, whose callbacks these are.
+    ///
+    /// # Errors
+    /// `OutOfResources` if there are no addresses for shared memory, or no thread can be started.
+    pub(super) fn new(
+        executor: Executor,
+        callbacks: Arc<Callbacks>,
+        backend: &str,
+    ) -> Result<Arc<Self>> {
+        let peer = Arc::downgrade(executor.peer());
+        let unmap: Unmap = Arc::new(move |address, bytes| {
+            if let Some(peer) = peer.upgrade().filter(|peer| peer.is_here()) {
+                // If it fails the executor is gone, and its mapping with it.
+                let _ = peer.call(CALL, &encode(&Request::Unmap { address, bytes }));
+            }
+        });
+        let mut link = Self {
+            window: None,
+            unmap,
+            callbacks,
+            registry: Registry::default(),
+            backend: backend.to_owned(),
+            lost: OnceLock::new(),
+            watch: Arc::default(),
+            executor,
+        };
+        link.start_watching()?;
+        if let Some(arena) = link.executor.arena() {
+            let window = Window::new(arena, |address, bytes| {
+                link.ask(&Request::Reserve { address, bytes })
+            })?;
+            link.window = Some(window);
+        }
+        Ok(Arc::new(link))
+    }
+
+    /// The process's number.
+    pub(super) fn process(&self) -> u32 {
+        self.executor.child().id()
+    }
+
+    /// Whether it can be used, as far as is known.
+    pub(super) fn is_alive(&self) -> bool {
+        self.lost.get().is_none() && self.peer().ended().is_none()
+    }
+
+    /// Whether this is the process that started it.
+    pub(super) fn is_here(&self) -> bool {
+        self.peer().is_here()
+    }
+
+    /// The memory that both processes have, if they share some.
+    pub(super) fn window(&self) -> Option<&Arc<Window>> {
+        self.window.as_ref()
+    }
+
+    /// Asks and waits for the answer. Blocks.
+    ///
+    /// # Errors
+    /// The plugin's, and that the process is gone.
+    pub(super) fn ask<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+        let _watched = self.watched()?;
+        let answer = self.peer().call(CALL, &encode(request));
+        self.read(answer)
+    }
+
+    /// The same for what touches the program's memory or runs its functions: also with an error nothing of that is under way any
+    /// more.
+    ///
+    /// # Errors
+    /// As for [`Link::ask`].
+    pub(super) fn ask_and_settle<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+        let answer = self.ask(request);
+        if answer.is_err() && self.is_here() && !self.is_alive() {
+            self.callbacks.wait_until_settled();
+        }
+        answer
+    }
+
+    /// Begins two things at a time: asks, does `meanwhile`, and waits for the answer.
+    ///
+    /// # Errors
+    /// As for [`Link::ask`].
+    pub(super) fn ask_while<T: DeserializeOwned>(
+        &self,
+        request: &Request<'_>,
+        meanwhile: impl FnOnce(),
+    ) -> Result<T> {
+        let _watched = self.watched()?;
+        let started = self.peer().start(CALL, &encode(request));
+        let answer = started.and_then(|started| {
+            meanwhile();
+            started.wait()
+        });
+        self.read(answer)
+    }
+
+    /// Sends what is not answered. Its error is told by the next call that waits for the queue.
+    ///
+    /// # Errors
+    /// That the process is gone.
+    pub(super) fn post(&self, request: &Request<'_>) -> Result<()> {
+        thread_local! {
+            static BYTES: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+        }
+        if !self.is_here() {
+            return Err(forked());
+        }
+        let bytes = encode_into(request, BYTES.take());
+        let posted = match bytes.len() <= Peer::MAX_POST {
+            true => self.peer().post(POST, &bytes).map_err(|error| self.failed(error)),
+            false => self.ask(request),
+        };
+        BYTES.set(bytes);
+        posted
+    }
+
+    /// Shared memory: see [`Window::block`].
+    ///
+    /// # Errors
+    /// `Unsupported` if none is shared; those of the system.
+    pub(super) fn block(&self, bytes: u64, alignment: u64) -> Result<Block> {
+        let window = self.window.as_ref().ok_or_else(nothing_shared)?;
+        window.block(bytes, alignment, |a, o, b| self.map(a, o, b), &self.unmap)
+    }
+
+    /// Staging memory, if memory is shared.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn staging(&self) -> Result<Option<Staging>> {
+        let staging =
+            |window: &Arc<Window>| window.staging(|a, o, b| self.map(a, o, b), &self.unmap);
+        self.window.as_ref().map(staging).transpose()
+    }
+
+    /// Hands the executor an image, in the way that is best. Where it lies in shared memory, that is given too: the executor has
+    /// the image as long as that lives.
+    ///
+    /// # Errors
+    /// Those of `ask`.
+    pub(super) fn with_image<T>(
+        &self,
+        image: &[u8],
+        ask: impl FnOnce(Image<'_>) -> Result<T>,
+    ) -> Result<(T, Option<Arc<Piece>>)> {
+        if image.len() <= CHUNK {
+            return ask(Image::Here(image)).map(|answer| (answer, None));
+        }
+        if let Some(piece) = self.window.as_ref().and_then(|window| window.put(image).ok()) {
+            let image = Image::Shared { offset: piece.offset(), bytes: image.len() as u64 };
+            return ask(image).map(|answer| (answer, Some(piece)));
+        }
+        ask(Image::Uploaded(self.upload(image)?)).map(|answer| (answer, None))
+    }
+
+    /// Sends an image in pieces.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    fn upload(&self, image: &[u8]) -> Result<Id> {
+        let upload = self.ask(&Request::Upload { bytes: image.len() as u64 })?;
+        let size = if self.peer().shares_memory() { CHUNK } else { 1 << 20 };
+        for content in image.chunks(size) {
+            self.ask::<()>(&Request::Chunk { upload, content })?;
+        }
+        Ok(upload)
+    }
+
+    fn map(&self, address: u64, offset: u64, bytes: u64) -> Result<()> {
+        self.ask(&Request::Map { address, offset, bytes })
+    }
+
+    fn peer(&self) -> &Arc<Peer> {
+        self.executor.peer()
+    }
+
+    fn watched(&self) -> Result<super::watchdog::Watched<'_>> {
+        match self.is_here() {
+            true => Ok(self.callbacks.watchdog.call()),
+            false => Err(forked()),
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, answer: Result<Vec<u8>, CallError>) -> Result<T> {
+        let answer = answer.map_err(|error| self.failed(error))?;
+        protocol::decode::<Result<T, Failure>>(&answer)?.map_err(Error::from)
+    }
+
+    fn failed(&self, error: CallError) -> Error {
+        match error {
+            CallError::Ended(Ended::Forked) => forked(),
+            CallError::Ended(ended) => self.loss(&ended),
+            CallError::Failed(text) => Error::new(ErrorCode::BackendFailure, text),
+            CallError::TooLarge { .. } => Error::new(ErrorCode::InvalidSize, error.to_string()),
+        }
+    }
+
+    /// What every call is told from the time on that the process was gone.
+    fn loss(&self, ended: &Ended) -> Error {
+        let told = self.lost.get_or_init(|| {
+            let (backend, process) = (&self.backend, self.process());
+            let (running, words) = (self.registry.told(), self.callbacks.words.told());
+            let message = format!(
+                "the process {process} of the isolated plugin '{backend}' is gone: {ended}; {running}{words}; the device is lost, nothing works on it any more: close it, and open it again"
+            );
+            Error::new(ErrorCode::BackendFailure, message)
+        });
+        told.clone()
+    }
+
+    fn start_watching(&self) -> Result<()> {
+        let failed = |error: std::io::Error| {
+            let message = format!("starting a thread that watches an executor: {error}");
+            Error::new(ErrorCode::OutOfResources, message)
+        };
+        let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
+        let settling = thread::Builder::new().name("longshore-end".to_owned());
+        let settle = move || {
+            peer.wait_for_end();
+            callbacks.settle();
+        };
+        settling.spawn(settle).map_err(failed)?;
+        let Some(limit) = self.callbacks.watchdog.limit() else { return Ok(()) };
+        let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
+        let (watch, kill) = (Arc::clone(&self.watch), self.executor.killer());
+        let limiting = thread::Builder::new().name("longshore-limit".to_owned());
+        let pause = (limit / 8).clamp(Duration::from_millis(1), Duration::from_secs(1));
+        let look = move || {
+            let mut is_over = watch.is_over.lock();
+            while !*is_over && peer.ended().is_none() {
+                if callbacks.watchdog.is_over() {
+                    peer.end(Ended::Silent { limit });
+                    kill();
+                    return;
+                }
+                watch.ended.wait_for(&mut is_over, pause);
+            }
+        };
+        limiting.spawn(look).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// How long a plugin may take to end its platform.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
+        self.callbacks.transfers.take_all_back();
+        if let Some(window) = &self.window {
+            window.drop_staging();
+        }
+        if self.is_alive() {
+            // If it cannot, or takes too long, the end of the process does it.
+            let _ = self.peer().call_within(Some(ENDING), CALL, &encode(&Request::Disconnect));
+        }
+        *self.watch.is_over.lock() = true;
+        self.watch.ended.notify_all();
+    }
+}
+
+/// For what needs memory that both processes have.
+pub(super) fn nothing_shared() -> Error {
+    let problem = "the isolated device shares no memory with this process, so it has no host or managed memory";
+    Error::new(ErrorCode::Unsupported, problem)
+}
+
+fn forked() -> Error {
+    let problem =
+        "the isolated device belongs to the process from which this one was forked; open it here";
+    Error::new(ErrorCode::BackendFailure, problem)
+}

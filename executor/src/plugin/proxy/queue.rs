@@ -1,0 +1,208 @@
+//! Queues of another process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use longshore_plugin_api::{
+    Arguments, CopyRequest, HostFunction, LaunchShape, PrefetchTarget, Queue, Result, Span,
+};
+
+use super::Isolated;
+use super::accepted::{Accepted, Shape, digest};
+use super::device::IsolatedDevice;
+use super::event::IsolatedEvent;
+use super::in_flight::Launches;
+use super::link::Link;
+use super::module::IsolatedKernel;
+use crate::plugin::protocol::{Id, Launch, Request, put_argument};
+
+/// An in-order queue. What a plugin has accepted before is sent without waiting for an answer; if it refuses it this time, the
+/// next call that waits for the queue says so.
+pub struct IsolatedQueue {
+    pub(super) link: Arc<Link>,
+    pub(super) id: Id,
+    /// How often something was queued that was not waited for, and how many of those were waited for later.
+    queued: AtomicU64,
+    waited: AtomicU64,
+    accepted: Accepted,
+    launches: Arc<Launches>,
+}
+
+impl IsolatedQueue {
+    pub(super) fn new(link: Arc<Link>, id: Id) -> Self {
+        let launches = link.registry.queue();
+        let (queued, waited) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { link, id, queued, waited, accepted: Accepted::default(), launches }
+    }
+
+    /// Does what queues something that is not waited for.
+    ///
+    /// # Errors
+    /// Those of `enqueue`.
+    pub(super) fn queueing<T>(&self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
+        let queued = enqueue();
+        // Not before: who waits meanwhile would be taken to have waited for it.
+        self.queued.fetch_add(1, Ordering::Release);
+        queued
+    }
+
+    /// Whether all that was queued by calls that have returned is known to be done.
+    pub(super) fn is_known_idle(&self) -> bool {
+        self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Acquire)
+    }
+
+    /// Does what waits for all that was queued before.
+    ///
+    /// # Errors
+    /// `InvalidQueue` in a host function of this queue; those of `wait`.
+    pub(super) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.link.is_here() {
+            self.link.callbacks.functions.refuse_inside(self.id)?;
+        }
+        let (queued, noted) = (self.queued.load(Ordering::Acquire), self.launches.noted());
+        let result = wait();
+        if result.is_ok() || self.link.is_alive() {
+            self.waited.fetch_max(queued, Ordering::Release);
+            self.launches.are_done(noted);
+        }
+        result
+    }
+
+    fn launch_it(
+        &self,
+        kernel: &IsolatedKernel,
+        shape: &LaunchShape,
+        cluster: Option<[u32; 3]>,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        thread_local! {
+            static VALUES: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+        }
+        let mut values = VALUES.take();
+        values.clear();
+        arguments.values().for_each(|value| put_argument(value, &mut values));
+        let request = Request::Launch(Launch {
+            queue: self.id,
+            kernel: kernel.id(),
+            groups: shape.groups,
+            items: shape.items,
+            shared_bytes: shape.dynamic_shared_bytes,
+            cooperative: shape.cooperative,
+            wait: shape.wait,
+            cluster,
+            arguments: &values,
+        });
+        self.launches.note(kernel.id());
+        let result = if shape.wait {
+            self.waiting(|| self.link.ask_and_settle(&request))
+        } else {
+            let is_plain = !shape.cooperative && cluster.is_none();
+            let shape = is_plain.then(|| known(kernel, shape, arguments));
+            self.queueing(|| self.enqueue(&request, shape))
+        };
+        VALUES.set(values);
+        result
+    }
+
+    fn enqueue(&self, request: &Request<'_>, shape: Option<Shape>) -> Result<()> {
+        match shape {
+            Some(shape) if self.accepted.has(&shape) => self.link.post(request),
+            shape => {
+                let answer = self.link.ask(request);
+                if let (Ok(()), Some(shape)) = (&answer, shape) {
+                    self.accepted.add(shape);
+                }
+                answer
+            }
+        }
+    }
+}
+
+fn known(kernel: &IsolatedKernel, shape: &LaunchShape, arguments: Arguments<'_>) -> Shape {
+    Shape {
+        kernel: kernel.id(),
+        groups: shape.groups,
+        items: shape.items,
+        shared_bytes: shape.dynamic_shared_bytes,
+        sizes: digest(arguments.values().map(<[u8]>::len)),
+    }
+}
+
+impl Queue<Isolated> for IsolatedQueue {
+    fn launch(
+        &self,
+        kernel: &IsolatedKernel,
+        shape: &LaunchShape,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.launch_it(kernel, shape, None, arguments)
+    }
+
+    fn launch_in_clusters(
+        &self,
+        kernel: &IsolatedKernel,
+        shape: &LaunchShape,
+        cluster: [u32; 3],
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.launch_it(kernel, shape, Some(cluster), arguments)
+    }
+
+    fn copy(&self, copy: &CopyRequest<'_, IsolatedDevice>) -> Result<()> {
+        self.copy_it(copy)
+    }
+
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
+        let (address, bytes) = (destination.address(), destination.bytes());
+        let request = Request::Fill { queue: self.id, address, bytes, pattern, wait };
+        if wait {
+            return self.waiting(|| self.link.ask_and_settle(&request));
+        }
+        self.queueing(|| self.link.ask(&request))
+    }
+
+    fn host_function(&self, function: HostFunction) -> Result<()> {
+        if !self.link.is_here() {
+            return self.link.ask(&Request::IsIdle { queue: self.id }).map(|_: bool| ());
+        }
+        let functions = &self.link.callbacks.functions;
+        let function = functions.add(self.id, function);
+        let request = Request::HostFunction { queue: self.id, function };
+        let queued = self.queueing(|| self.link.ask(&request));
+        // It may have run before the process was gone; then it was queued.
+        queued.or_else(|error| if functions.forget(function) { Err(error) } else { Ok(()) })
+    }
+
+    fn wait_event(&self, event: &IsolatedEvent) -> Result<()> {
+        let event = event.id_for(&self.link)?;
+        self.queueing(|| self.link.post(&Request::WaitEvent { queue: self.id, event }))
+    }
+
+    fn record_event(&self, event: &IsolatedEvent) -> Result<()> {
+        let event = event.id_for(&self.link)?;
+        self.queueing(|| self.link.post(&Request::RecordEvent { queue: self.id, event }))
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        self.link.ask(&Request::IsIdle { queue: self.id })
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.waiting(|| self.link.ask_and_settle(&Request::Synchronize { queue: self.id }))
+    }
+
+    fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
+        let (address, bytes) = (range.address(), range.bytes());
+        let (queue, target) = (self.id, target as u32);
+        self.queueing(|| self.link.ask(&Request::Prefetch { queue, address, bytes, target }))
+    }
+}
+
+impl Drop for IsolatedQueue {
+    fn drop(&mut self) {
+        if self.link.is_here() && self.link.is_alive() {
+            // If it cannot be sent the process is gone, and the queue with it.
+            let _ = self.link.post(&Request::DestroyQueue { queue: self.id });
+        }
+    }
+}

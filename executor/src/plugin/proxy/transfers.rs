@@ -1,0 +1,159 @@
+//! Memory of the program that copies under way read or write.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
+
+use super::window::Staging;
+
+/// The copies that are under way.
+#[derive(Default)]
+pub(super) struct Transfers {
+    all: Mutex<HashMap<u64, Arc<Mutex<Option<Memory>>>>>,
+    next: AtomicU64,
+}
+
+/// Memory that the program keeps in place until the copy is done, or this is taken back.
+pub(super) struct Memory {
+    address: u64,
+    bytes: u64,
+    is_read: bool,
+    /// Memory that the executor has too, for a piece.
+    staging: Option<Staging>,
+}
+
+impl Memory {
+    /// # Safety
+    /// The range is there for reading, or for writing, until it was taken back or the copy is done.
+    pub(super) unsafe fn new(
+        address: u64,
+        bytes: u64,
+        is_read: bool,
+        staging: Option<Staging>,
+    ) -> Self {
+        Self { address, bytes, is_read, staging }
+    }
+
+    fn place(&self, at: u64, bytes: u64, is_read: bool) -> Result<*mut u8> {
+        let fits = is_read == self.is_read && bytes <= self.bytes && at <= self.bytes - bytes;
+        match fits {
+            true => Ok((self.address + at) as *mut u8),
+            false => Err(wrong(format!("{bytes} bytes at {at} of a copy of {}", self.bytes))),
+        }
+    }
+
+    fn staging(&self, bytes: u64) -> Result<Option<*mut u8>> {
+        match &self.staging {
+            Some(staging) if bytes > staging.bytes() => Err(wrong(format!(
+                "a piece of {bytes} bytes in staging memory of {}",
+                staging.bytes()
+            ))),
+            staging => Ok(staging.as_ref().map(|staging| staging.address() as *mut u8)),
+        }
+    }
+}
+
+impl Transfers {
+    /// Takes memory in and gives the number of its copy.
+    pub(super) fn add(&self, memory: Memory) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.all.lock().insert(number, Arc::new(Mutex::new(Some(memory))));
+        number
+    }
+
+    /// Takes memory back. Blocks while a piece is copied; afterwards none is.
+    pub(super) fn take_back(&self, number: u64) {
+        let found = self.all.lock().remove(&number);
+        if let Some(memory) = found {
+            drop(memory.lock().take());
+        }
+    }
+
+    /// Takes all memory back.
+    pub(super) fn take_all_back(&self) {
+        let all: Vec<_> = self.all.lock().drain().collect();
+        for (_, memory) in all {
+            drop(memory.lock().take());
+        }
+    }
+
+    /// Copies a piece out of the program's memory: into the staging memory, or into the answer.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is not part of a copy that is under way.
+    pub(super) fn fetch(&self, number: u64, at: u64, bytes: u64) -> Result<Vec<u8>> {
+        self.with(number, |memory| {
+            let (from, staging) = (memory.place(at, bytes, true)?, memory.staging(bytes)?);
+            let bytes = bytes as usize;
+            // SAFETY: a part of memory that is there as long as it is not taken back, which waits for this; staging memory of
+            // this size, which only this copy uses.
+            unsafe {
+                match staging {
+                    Some(to) => {
+                        std::ptr::copy_nonoverlapping(from, to, bytes);
+                        Ok(Vec::new())
+                    }
+                    None => Ok(std::slice::from_raw_parts(from, bytes).to_vec()),
+                }
+            }
+        })
+    }
+
+    /// Copies a piece into the program's memory: out of the staging memory, or these bytes.
+    ///
+    /// # Errors
+    /// As for [`Transfers::fetch`].
+    pub(super) fn store(&self, number: u64, at: u64, bytes: u64, content: &[u8]) -> Result<()> {
+        self.with(number, |memory| {
+            let (to, staging) = (memory.place(at, bytes, false)?, memory.staging(bytes)?);
+            if staging.is_none() && content.len() as u64 != bytes {
+                return Err(wrong(format!("a piece of {bytes} bytes with {}", content.len())));
+            }
+            let from = staging.map_or(content.as_ptr(), |staging| staging.cast_const());
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes as usize) };
+            Ok(())
+        })
+    }
+
+    fn with<T>(&self, number: u64, copy: impl FnOnce(&Memory) -> Result<T>) -> Result<T> {
+        let absent = || wrong(format!("copy {number} is not under way"));
+        let found = self.all.lock().get(&number).cloned().ok_or_else(absent)?;
+        let memory = found.lock();
+        copy(memory.as_ref().ok_or_else(absent)?)
+    }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorCode::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_memory_of_a_copy_is_touched_and_only_while_it_is_under_way() {
+        let transfers = Transfers::default();
+        let (read, mut written) = ([1_u8, 2, 3, 4], [0_u8; 4]);
+        let (from, to) = (read.as_ptr() as u64, written.as_mut_ptr() as u64);
+        // SAFETY: both are there until they are taken back.
+        let (from, to) =
+            unsafe { (Memory::new(from, 4, true, None), Memory::new(to, 4, false, None)) };
+        let (from, to) = (transfers.add(from), transfers.add(to));
+        assert_eq!(transfers.fetch(from, 1, 3).unwrap(), [2, 3, 4]);
+        transfers.store(to, 2, 2, &[8, 9]).unwrap();
+        assert!(transfers.store(to, 2, 2, &[8]).is_err());
+        assert!(transfers.store(from, 0, 1, &[8]).is_err() && transfers.fetch(to, 0, 1).is_err());
+        for (at, bytes) in [(4, 1), (0, 5), (u64::MAX, 1), (1, u64::MAX)] {
+            assert!(transfers.fetch(from, at, bytes).is_err(), "{bytes} at {at}");
+        }
+        transfers.take_back(from);
+        transfers.take_all_back();
+        assert!(transfers.fetch(from, 0, 1).is_err() && transfers.store(to, 0, 1, &[7]).is_err());
+        assert_eq!(written, [0, 0, 8, 9]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Functions of this process, and of the program, in a queue's order.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use longshore_plugin_api::remote::RemoteQueue;
+use longshore_plugin_api::{HostFunction, Queue as _, Result, abi};
+
+type Boxed = Box<dyn FnOnce() + Send>;
+
+/// Queues a function.
+///
+/// # Errors
+/// Those of the plugin; the function is dropped then.
+pub(super) fn queue_function(
+    queue: &RemoteQueue,
+    function: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let boxed: Box<Boxed> = Box::new(Box::new(function));
+    let context = Box::into_raw(boxed);
+    // SAFETY: `call` may run once on any thread, as the function is `Send`, and does not unwind.
+    let raw =
+        unsafe { HostFunction::from_raw(abi::HostFunction { context: context.cast(), call }) };
+    queue.host_function(raw).inspect_err(|_| {
+        // SAFETY: a call that fails has not run the function and never will.
+        drop(unsafe { Box::from_raw(context) });
+    })
+}
+
+unsafe extern "C" fn call(context: *mut c_void) {
+    // SAFETY: made above from a box, and called once.
+    let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
+    if catch_unwind(AssertUnwindSafe(function)).is_err() {
+        log::error!("a function of the executor panicked in a queue");
+    }
+}

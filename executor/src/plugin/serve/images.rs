@@ -1,0 +1,157 @@
+//! Images on their way to the plugin.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::plugin::protocol::{Id, Image};
+
+/// An image's bytes, which stay in place until this is dropped.
+pub(super) enum ImageBuffer {
+    Owned(Vec<u8>),
+    Mapped(Mapping),
+}
+
+/// Pages of the shared file, for reading. The host does not write to them as long as an image lies there.
+pub(super) struct Mapping {
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: memory that is only read.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// Images of which not all has come.
+#[derive(Default)]
+pub(super) struct Uploads {
+    all: Mutex<HashMap<Id, Upload>>,
+}
+
+struct Upload {
+    content: Vec<u8>,
+    bytes: usize,
+}
+
+impl ImageBuffer {
+    /// The bytes of an image.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what was not sent, `OutOfResources` if it cannot be mapped.
+    pub(super) fn of(
+        image: Image<'_>,
+        uploads: &Uploads,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Self> {
+        match (image, file) {
+            (Image::Here(content), _) => Ok(Self::Owned(content.to_vec())),
+            (Image::Uploaded(id), _) => uploads.finish(id).map(Self::Owned),
+            (Image::Shared { offset, bytes }, Some(file)) => {
+                Mapping::new(file, offset, bytes).map(Self::Mapped)
+            }
+            (Image::Shared { .. }, None) => Err(wrong("no memory is shared".to_owned())),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Owned(content) => content,
+            Self::Mapped(mapping) => mapping.bytes(),
+        }
+    }
+}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+        let bytes = bytes.ok_or_else(|| wrong("an empty image in shared memory".to_owned()))?;
+        // SAFETY: a new mapping.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, offset)
+        };
+        let start = start.map_err(|error| {
+            let message = format!("mapping an image of {bytes} bytes: {error}");
+            Error::new(ErrorCode::OutOfResources, message)
+        })?;
+        Ok(Self { start: NonNull::new(start).expect("no mapping is at null"), bytes })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped until this is dropped; the file cannot shrink, and the host leaves the bytes alone.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrows from it any more.
+        let _ = unsafe { munmap(self.start.as_ptr(), self.bytes) };
+    }
+}
+
+impl Uploads {
+    /// Begins one.
+    pub(super) fn begin(&self, bytes: u64) -> Result<Id> {
+        let bytes =
+            usize::try_from(bytes).map_err(|_| wrong(format!("an image of {bytes} bytes")))?;
+        let mut all = self.all.lock();
+        let id = all.keys().max().map_or(1, |last| last + 1);
+        all.insert(id, Upload { content: Vec::new(), bytes });
+        Ok(id)
+    }
+
+    /// Takes the next bytes. Memory is taken as they come, not as they were announced.
+    pub(super) fn add(&self, id: Id, content: &[u8]) -> Result<()> {
+        let mut all = self.all.lock();
+        let upload = all.get_mut(&id).ok_or_else(|| absent(id))?;
+        if content.len() > upload.bytes - upload.content.len() {
+            all.remove(&id);
+            return Err(wrong(format!("upload {id} has more bytes than were announced")));
+        }
+        upload.content.extend_from_slice(content);
+        Ok(())
+    }
+
+    fn finish(&self, id: Id) -> Result<Vec<u8>> {
+        let Upload { content, bytes } = self.all.lock().remove(&id).ok_or_else(|| absent(id))?;
+        if content.len() == bytes {
+            return Ok(content);
+        }
+        Err(wrong(format!("upload {id} has {} of {bytes} bytes", content.len())))
+    }
+}
+
+fn absent(id: Id) -> Error {
+    wrong(format!("there is no upload {id}"))
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorCode::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_is_whole_or_refused() {
+        let uploads = Uploads::default();
+        let id = uploads.begin(5).unwrap();
+        uploads.add(id, b"abc").unwrap();
+        uploads.add(id, b"de").unwrap();
+        let image = ImageBuffer::of(Image::Uploaded(id), &uploads, None).unwrap();
+        assert_eq!(image.bytes(), b"abcde");
+        assert!(ImageBuffer::of(Image::Uploaded(id), &uploads, None).is_err());
+        let short = uploads.begin(5).unwrap();
+        uploads.add(short, b"abc").unwrap();
+        assert!(ImageBuffer::of(Image::Uploaded(short), &uploads, None).is_err());
+        let long = uploads.begin(2).unwrap();
+        assert!(uploads.add(long, b"abc").is_err() && uploads.add(long, b"a").is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! Opening the plugin's library, and what it is offered.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Weak};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use longshore_plugin_api::abi::{self, ENTRY_SYMBOL, Entry};
+use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
+use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
+
+use crate::plugin::protocol::{CHUNK, Callback, Connected, Description, POST, encode};
+use crate::rpc::Peer;
+
+/// What a host says of a plugin.
+pub(super) struct Wanted<'a> {
+    pub(super) path: &'a [u8],
+    pub(super) backend: &'a str,
+    pub(super) log_level: u32,
+    pub(super) settings: Vec<(&'a str, &'a str)>,
+}
+
+/// Opens a library, which stays until the process ends, and connects its platform. Blocks while the plugin looks for its driver.
+///
+/// # Errors
+/// `BackendFailure` if the library cannot be opened; those of the plugin.
+pub(super) fn open(
+    peer: &Arc<Peer>,
+    wanted: &Wanted<'_>,
+) -> Result<(Connected, Option<RemotePlatform>)> {
+    let path = OsStr::from_bytes(wanted.path);
+    // SAFETY: the library's constructors run, which is what this process is for.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    let library = Box::leak(Box::new(library.map_err(|error| failed(path, &error))?));
+    // SAFETY: the symbol is data; only its address is taken.
+    let symbol = unsafe { library.get::<*const Entry>(ENTRY_SYMBOL) };
+    let entry = symbol.map(|symbol| symbol.into_raw().cast_const().cast::<Entry>());
+    let Some(entry) = entry.ok().filter(|entry| !entry.is_null()) else {
+        let problem = "it does not export 'longshore_plugin'".to_owned();
+        return Ok((Connected::NotAPlugin(problem), None));
+    };
+    // SAFETY: the plugin's own entry; the library stays.
+    let plugin = match unsafe { RemotePlugin::new(entry) } {
+        Ok(plugin) => plugin,
+        Err(why) => return Ok((incompatible(&why), None)),
+    };
+    let said = plugin.description().clone();
+    if said.backend != wanted.backend {
+        return Ok((Connected::Misnamed(said.backend), None));
+    }
+    // SAFETY: the services are never freed.
+    let found = unsafe { plugin.connect(services(peer, wanted)) };
+    Ok(
+        match found
+            .map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))?
+        {
+            Found::Platform(platform) => {
+                let description = Description {
+                    backend: said.backend,
+                    name: said.name,
+                    version: said.version,
+                    vendor: said.vendor,
+                    image_formats: said.image_formats,
+                    driver: said.driver,
+                };
+                let devices = platform.device_count();
+                (Connected::Platform { description, devices }, Some(platform))
+            }
+            Found::NoDriver(why) => (Connected::NoDriver(why), None),
+            Found::NoDevice(why) => (Connected::NoDevice(why), None),
+        },
+    )
+}
+
+fn failed(path: &OsStr, error: &libloading::Error) -> Error {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let message = format!("opening '{}': {error}{}", path.display(), cause.unwrap_or_default());
+    Error::new(ErrorCode::BackendFailure, message)
+}
+
+fn incompatible(why: &Incompatible) -> Connected {
+    match why {
+        Incompatible::Interface { plugin, host } => {
+            Connected::WrongInterface { plugin: *plugin, host: *host }
+        }
+        Incompatible::NoEntry => Connected::NotAPlugin(why.to_string()),
+        _ => Connected::WrongLayout(why.to_string()),
+    }
+}
+
+/// What the functions that a plugin is offered find behind their context.
+struct Context {
+    peer: Weak<Peer>,
+    log_level: u32,
+    settings: BTreeMap<String, String>,
+}
+
+fn services(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> &'static abi::Services {
+    let settings =
+        wanted.settings.iter().map(|(name, value)| (spelled(name), (*value).to_owned())).collect();
+    let context = Context { peer: Arc::downgrade(peer), log_level: wanted.log_level, settings };
+    Box::leak(Box::new(abi::Services {
+        context: std::ptr::from_mut(Box::leak(Box::new(context))).cast(),
+        interface_major: abi::INTERFACE_MAJOR,
+        interface_minor: abi::INTERFACE_MINOR,
+        log_level,
+        log,
+        setting,
+        table,
+    }))
+}
+
+fn spelled(name: &str) -> String {
+    name.to_uppercase().replace('-', "_")
+}
+
+/// # Safety
+/// `context` is that of the services above.
+unsafe fn of<'a>(context: *mut c_void) -> &'a Context {
+    // SAFETY: promised by the caller; it is never freed.
+    unsafe { &*context.cast::<Context>() }
+}
+
+/// # Safety
+/// `text` is readable during the call.
+unsafe fn read(text: abi::Text) -> String {
+    if text.data.is_null() || text.bytes == 0 {
+        return String::new();
+    }
+    // SAFETY: promised by the caller; not null.
+    let bytes = unsafe { std::slice::from_raw_parts(text.data, text.bytes) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+unsafe extern "C" fn log_level(context: *mut c_void) -> u32 {
+    // SAFETY: the plugin passes its context back.
+    unsafe { of(context) }.log_level
+}
+
+unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, message: abi::Text) {
+    // SAFETY: the plugin passes its context back, and strings that are readable during the call.
+    let (context, mut target, mut message) = unsafe { (of(context), read(target), read(message)) };
+    if level == 0 || level > context.log_level {
+        return;
+    }
+    for text in [&mut target, &mut message] {
+        text.truncate(text.floor_char_boundary(CHUNK / 2));
+    }
+    if let Some(peer) = context.peer.upgrade() {
+        let record = Callback::Log { level, target: &target, message: &message };
+        // If the host has gone, nobody listens.
+        let _ = peer.post(POST, &encode(&record));
+    }
+}
+
+unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
+    // SAFETY: the plugin passes its context back, and a string that is readable during the call.
+    let (context, name) = unsafe { (of(context), read(name)) };
+    let Some(found) = context.settings.get(&spelled(&name)) else { return 0 };
+    // SAFETY: the sink of this call.
+    unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };
+    1
+}
+
+unsafe extern "C" fn table(_: *mut c_void, _: abi::Text, _: u32) -> abi::TableRef {
+    abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() }
+}

@@ -1,0 +1,89 @@
+//! The executing side: has the plugin, and does with it what the host asks for.
+
+mod answers;
+mod functions;
+mod images;
+mod launch;
+mod library;
+mod objects;
+mod queues;
+mod shared;
+mod transfer;
+
+use std::sync::Arc;
+
+use longshore_plugin_api::Error;
+use longshore_plugin_api::remote::RemotePlatform;
+use parking_lot::{Mutex, RwLock};
+
+use super::protocol::{self, CALL, POST, Request};
+use crate::rpc::Peer;
+use images::Uploads;
+use objects::{Event, Kernel, Module, Queue, Table};
+use shared::SharedMemory;
+
+/// What a host can ask of this process. One plugin at most is open.
+#[derive(Default)]
+pub(crate) struct Server {
+    platform: RwLock<Option<Arc<RemotePlatform>>>,
+    devices: Table<objects::Device>,
+    modules: Table<Module>,
+    kernels: Table<Kernel>,
+    queues: Table<Queue>,
+    events: Table<Event>,
+    uploads: Uploads,
+    memory: SharedMemory,
+    /// Held while a library is opened.
+    opening: Mutex<()>,
+}
+
+impl Server {
+    /// Whether a method is the server's.
+    pub(crate) fn has(method: u32) -> bool {
+        matches!(method, CALL | POST)
+    }
+
+    /// Answers a call. Blocks as the plugin does.
+    ///
+    /// # Errors
+    /// A text for what is no request; the plugin's errors are answers.
+    pub(crate) fn call(&self, peer: &Arc<Peer>, argument: &[u8]) -> Result<Vec<u8>, String> {
+        let request = protocol::decode(argument).map_err(|error| error.to_string())?;
+        Ok(self.answer(peer, request))
+    }
+
+    /// Does what needs no answer. What fails is told by the next call that waits for the queue. Does not block.
+    pub(crate) fn post(&self, argument: &[u8]) {
+        let done = protocol::decode(argument).and_then(|request| self.take(&request));
+        if let Err(error) = done {
+            log::warn!("{error}");
+        }
+    }
+
+    fn take(&self, request: &Request<'_>) -> Result<(), Error> {
+        let (queue, result) = match request {
+            Request::Launch(launch) => (launch.queue, self.launch(launch)),
+            Request::Copy(copy) => (copy.queue, self.copy(copy)),
+            Request::Fill { queue, address, bytes, pattern, wait } => {
+                (*queue, self.fill(*queue, *address, *bytes, pattern, *wait))
+            }
+            Request::WaitEvent { queue, event } => (*queue, self.wait_event(*queue, *event)),
+            Request::RecordEvent { queue, event } => (*queue, self.record_event(*queue, *event)),
+            Request::DestroyQueue { queue } => return self.queues.take(*queue).map(drop),
+            Request::DestroyEvent { event } => return self.events.take(*event).map(drop),
+            other => {
+                log::error!(
+                    "a request that wants an answer was sent as one that does not: {other:?}"
+                );
+                return Ok(());
+            }
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.queues.get(queue)?.defer(error);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The plugin's objects, by number.
+
+use std::sync::Arc;
+
+use longshore_plugin_api::remote::{
+    RemoteDevice, RemoteEvent, RemoteKernel, RemoteModule, RemoteQueue,
+};
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::{Mutex, RwLock};
+
+use super::images::ImageBuffer;
+use crate::plugin::protocol::Id;
+
+/// Objects of one kind. A number is a place and how often it was used, so an old number finds nothing.
+pub(super) struct Table<T> {
+    places: RwLock<Places<T>>,
+}
+
+struct Places<T> {
+    all: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+struct Place<T> {
+    uses: u32,
+    object: Option<Arc<T>>,
+}
+
+/// An open device.
+pub(super) struct Device {
+    pub(super) device: RemoteDevice,
+    /// Memory of the host that is pinned in place of being adopted, by its address.
+    pub(super) pinned: Mutex<Vec<u64>>,
+}
+
+// What belongs to a device keeps it, and goes before it: the order of the fields matters.
+
+/// A loaded image.
+pub(super) struct Module {
+    pub(super) module: RemoteModule,
+    pub(super) kernels: Mutex<Vec<Id>>,
+    pub(super) _image: ImageBuffer,
+    pub(super) device: Arc<Device>,
+}
+
+/// A kernel of a module.
+pub(super) struct Kernel {
+    pub(super) kernel: Arc<RemoteKernel>,
+    pub(super) _module: Arc<Module>,
+}
+
+/// A queue.
+pub(super) struct Queue {
+    pub(super) queue: RemoteQueue,
+    /// The first error of what was posted that nobody was told of.
+    pub(super) deferred: Mutex<Option<Error>>,
+    pub(super) _device: Arc<Device>,
+}
+
+/// An event.
+pub(super) struct Event {
+    pub(super) event: RemoteEvent,
+    pub(super) _device: Arc<Device>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { places: RwLock::new(Places { all: Vec::new(), free: Vec::new() }) }
+    }
+}
+
+impl<T> Table<T> {
+    /// Takes an object in and gives its number.
+    pub(super) fn put(&self, object: T) -> Id {
+        let mut places = self.places.write();
+        let index = match places.free.pop() {
+            Some(index) => index,
+            None => {
+                places.all.push(Place { uses: 0, object: None });
+                u32::try_from(places.all.len() - 1).expect("memory ends before numbers do")
+            }
+        };
+        let place = &mut places.all[index as usize];
+        place.uses += 1;
+        place.object = Some(Arc::new(object));
+        u64::from(place.uses) << 32 | u64::from(index)
+    }
+
+    /// The object of a number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
+    pub(super) fn get(&self, id: Id) -> Result<Arc<T>> {
+        let places = self.places.read();
+        let (uses, index) = ((id >> 32) as u32, id as u32);
+        let place = places.all.get(index as usize).filter(|place| place.uses == uses);
+        place.and_then(|place| place.object.clone()).ok_or_else(|| absent(id))
+    }
+
+    /// Takes the object of a number out.
+    ///
+    /// # Errors
+    /// As for [`Table::get`].
+    pub(super) fn take(&self, id: Id) -> Result<Arc<T>> {
+        let mut places = self.places.write();
+        let (uses, index) = ((id >> 32) as u32, id as u32);
+        let place = places.all.get_mut(index as usize).filter(|place| place.uses == uses);
+        let object = place.and_then(|place| place.object.take()).ok_or_else(|| absent(id))?;
+        // A place whose uses cannot be counted any more is not used again.
+        if uses < u32::MAX {
+            places.free.push(index);
+        }
+        Ok(object)
+    }
+}
+
+impl Queue {
+    /// Keeps an error for who waits next, unless there is an earlier one.
+    pub(super) fn defer(&self, error: Error) {
+        self.deferred.lock().get_or_insert(error);
+    }
+
+    /// The result of a call that waited, or the error that was kept for it.
+    pub(super) fn told<T>(&self, result: Result<T>) -> Result<T> {
+        match self.deferred.lock().take() {
+            Some(error) => Err(error),
+            None => result,
+        }
+    }
+}
+
+/// Takes an object apart that nothing else uses.
+///
+/// # Errors
+/// `InvalidArgument` if something does.
+pub(super) fn sole<T>(object: Arc<T>, what: &str) -> Result<T> {
+    Arc::into_inner(object).ok_or_else(|| {
+        Error::new(ErrorCode::InvalidArgument, format!("the {what} is still in use"))
+    })
+}
+
+fn absent(id: Id) -> Error {
+    Error::new(ErrorCode::InvalidArgument, format!("there is no object {id:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_finds_its_object_until_that_is_taken_and_never_another() {
+        let table = Table::default();
+        let (a, b) = (table.put("a"), table.put("b"));
+        assert_eq!((*table.get(a).unwrap(), *table.get(b).unwrap()), ("a", "b"));
+        assert_eq!(*table.take(a).unwrap(), "a");
+        assert!(table.get(a).is_err() && table.take(a).is_err());
+        let c = table.put("c");
+        assert_ne!(a, c);
+        assert!(table.get(a).is_err());
+        for wrong in [0, u64::MAX, c + 1, c ^ 1 << 32] {
+            assert!(table.get(wrong).is_err(), "{wrong:#x}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What queues are asked for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use longshore_plugin_api::remote::{Remote, RemoteDevice};
+use longshore_plugin_api::{
+    CopyRequest, Error, ErrorCode, LaunchShape, Place, PrefetchTarget, Queue as _, Result, Span,
+};
+
+use super::Server;
+use super::functions::queue_function;
+use super::launch::Values;
+use super::objects::{Device, Queue};
+use crate::plugin::protocol::{CALL, Callback, Copy, Id, Launch, encode};
+use crate::rpc::Peer;
+
+thread_local! {
+    static VALUES: RefCell<Values> = RefCell::default();
+}
+
+impl Server {
+    pub(super) fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let (queue, kernel) = (self.queues.get(launch.queue)?, self.kernels.get(launch.kernel)?);
+        let shape = LaunchShape {
+            groups: launch.groups,
+            items: launch.items,
+            dynamic_shared_bytes: launch.shared_bytes,
+            cooperative: launch.cooperative,
+            wait: launch.wait,
+        };
+        let launched = VALUES.with_borrow_mut(|values| {
+            values.with(launch.arguments, |arguments| match launch.cluster {
+                Some(cluster) => {
+                    queue.queue.launch_in_clusters(&kernel.kernel, &shape, cluster, arguments)
+                }
+                None => queue.queue.launch(&kernel.kernel, &shape, arguments),
+            })
+        });
+        if launch.wait { queue.told(launched) } else { launched }
+    }
+
+    pub(super) fn copy(&self, copy: &Copy) -> Result<()> {
+        let queue = self.queues.get(copy.queue)?;
+        let device = |id: Option<Id>| id.map(|id| self.devices.get(id)).transpose();
+        let (to, from) = (device(copy.to_device)?, device(copy.from_device)?);
+        // SAFETY: the host vouches for the ranges, on behalf of the program.
+        let request = unsafe {
+            CopyRequest {
+                destination: Span::new(copy.to, copy.bytes),
+                destination_place: place(to.as_ref()),
+                source: Span::new(copy.from, copy.bytes),
+                source_place: place(from.as_ref()),
+                wait: copy.wait,
+            }
+        };
+        let copied = queue.queue.copy(&request);
+        if copy.wait { queue.told(copied) } else { copied }
+    }
+
+    pub(super) fn copy_in(
+        &self,
+        queue: Id,
+        device: Id,
+        address: u64,
+        content: &[u8],
+    ) -> Result<()> {
+        let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
+        let (from, bytes) = (content.as_ptr() as u64, content.len() as u64);
+        // SAFETY: the host vouches for the device's range; the content outlives the copy, which is waited for.
+        queue.told(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
+    }
+
+    pub(super) fn copy_out(
+        &self,
+        queue: Id,
+        device: Id,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
+        let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
+        let mut content = buffer(bytes)?;
+        let to = content.as_mut_ptr() as u64;
+        // SAFETY: the host vouches for the device's range; the buffer outlives the copy, which is waited for.
+        queue.told(unsafe { copy_out(&queue, &device.device, address, to, bytes, true) })?;
+        Ok(content)
+    }
+
+    pub(super) fn fill(
+        &self,
+        queue: Id,
+        address: u64,
+        bytes: u64,
+        pattern: &[u8],
+        wait: bool,
+    ) -> Result<()> {
+        let queue = self.queues.get(queue)?;
+        // SAFETY: the host vouches for the range, on behalf of the program.
+        let filled = queue.queue.fill(unsafe { Span::new(address, bytes) }, pattern, wait);
+        if wait { queue.told(filled) } else { filled }
+    }
+
+    pub(super) fn host_function(&self, peer: &Arc<Peer>, queue: Id, function: u64) -> Result<()> {
+        let (queue, peer) = (self.queues.get(queue)?, Arc::clone(peer));
+        queue_function(&queue.queue, move || {
+            // If the host has gone, so has the function.
+            let _ = peer.call(CALL, &encode(&Callback::Run { function }));
+        })
+    }
+
+    pub(super) fn wait_event(&self, queue: Id, event: Id) -> Result<()> {
+        self.queues.get(queue)?.queue.wait_event(&self.events.get(event)?.event)
+    }
+
+    pub(super) fn record_event(&self, queue: Id, event: Id) -> Result<()> {
+        self.queues.get(queue)?.queue.record_event(&self.events.get(event)?.event)
+    }
+
+    pub(super) fn prefetch(&self, queue: Id, address: u64, bytes: u64, target: u32) -> Result<()> {
+        let target = PrefetchTarget::from_raw(target).ok_or_else(|| {
+            Error::new(ErrorCode::InvalidEnumeration, format!("{target} is no prefetch target"))
+        })?;
+        // SAFETY: the host vouches for the range, on behalf of the program.
+        self.queues.get(queue)?.queue.prefetch(unsafe { Span::new(address, bytes) }, target)
+    }
+
+    pub(super) fn is_idle(&self, queue: Id) -> Result<bool> {
+        self.queues.get(queue)?.queue.is_idle()
+    }
+
+    pub(super) fn synchronize(&self, queue: Id) -> Result<()> {
+        let queue = self.queues.get(queue)?;
+        let done = queue.queue.synchronize();
+        queue.told(done)
+    }
+}
+
+/// Queues a copy from memory of this process.
+///
+/// # Safety
+/// Both ranges are valid until the copy is done.
+pub(super) unsafe fn copy_in(
+    queue: &Queue,
+    device: &RemoteDevice,
+    to: u64,
+    from: u64,
+    bytes: u64,
+    wait: bool,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
+    queue.queue.copy(&CopyRequest {
+        destination,
+        destination_place: Place::Device(device),
+        source,
+        source_place: Place::Host,
+        wait,
+    })
+}
+
+/// Queues a copy to memory of this process.
+///
+/// # Safety
+/// Both ranges are valid until the copy is done.
+pub(super) unsafe fn copy_out(
+    queue: &Queue,
+    device: &RemoteDevice,
+    from: u64,
+    to: u64,
+    bytes: u64,
+    wait: bool,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
+    queue.queue.copy(&CopyRequest {
+        destination,
+        destination_place: Place::Host,
+        source,
+        source_place: Place::Device(device),
+        wait,
+    })
+}
+
+/// Zeroes, so many.
+///
+/// # Errors
+/// `OutOfResources`.
+pub(super) fn buffer(bytes: u64) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    content.try_reserve_exact(size).map_err(|_| {
+        Error::new(ErrorCode::OutOfResources, format!("no memory for a buffer of {bytes} bytes"))
+    })?;
+    content.resize(size, 0);
+    Ok(content)
+}
+
+fn place(
+    device: Option<&Arc<Device>>,
+) -> Place<'_, <Remote as longshore_plugin_api::Backend>::Device> {
+    device.map_or(Place::Host, |device| Place::Device(&device.device))
+}

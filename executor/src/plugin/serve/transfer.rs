@@ -1,0 +1,147 @@
+//! Copies between a device and memory that the host alone has, in pieces, each when the queue comes to it.
+
+use std::sync::Arc;
+
+use longshore_plugin_api::{Error, ErrorCode, Result};
+
+use super::Server;
+use super::functions::queue_function;
+use super::objects::{Device, Queue};
+use super::queues::{buffer, copy_in, copy_out};
+use crate::plugin::protocol::{self, CALL, Callback, Failure, POST, Transfer, encode};
+use crate::rpc::Peer;
+
+/// The bytes of a piece that comes in a message.
+const PIECE: u64 = 1 << 20;
+
+impl Server {
+    /// Queues what a transfer consists of. Does not block.
+    pub(super) fn transfer(&self, peer: &Arc<Peer>, transfer: &Transfer) -> Result<()> {
+        let (queue, device) =
+            (self.queues.get(transfer.queue)?, self.devices.get(transfer.device)?);
+        let staging = match transfer.staging {
+            Some((address, bytes)) => {
+                self.memory.check(address, bytes)?;
+                Staging { address, bytes, own: None }
+            }
+            None => Staging::of_messages(transfer.bytes.min(PIECE))?,
+        };
+        let (peer, staging) = (Arc::clone(peer), Arc::new(staging));
+        Queued { peer, queue: &queue, device: &device, transfer, staging }.all()
+    }
+}
+
+struct Queued<'a> {
+    peer: Arc<Peer>,
+    queue: &'a Queue,
+    device: &'a Arc<Device>,
+    transfer: &'a Transfer,
+    staging: Arc<Staging>,
+}
+
+impl Queued<'_> {
+    fn all(&self) -> Result<()> {
+        let (mut at, total) = (0, self.transfer.bytes);
+        while at < total {
+            let bytes = (total - at).min(self.staging.bytes);
+            match self.transfer.to_device {
+                true => self.piece_to_device(at, bytes)?,
+                false => self.piece_from_device(at, bytes)?,
+            }
+            at += bytes;
+        }
+        let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
+        let transfer = self.transfer.transfer;
+        queue_function(&self.queue.queue, move || {
+            // Until here the memory was needed.
+            drop(staging);
+            let _ = peer.post(POST, &encode(&Callback::Done { transfer }));
+        })
+    }
+
+    fn piece_to_device(&self, at: u64, bytes: u64) -> Result<()> {
+        let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
+        let (transfer, to, from) =
+            (self.transfer.transfer, self.transfer.address + at, staging.address);
+        queue_function(&self.queue.queue, move || {
+            let fetched = peer.call(CALL, &encode(&Callback::Fetch { transfer, at, bytes }));
+            match fetched.map(|answer| read(&answer)) {
+                Ok(Ok(content)) => staging.put(&content),
+                // The connection is over, or the transfer given up: nobody looks at the result.
+                Ok(Err(error)) => log::debug!("transfer {transfer}: {error}"),
+                Err(error) => log::debug!("transfer {transfer}: {error}"),
+            }
+        })?;
+        // SAFETY: the host vouches for the device's range; the staging memory lives until the transfer is done.
+        unsafe { copy_in(self.queue, &self.device.device, to, from, bytes, false) }
+    }
+
+    fn piece_from_device(&self, at: u64, bytes: u64) -> Result<()> {
+        let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
+        let (transfer, from, to) =
+            (self.transfer.transfer, self.transfer.address + at, staging.address);
+        // SAFETY: as above.
+        unsafe { copy_out(self.queue, &self.device.device, from, to, bytes, false)? };
+        queue_function(&self.queue.queue, move || {
+            let content = staging.own(bytes);
+            let stored = Callback::Store { transfer, at, bytes, content };
+            if let Err(error) = peer.call(CALL, &encode(&stored)) {
+                log::debug!("transfer {transfer}: {error}");
+            }
+        })
+    }
+}
+
+fn read(answer: &[u8]) -> Result<Vec<u8>> {
+    protocol::decode::<Result<Vec<u8>, Failure>>(answer)?.map_err(Error::from)
+}
+
+/// Memory that a piece lies in on its way. Used by what the queue runs, one thing after the other.
+struct Staging {
+    address: u64,
+    bytes: u64,
+    /// Memory of this process, if none is shared.
+    own: Option<Box<[std::cell::UnsafeCell<u8>]>>,
+}
+
+// SAFETY: a queue is in order, so no two uses of the memory are at the same time.
+unsafe impl Send for Staging {}
+// SAFETY: as above.
+unsafe impl Sync for Staging {}
+
+impl Staging {
+    fn of_messages(bytes: u64) -> Result<Self> {
+        let cells = buffer(bytes)?.into_iter().map(std::cell::UnsafeCell::new);
+        let own: Box<[_]> = cells.collect();
+        let address = own.first().map_or(0, |first| first.get() as u64);
+        match bytes {
+            0 => Err(Error::new(ErrorCode::InvalidSize, "a transfer of 0 bytes")),
+            _ => Ok(Self { address, bytes, own: Some(own) }),
+        }
+    }
+
+    /// Puts a piece there that came in a message.
+    fn put(&self, content: &[u8]) {
+        if self.own.is_some() {
+            let bytes = content.len().min(self.bytes as usize);
+            // SAFETY: the memory has that many bytes, and only this function of the queue uses it now.
+            unsafe {
+                std::ptr::copy_nonoverlapping(content.as_ptr(), self.address as *mut u8, bytes);
+            }
+        }
+    }
+
+    /// A piece for a message: empty if the memory is shared.
+    fn own(&self, bytes: u64) -> &[u8] {
+        match self.own {
+            // SAFETY: as above.
+            Some(_) => unsafe {
+                std::slice::from_raw_parts(
+                    self.address as *const u8,
+                    bytes.min(self.bytes) as usize,
+                )
+            },
+            None => &[],
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Plugins in processes of their own: which ones, and what runs there.
+
+use super::library::LoadedPlugin;
+use super::report::{Candidate, Outcome};
+use super::search::standard_folders;
+use super::trust::Trust;
+use crate::environment::Environment;
+use crate::selection::BackendSelection;
+use crate::services::log_record;
+use log::LevelFilter;
+use longshore_executor::controller::Spawn;
+use longshore_executor::plugin::{Isolation, Opened, Record, Refusal};
+use longshore_plugin_api::{Error, ErrorCode, Result, log_level};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXECUTABLE: &str = "longshore-executor";
+/// What is written for every backend.
+const ALL: &str = "all";
+
+/// Which plugins run in processes of their own, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IsolateConfig {
+    /// Backends, as the user's variable names them. Those of the user hold as well.
+    pub(crate) backends: Vec<String>,
+    /// The executable; otherwise it is looked for.
+    pub(crate) executor: Option<PathBuf>,
+    /// In place of the user's.
+    pub(crate) time_limit: Option<Duration>,
+    /// Nothing is shared with the processes: everything goes over a stream.
+    pub(crate) is_bare: bool,
+}
+
+/// The same, with what the user says.
+pub(super) struct Isolator {
+    selections: Vec<BackendSelection>,
+    all: bool,
+    config: IsolateConfig,
+    time_limit: Option<Duration>,
+}
+
+impl Isolator {
+    /// # Errors
+    /// `InvalidValue` for what cannot be parsed.
+    pub(super) fn new(config: &IsolateConfig, environment: &Environment) -> Result<Isolator> {
+        let mut isolator = Isolator {
+            selections: Vec::new(),
+            all: false,
+            config: config.clone(),
+            time_limit: match config.time_limit {
+                Some(limit) => Some(limit),
+                None => environment.isolate_time_limit()?,
+            },
+        };
+        if let Some(text) = environment.isolate() {
+            isolator.add(&text).map_err(|error| error.context("LONGSHORE_ISOLATE"))?;
+        }
+        config.backends.iter().try_for_each(|text| isolator.add(text))?;
+        Ok(isolator)
+    }
+
+    fn add(&mut self, text: &str) -> Result<()> {
+        match text.trim().eq_ignore_ascii_case(ALL) {
+            true => self.all = true,
+            false => self.selections.push(BackendSelection::parse(text)?),
+        }
+        Ok(())
+    }
+
+    /// Whether a backend's plugin runs in a process of its own.
+    pub(super) fn takes(&self, backend: &str) -> bool {
+        self.all || self.selections.iter().any(|selection| selection.rank(backend).is_some())
+    }
+
+    /// Checks that there is a plugin for every name.
+    ///
+    /// # Errors
+    /// `NotFound` for the first that has none; the message lists what there is.
+    pub(super) fn check(&self, there: &[&str]) -> Result<()> {
+        let mut checked = self.selections.iter().map(|selection| selection.check(there));
+        checked.find(Result::is_err).unwrap_or(Ok(())).map_err(|error| error.context("isolation"))
+    }
+
+    /// Starts a process for a trusted plugin and connects it there. Blocks while the plugin looks for its driver. `Err` holds what
+    /// became of it instead.
+    pub(super) fn open(
+        &self,
+        candidate: &Candidate,
+        environment: &Environment,
+    ) -> Result<(LoadedPlugin, Outcome), Outcome> {
+        let executor = self.executor(&candidate.path, environment).map_err(Outcome::Failed)?;
+        let spawn = Spawn::new(executor).shares_memory(!self.config.is_bare);
+        let backend = candidate.backend.clone();
+        let log = move |record: Record<'_>| {
+            let level = log_level(record.level).filter(|level| *level <= log::max_level());
+            if let Some(level) = level {
+                log_record(&backend, level, record.target, record.message);
+            }
+        };
+        // What the plugin says last is told when its process ends, whether or not anybody listens.
+        let level = log::max_level().max(LevelFilter::Info) as u32;
+        let isolation = Isolation::new(spawn, &candidate.path, &candidate.backend)
+            .settings(environment.settings(&candidate.backend))
+            .time_limit(self.time_limit)
+            .log(level, log);
+        match isolation.open() {
+            Ok(Opened::Platform(platform)) => {
+                let outcome = Outcome::Isolated(platform.process());
+                Ok((LoadedPlugin::isolated(*platform, &candidate.path), outcome))
+            }
+            Ok(Opened::NoDriver(why)) => Err(Outcome::NoDriver(why)),
+            Ok(Opened::NoDevice(why)) => Err(Outcome::NoDevice(why)),
+            Err(refusal) => Err(refused(refusal)),
+        }
+    }
+
+    /// The executable for a plugin's process.
+    ///
+    /// # Errors
+    /// `HostToolNotFound` if there is none, or none that is to be trusted; the message says where it was looked for.
+    fn executor(&self, plugin: &Path, environment: &Environment) -> Result<PathBuf> {
+        let given = self.config.executor.clone().or_else(|| environment.executor());
+        let places = match given {
+            Some(given) => vec![given],
+            None => places(plugin),
+        };
+        for place in &places {
+            let Ok(facts) = std::fs::metadata(place) else { continue };
+            if !facts.is_file() {
+                continue;
+            }
+            return match Trust::of_process().judge(place, &facts) {
+                Ok(()) => Ok(place.clone()),
+                Err(why) => {
+                    let message = format!("the executor '{}' is refused: {why}", place.display());
+                    Err(Error::new(ErrorCode::HostToolNotFound, message))
+                }
+            };
+        }
+        let places: Vec<String> =
+            places.iter().map(|place| format!("'{}'", place.display())).collect();
+        let message = format!(
+            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (LONGSHORE_EXECUTOR says where it is)",
+            places.join(", ")
+        );
+        Err(Error::new(ErrorCode::HostToolNotFound, message))
+    }
+}
+
+/// Where the executable may be, in the order in which it is looked for.
+fn places(plugin: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    // Beside whatever runs this, and where such a thing is installed.
+    for folder in standard_folders() {
+        if folder.ends_with("lib/longshore")
+            && let Some(above) = folder.parent().and_then(Path::parent)
+        {
+            folders.push(above.join("libexec/longshore"));
+        }
+        folders.push(folder);
+    }
+    folders.extend(plugin.parent().map(Path::to_owned));
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in folders.into_iter().map(|folder| folder.join(EXECUTABLE)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+fn refused(refusal: Refusal) -> Outcome {
+    match refusal {
+        Refusal::NotAPlugin(why) => Outcome::NotAPlugin(why),
+        Refusal::WrongInterface { plugin, host } => Outcome::WrongInterface { plugin, host },
+        Refusal::WrongLayout(why) => Outcome::WrongLayout(why),
+        Refusal::Misnamed(says) => Outcome::Misnamed { says },
+        Refusal::Crashed(how) => Outcome::Crashed(how),
+        Refusal::Failed(error) => Outcome::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn isolator(user: &str, program: &[&str]) -> Result<Isolator> {
+        let backends = program.iter().map(|text| (*text).to_owned()).collect();
+        let config = IsolateConfig { backends, ..IsolateConfig::default() };
+        Isolator::new(&config, &Environment::empty().with("LONGSHORE_ISOLATE", user))
+    }
+
+    #[test]
+    fn a_backend_is_isolated_if_the_user_or_the_program_says_so() {
+        let isolator = isolator("cuda", &["vulkan,host"]).unwrap();
+        assert!(["cuda", "vulkan", "host"].iter().all(|backend| isolator.takes(backend)));
+        assert!(!isolator.takes("amdgpu"));
+        assert!(super::tests::isolator("ALL", &[]).unwrap().takes("amdgpu"));
+        assert!(!super::tests::isolator("", &[]).unwrap().takes("host"));
+    }
+
+    #[test]
+    fn a_name_without_a_plugin_is_an_error_and_so_is_what_is_no_name() {
+        let error = isolator("cuda,nothing", &[]).unwrap().check(&["cuda", "host"]).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NotFound);
+        assert!(error.message().contains("'nothing'; there are: cuda, host"), "{error}");
+        assert_eq!(isolator("all", &[]).unwrap().check(&[]), Ok(()));
+        let error = isolator("cu da", &[]).err().unwrap();
+        assert!(error.message().contains("LONGSHORE_ISOLATE"), "{error}");
+    }
+
+    #[test]
+    fn where_the_executor_was_looked_for_is_told() {
+        let nowhere = Environment::empty().with("LONGSHORE_EXECUTOR", "/nowhere/at-all");
+        let isolator = isolator("all", &[]).unwrap();
+        let error = isolator.executor(Path::new("/p/x.so"), &nowhere).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::HostToolNotFound);
+        assert!(error.message().contains("'/nowhere/at-all'"), "{error}");
+        let places = places(Path::new("/p/x.so"));
+        assert_eq!(places.last().unwrap(), Path::new("/p/longshore-executor"));
+        assert!(places.iter().any(|place| place.ends_with("libexec/longshore/longshore-executor")));
+    }
+}

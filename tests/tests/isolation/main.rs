@@ -1,0 +1,5 @@
+//! Plugins in processes of their own: whatever ends such a process, the program gets an error that says so, and goes on.
+
+mod faults;
+mod program;
+mod support;
