@@ -38,7 +38,9 @@ pub mod lazy;
 pub mod memory;
 pub mod process;
 pub mod session;
+mod wait;
 
 pub use arch::Architecture;
 pub use error::{Error, Place, RelocationError, Result, Undefined};
 pub use session::{Library, Object, Session};
+pub use wait::wait;

@@ -11,8 +11,9 @@ use crate::{
 static STATIC_TLS: OnceLock<&'static StaticTls> = OnceLock::new();
 
 /// Makes a reserve the one that linked code of this process gets its static thread-local storage from, unless the controller names
-/// another one. It is to be set before anything is linked. `false`, and nothing has changed, if there is one already. Only an executable has one to give: see
-/// [`static_tls_reserve!`](crate::static_tls_reserve).
+/// another one. It is to be set before anything is linked. `false`, and nothing has changed, if there is one already.
+///
+/// Only an executable has one to give: see [`static_tls_reserve!`](crate::static_tls_reserve).
 pub fn set_static_tls(reserve: &'static StaticTls) -> bool {
     STATIC_TLS.set(reserve).is_ok()
 }

@@ -1,9 +1,9 @@
 //! What linked code needs in the process in which it runs: unwind tables, exit handlers, thread-local storage, the process's own
 //! symbols. It does what ORC's runtime and its target-process services do.
 //!
-//! Whoever links controls the process: it is the same one, or another, which then links this crate and not the linker. It learns
-//! addresses by name ([`bootstrap_symbols`]) and has things done by calling [wrapper functions](wrapper), most of them
-//! [services](service). Code of the process calls it back by [`callback`].
+//! The process is controlled by the one that links, which is the same or another: a process that only executes has this crate, and not
+//! the linker. The controller learns addresses by name ([`bootstrap_symbols`]) and has things done by calling
+//! [wrapper functions](wrapper), most of them [services](service). Code of the process calls the controller by [`callback`].
 //!
 //! Linked code reaches this through addresses: a function that stands in for one of libc's, a handle in a slot of its
 //! global offset table, an action of its allocation. Everything works in an executable and in a shared library that is

@@ -107,7 +107,7 @@ impl PointerWriter for OfProcess {
     fn write(&self, address: u64, value: u64) -> Result<()> {
         // SAFETY: as for `ThisProcess`, in that process.
         let written = unsafe { call_service(&*self.0, WRITE_POINTERS, &vec![(address, value)]) };
-        pollster::block_on(written)
+        crate::wait(written)
     }
 
     fn takes_a_message(&self) -> bool {

@@ -98,7 +98,7 @@ impl LinkedTrampolines {
         let reenter = address_of(&*process, names::REENTER)?;
         let hook = address_of(&*process, names::CONTROLLER_HOOK)?;
         // An address that nobody else has there. It is never freed: calls may come as long as the process lives.
-        let tag = pollster::block_on(process.allocate(8, 8))?;
+        let tag = crate::wait(process.allocate(8, 8))?;
         Ok(Self { reenter, hook, context: Context::Elsewhere(process, tag) })
     }
 
@@ -147,7 +147,7 @@ impl TrampolineEmitter for LinkedTrampolines {
                 let done = unsafe {
                     call_service(&**process, RETIRE_TRAMPOLINES, &(*tag, batch, retired))
                 };
-                pollster::block_on(done)?;
+                crate::wait(done)?;
             }
             Context::Others(_) => {}
         }

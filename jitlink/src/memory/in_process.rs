@@ -138,7 +138,7 @@ mod tests {
             objects: &[ObjectRequest { name: "test", segments: &[segment] }],
             placement: Placement::Anywhere,
         };
-        let allocation = pollster::block_on(InProcessMemory::new().allocate(request)).unwrap();
+        let allocation = crate::wait(InProcessMemory::new().allocate(request)).unwrap();
         assert!(!is_present(allocation.addresses()[0] + GIGABYTE / 4));
     }
 

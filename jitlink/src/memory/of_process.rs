@@ -223,7 +223,7 @@ impl Drop for Reservation {
         let Some(number) = self.number else { return };
         // SAFETY: nobody in the process knows these pages yet.
         let abandoned = unsafe { call_service(&*self.process, ABANDON_PAGES, &vec![number]) };
-        if let Err(error) = pollster::block_on(abandoned) {
+        if let Err(error) = crate::wait(abandoned) {
             log::debug!("giving back reserved memory: {error}");
         }
     }

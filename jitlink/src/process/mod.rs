@@ -216,6 +216,7 @@ pub trait TargetProcess: ProcessCalls {
         &self,
         requests: &[SymbolRequest<'_>],
     ) -> Pending<Vec<Vec<Option<ProcessSymbol>>>> {
+        let counts: Vec<usize> = requests.iter().map(|request| request.names.len()).collect();
         let required = required(requests);
         let requests = requests.iter().map(|request| libraries::LookUp {
             library: request.library.0,
@@ -223,7 +224,7 @@ pub trait TargetProcess: ProcessCalls {
         });
         // SAFETY: promised by the caller.
         let found = unsafe { call_service(self, libraries::LOOK_UP, &requests.collect()) };
-        Box::pin(async { checked(found.await??, required) })
+        Box::pin(async move { checked(found.await??, &counts, required) })
     }
 
     /// As [`ProcessCalls::call`], on the process's first thread if that is there for it: on the calling one in this process.
@@ -275,11 +276,14 @@ fn required(requests: &[SymbolRequest<'_>]) -> Vec<Required> {
 
 fn checked(
     found: Vec<Vec<Option<libraries::Symbol>>>,
+    counts: &[usize],
     required: Vec<Required>,
 ) -> Result<Vec<Vec<Option<ProcessSymbol>>>> {
-    let is_missing = |(request, index, _): &Required| {
-        found.get(*request).and_then(|found| *found.get(*index)?).is_none()
-    };
+    if !found.iter().map(Vec::len).eq(counts.iter().copied()) {
+        let problem = format!("its answers are not for {counts:?} names, as was asked");
+        return Err(Error::Call { function: libraries::LOOK_UP.name().to_owned(), problem });
+    }
+    let is_missing = |(request, index, _): &Required| found[*request][*index].is_none();
     let missing = required.into_iter().filter(is_missing);
     let undefined = |(_, _, symbol)| Undefined { symbol, file: String::new() };
     let missing: Vec<Undefined> = missing.map(undefined).collect();

@@ -73,14 +73,14 @@ impl Shared {
         let last = batch.allocations.pop();
         let others: Vec<_> = batch.allocations.drain(..).map(&mut finalize).collect();
         let last = last.map(finalize);
-        let mut results = pollster::block_on(join_all(others));
+        let mut results = crate::wait(join_all(others));
         if results.iter().all(Result::is_ok) {
-            results.extend(last.map(pollster::block_on));
+            results.extend(last.map(crate::wait));
         }
         let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
         let done: Vec<FinalizedAllocation> = done.into_iter().flatten().flatten().collect();
         let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
-        let undone = pollster::block_on(self.memory.deallocate(done));
+        let undone = crate::wait(self.memory.deallocate(done));
         log_failure("giving back the memory of a link that failed", undone);
         Err(error)
     }

@@ -167,7 +167,7 @@ impl DynamicLibrary {
     /// As for [`Self::open`], in that process.
     pub unsafe fn open_in(process: Arc<dyn TargetProcess>, path: &Path) -> Result<Self> {
         // SAFETY: promised by the caller.
-        let library = pollster::block_on(unsafe { process.open_library(path) })?;
+        let library = crate::wait(unsafe { process.open_library(path) })?;
         Ok(Self { process, library })
     }
 }
@@ -175,7 +175,7 @@ impl DynamicLibrary {
 impl Drop for DynamicLibrary {
     fn drop(&mut self) {
         // SAFETY: it is closed once; promised by the opener.
-        let closed = pollster::block_on(unsafe { self.process.close_library(self.library) });
+        let closed = crate::wait(unsafe { self.process.close_library(self.library) });
         log_failure("closing a library", closed);
     }
 }
@@ -198,8 +198,8 @@ impl StaticArchive {
     /// Reads what the members define. The bytes are shared with the objects that are linked.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a damaged archive. Members that are not objects for this linker are left out. A warning in the log
-    /// tells of those for link-time optimization, whose names are somewhere else.
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive. Members that are not objects for this linker are left
+    /// out. A warning in the log tells of those for link-time optimization, whose names are somewhere else.
     pub fn new(name: &str, bytes: Bytes) -> Result<Self> {
         let members = Archive::read(name, &bytes)?.members;
         let mut defines = HashMap::new();
@@ -275,7 +275,7 @@ fn look_up(
     }
     let request = SymbolRequest { library, names: &names };
     // SAFETY: the generators here close libraries when they are dropped.
-    let found = pollster::block_on(unsafe { process.lookup(&[request]) })?;
+    let found = crate::wait(unsafe { process.lookup(&[request]) })?;
     let found = indices.into_iter().zip(found.into_iter().flatten());
     let generated = |(index, symbol): (usize, Option<ProcessSymbol>)| match symbol? {
         ProcessSymbol::Address(address) => Some(Generated::Address { index, address }),

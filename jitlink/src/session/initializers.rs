@@ -27,9 +27,10 @@ pub(super) struct Initializers {
 /// The priority of functions without one; those of `.preinit_array` come before all.
 const DEFAULT_PRIORITY: u32 = 65536;
 
-/// What constructors and `main` are called with, as the C library does on Linux. The addresses are those of the process that executes
-/// the code: [`Session::main_arguments`](super::Session::main_arguments) makes them there. What they point at must live as long as the
-/// code that may keep it.
+/// What constructors and `main` are called with, as the C library does on Linux.
+///
+/// The addresses are those of the process that executes the code, where [`Session::main_arguments`](super::Session::main_arguments)
+/// makes them. What they point at must live as long as the code that may keep it.
 #[derive(Debug, Clone, Copy)]
 pub struct MainArguments {
     /// Number of arguments.
@@ -58,7 +59,8 @@ impl Session {
     /// until that process ends.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, [`Error::ProcessGone`](crate::Error::ProcessGone) and [`Error::Call`](crate::Error::Call).
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
+    /// [process](crate::process::TargetProcess).
     pub fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
         let strings = arguments.iter().map(|argument| ByteBuf::from(argument.as_bytes()));
         let made = self.0.runtime()?.make_arguments(strings.collect())?;
@@ -75,7 +77,8 @@ impl Library {
     /// order of their priorities, then in that in which the objects were added (ORC's `initialize`). Blocks until they are done.
     ///
     /// # Errors
-    /// As for [`Self::lookup`]; no constructor has run then. [`Error::ProcessGone`](crate::Error::ProcessGone) if the process ended meanwhile.
+    /// As for [`Self::lookup`]; no constructor has run then. Afterwards those of a
+    /// [process](crate::process::TargetProcess).
     ///
     /// # Safety
     /// The linked code must be sound to run, in the process that executes it, with these arguments.
@@ -90,11 +93,12 @@ impl Library {
         }
     }
 
-    /// Calls a function as `main`, with arguments as they were for [`Self::initialize`]. Blocks until it returns, and gives its result. It
-    /// may also end its process.
+    /// Calls a function as `main`, with arguments as they were for [`Self::initialize`]. Blocks until it returns, and gives its
+    /// result. It may also end its process.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, [`Error::ProcessGone`](crate::Error::ProcessGone) and [`Error::Call`](crate::Error::Call).
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
+    /// [process](crate::process::TargetProcess).
     ///
     /// # Safety
     /// The address must be that of a function which is sound to call so, in the process that executes it.
@@ -153,7 +157,7 @@ impl Library {
     /// reverse order, each exactly once (ORC's `deinitialize`). Blocks until they are done.
     ///
     /// # Errors
-    /// [`Error::ProcessGone`](crate::Error::ProcessGone) and [`Error::Call`](crate::Error::Call): then not all may have run.
+    /// Those of a [process](crate::process::TargetProcess): then not all may have run.
     ///
     /// # Safety
     /// The linked code must be sound to run, in the process that executes it.

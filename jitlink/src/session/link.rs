@@ -232,7 +232,7 @@ impl Shared {
         let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
         });
-        let allocations = pollster::block_on(try_join_all(allocations))?;
+        let allocations = crate::wait(try_join_all(allocations))?;
         let mut members = batch.members.iter_mut();
         for (allocation, parts) in allocations {
             batch.allocations.push((parts.len(), allocation));

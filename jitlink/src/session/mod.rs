@@ -47,8 +47,8 @@ pub use times::LinkTimes;
 use runtime::{Runtime, log_failure};
 use state::{LibraryId, ObjectId, State};
 
-/// Links objects for one process, this one or another (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use it; links of one
-/// session happen one after the other.
+/// Links objects for one process, this one or another (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use
+/// it; links of one session happen one after the other.
 ///
 /// Dropping the last handle of a session and its libraries gives all memory back, without running destructors: see
 /// [`Library::deinitialize`].

@@ -42,7 +42,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::InUse`] if others use it and it was to be removed only if not; nothing has changed then. [`Error::Action`] if an
-    /// action failed, [`Error::ProcessGone`] if the process that executed it is gone; it is removed all the same.
+    /// action failed, and those of a [process](crate::process::TargetProcess): it is removed all the same. But its memory stays in a
+    /// process that lives and has not done what comes before, since its code may still be called there.
     pub fn remove(self, removal: Removal) -> Result<()> {
         self.session.remove(&self, removal)
     }
@@ -142,7 +143,7 @@ impl Shared {
         if allocations.is_empty() {
             return released;
         }
-        released.and(pollster::block_on(self.memory.deallocate(allocations)))
+        released.and(crate::wait(self.memory.deallocate(allocations)))
     }
 }
 

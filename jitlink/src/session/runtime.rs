@@ -128,7 +128,7 @@ impl Runtime {
         let function = address_of(self.process(), RUN_PROGRAM.name())?;
         let argument = RUN_PROGRAM.argument(program);
         // SAFETY: whoever has it run vouches for the program.
-        pollster::block_on(unsafe { self.process.call_on_first_thread(function, &argument) })?;
+        crate::wait(unsafe { self.process.call_on_first_thread(function, &argument) })?;
         let problem = "runs a program already".to_owned();
         Err(Error::Unsupported { file: "the process that executes the code".to_owned(), problem })
     }
@@ -189,7 +189,7 @@ impl Runtime {
         R: DeserializeOwned + Send + 'static,
     {
         // SAFETY: the argument has addresses of code and memory of the session, which live as the service wants it.
-        pollster::block_on(unsafe { call_service(&*self.process, service, argument) })
+        crate::wait(unsafe { call_service(&*self.process, service, argument) })
     }
 
     /// Whether there are as many answers as questions.

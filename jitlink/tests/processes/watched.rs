@@ -165,7 +165,7 @@ impl ProcessCalls for Watched {
         }
         self.notes.asked(name, argument);
         // SAFETY: promised by the caller.
-        let answer = pollster::block_on(unsafe { self.inner.call(function, argument) });
+        let answer = longshore_jitlink::wait(unsafe { self.inner.call(function, argument) });
         if let Ok(answer) = &answer {
             self.notes.answered(name, answer);
         }
@@ -202,7 +202,7 @@ impl MemoryManager for WatchedMemory {
         if let Err(error) = self.notes.step("allocate") {
             return Box::pin(ready(Err(error)));
         }
-        let inner = pollster::block_on(self.inner.allocate(request));
+        let inner = longshore_jitlink::wait(self.inner.allocate(request));
         let notes = Arc::clone(&self.notes);
         later(inner.map(|inner| {
             notes.state().in_flight += 1;
@@ -218,7 +218,7 @@ impl MemoryManager for WatchedMemory {
         match step {
             // Its memory is gone with it.
             Err(error @ Error::ProcessGone { .. }) => later(Err(error)),
-            step => later(pollster::block_on(self.inner.deallocate(allocations)).and(step)),
+            step => later(longshore_jitlink::wait(self.inner.deallocate(allocations)).and(step)),
         }
     }
 }
@@ -244,7 +244,7 @@ impl InFlightAllocation for WatchedInFlight {
         if let Err(error) = self.notes.step("finalize") {
             return later(Err(error));
         }
-        let done = pollster::block_on(self.inner.take().unwrap().finalize(actions));
+        let done = longshore_jitlink::wait(self.inner.take().unwrap().finalize(actions));
         let numbers = done.iter().flatten().map(FinalizedAllocation::number);
         self.notes.state().finalized.extend(numbers);
         later(done)

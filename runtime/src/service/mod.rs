@@ -3,6 +3,9 @@
 //!
 //! Numbers that the controller passes in are believed: addresses are of what they are said to be. A number of something that is gone
 //! already is no error. Calls may come on any thread, and several at once; those that run linked code take as long as that does.
+//!
+//! A thread that is given calls for another process is best [attached](crate::static_tls::attach_thread), and the calls that run a
+//! program and its end best come on one thread: the end runs the handlers of the calling thread, and forgets those of others.
 
 pub mod exits;
 pub mod libraries;

@@ -1,9 +1,9 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
 
+use crate::wait;
 use longshore_runtime::names::CALL_CONTROLLER;
 use longshore_runtime::wrapper::Reply;
-use pollster::block_on;
 
 use super::*;
 use crate::Undefined;
@@ -23,21 +23,20 @@ fn lookup(
     names: &[WantedSymbol<'_>],
 ) -> Result<Vec<Option<ProcessSymbol>>> {
     // SAFETY: the libraries of these tests are open.
-    block_on(unsafe { process().lookup(&[SymbolRequest { library, names }]) })
+    wait(unsafe { process().lookup(&[SymbolRequest { library, names }]) })
         .map(|mut found| found.remove(0))
 }
 
 #[test]
 fn memory_is_written_and_read() {
     let process = process();
-    let address = block_on(process.allocate(64, 32)).unwrap();
+    let address = wait(process.allocate(64, 32)).unwrap();
     assert_eq!(address % 32, 0);
     // SAFETY: the memory was allocated just now.
     let read = unsafe {
-        block_on(process.write(&[(address, b"abc"), (address + 60, b"xyz!")])).unwrap();
-        let read =
-            block_on(process.read(&[(address, 5), (address + 60, 4), (address, 0)])).unwrap();
-        block_on(process.free(address)).unwrap();
+        wait(process.write(&[(address, b"abc"), (address + 60, b"xyz!")])).unwrap();
+        let read = wait(process.read(&[(address, 5), (address + 60, 4), (address, 0)])).unwrap();
+        wait(process.free(address)).unwrap();
         read
     };
     assert_eq!(read, [&b"abc\0\0"[..], b"xyz!", b""]);
@@ -46,11 +45,11 @@ fn memory_is_written_and_read() {
 #[test]
 fn memory_that_there_is_not_is_an_error() {
     for (size, alignment) in [(u64::MAX, 8), (1 << 62, 8), (64, 24)] {
-        let error = block_on(process().allocate(size, alignment)).unwrap_err();
+        let error = wait(process().allocate(size, alignment)).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }), "{error}");
     }
     // SAFETY: there is no room for so much, so nothing is read.
-    let error = unsafe { block_on(process().read(&[(0x1000, usize::MAX)])) }.unwrap_err();
+    let error = unsafe { wait(process().read(&[(0x1000, usize::MAX)])) }.unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
 }
 
@@ -58,7 +57,7 @@ fn memory_that_there_is_not_is_an_error() {
 fn symbols_of_several_libraries_are_found_at_once() {
     let process = process();
     // SAFETY: the library is in use already.
-    let library = block_on(unsafe { process.open_library(Path::new("libc.so.6")) }).unwrap();
+    let library = wait(unsafe { process.open_library(Path::new("libc.so.6")) }).unwrap();
     let names = [wanted("getpid", Lookup::Required), wanted("no such name", Lookup::Optional)];
     let errno = [WantedSymbol { thread_local: true, ..wanted("errno", Lookup::Required) }];
     let requests = [
@@ -67,13 +66,13 @@ fn symbols_of_several_libraries_are_found_at_once() {
         SymbolRequest { library, names: &names[..1] },
     ];
     // SAFETY: the library is closed afterwards.
-    let found = block_on(unsafe { process.lookup(&requests) }).unwrap();
+    let found = wait(unsafe { process.lookup(&requests) }).unwrap();
     let getpid = Some(ProcessSymbol::Address(libc::getpid as *const () as u64));
     assert_eq!(found[0], [getpid, None]);
     assert!(matches!(found[1][..], [Some(ProcessSymbol::ThreadLocal(_))]));
     assert_eq!(found[2], [getpid]);
     // SAFETY: nothing uses this handle any more.
-    block_on(unsafe { process.close_library(library) }).unwrap();
+    wait(unsafe { process.close_library(library) }).unwrap();
 }
 
 #[test]
@@ -95,7 +94,7 @@ fn all_required_names_that_are_missing_are_in_the_error() {
 #[test]
 fn a_library_that_there_is_not_is_an_error_with_its_path() {
     // SAFETY: there is no such library.
-    let opened = block_on(unsafe { process().open_library(Path::new("/nowhere/lib.so")) });
+    let opened = wait(unsafe { process().open_library(Path::new("/nowhere/lib.so")) });
     let Err(Error::Open { path, problem }) = opened else { panic!("{opened:?}") };
     assert_eq!(path, "/nowhere/lib.so");
     assert!(problem.contains("No such file"), "{problem}");
@@ -117,7 +116,7 @@ fn a_function_is_run_as_main() {
     let arguments = ["program", "four"].map(|argument| CString::new(argument).unwrap());
     let main = main as *const () as u64;
     // SAFETY: the function is a main.
-    assert_eq!(block_on(unsafe { process().run_as_main(main, &arguments) }).unwrap(), 204);
+    assert_eq!(wait(unsafe { process().run_as_main(main, &arguments) }).unwrap(), 204);
 }
 
 /// Calls the controller as linked code does.
@@ -169,11 +168,11 @@ fn everything_fails_after_the_end_of_the_connection() {
     process.disconnect().unwrap();
     process.disconnect().unwrap();
     let results = [
-        block_on(process.allocate(8, 8)).map(drop),
+        wait(process.allocate(8, 8)).map(drop),
         // SAFETY: nothing is called and nothing written.
-        block_on(unsafe { process.call(0, &[]) }).map(drop),
+        wait(unsafe { process.call(0, &[]) }).map(drop),
         // SAFETY: as above.
-        block_on(unsafe { process.write(&[(0, &[1])]) }),
+        wait(unsafe { process.write(&[(0, &[1])]) }),
         process.serve(1, Arc::new(|_| Ok(Vec::new()))),
     ];
     for result in results {
@@ -184,10 +183,10 @@ fn everything_fails_after_the_end_of_the_connection() {
 #[test]
 fn a_call_that_fails_names_the_function_and_the_problem() {
     // SAFETY: nothing is called.
-    let error = block_on(unsafe { process().call(0, &[]) }).unwrap_err().to_string();
+    let error = wait(unsafe { process().call(0, &[]) }).unwrap_err().to_string();
     assert!(error.contains("0x0") && error.contains("is null"), "{error}");
     // SAFETY: the bytes are no argument, so nothing is done.
-    let damaged = block_on(unsafe {
+    let damaged = wait(unsafe {
         let free = process().facts().symbols[longshore_runtime::service::memory::FREE.name()];
         process().call(free, &[])
     });
@@ -200,6 +199,6 @@ fn a_process_without_a_service_is_an_error_that_names_it() {
     Arc::make_mut(&mut process.facts).symbols.clear();
     let service = longshore_runtime::service::memory::ALLOCATE;
     // SAFETY: any numbers may be asked for.
-    let error = block_on(unsafe { call_service(&process, service, &(8, 8)) }).unwrap_err();
+    let error = wait(unsafe { call_service(&process, service, &(8, 8)) }).unwrap_err();
     assert!(error.to_string().contains("has no __longshore_allocate"), "{error}");
 }

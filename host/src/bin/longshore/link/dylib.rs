@@ -10,7 +10,7 @@ use std::path::Path;
 /// Opens a shared library for good, in the process that runs the program. Its symbols are for the program and for other libraries.
 pub(super) fn open(process: &dyn TargetProcess, name: &Path) -> Result<(), Failure> {
     // SAFETY: the user asks for this library's constructors to be run.
-    let opened = pollster::block_on(unsafe { process.open_globally(name) });
+    let opened = longshore_jitlink::wait(unsafe { process.open_globally(name) });
     opened.map_err(|error| {
         let Error::Open { problem: reason, .. } = error else { return error.into() };
         let name = name.display().to_string();
