@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of AMDGPU, of CUDA, of lazy re-exports, of the linker, of kernels and of Vulkan print their own tables, with
+//! Those of AMDGPU, of CUDA, of executors, of isolation, of lazy re-exports, of the linker, of kernels and of Vulkan print their own tables, with
 //! their peers in them, that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
 //! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
@@ -53,10 +53,14 @@ pub enum Suite {
     Amdgpu,
     /// The CUDA backend and the driver without it.
     Cuda,
+    /// Executors and what two processes can do at best.
+    Executors,
     /// Calls, launches, copies, discovery.
     HotPaths,
     /// Instructions of the backends of CUDA and AMDGPU, on doubles of the drivers.
     Instructions,
+    /// The CPU backend in a process of its own and in this one.
+    Isolation,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
     /// Functions that are linked when they are called.
@@ -80,7 +84,12 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
-        Suite::Lazy => lazy(filter),
+        Suite::Executors => with_executor("executors", filter),
+        Suite::Isolation => {
+            build_plugin("host")?;
+            with_executor("isolation", None)
+        }
+        Suite::Lazy => with_executor("lazy", filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
@@ -92,10 +101,10 @@ fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
 }
 
-/// In this process and in one of an executor.
-fn lazy(filter: Option<&str>) -> Result<()> {
+/// Runs a benchmark that starts executors.
+fn with_executor(name: &str, filter: Option<&str>) -> Result<()> {
     process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
-    process::run(&mut benchmark(&["lazy"], filter))
+    process::run(&mut benchmark(&[name], filter))
 }
 
 /// Runs a benchmark that loads a backend's plugin.

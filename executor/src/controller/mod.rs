@@ -2,6 +2,8 @@
 
 mod child;
 #[cfg(feature = "jitlink")]
+mod data;
+#[cfg(feature = "jitlink")]
 mod process;
 mod spawn;
 

@@ -11,7 +11,7 @@ use longshore_jitlink::process::{Facts, Handler, ProcessCalls, TargetProcess};
 use longshore_jitlink::{Architecture, Error, Result};
 use parking_lot::{Mutex, RwLock};
 
-use super::{Executor, Spawn, SpawnError};
+use super::{Executor, Spawn, SpawnError, data};
 use crate::arena::{Arena, Mapped};
 use crate::protocol::{self, CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, FACTS, join, split};
 use crate::remote::{self, Key, RemoteError};
@@ -23,6 +23,7 @@ use crate::rpc::{CallError, Connection, Options, Peer, Service};
 pub struct ExecutorProcess {
     calls: Arc<Calls>,
     memory: Arc<ProcessMemory>,
+    data: data::Data,
     handlers: Arc<Handlers>,
     /// Taken when it is disconnected.
     process: Mutex<Option<Process>>,
@@ -43,7 +44,7 @@ pub enum ProcessError {
 }
 
 enum Process {
-    Child(#[allow(dead_code, reason = "it lives as long as this")] Executor),
+    Child(Executor),
     Remote(#[allow(dead_code, reason = "it lives as long as this")] Connection),
 }
 
@@ -74,6 +75,13 @@ impl ExecutorProcess {
         Self::new(Arc::clone(connection.peer()), None, handlers, Process::Remote(connection))
     }
 
+    /// Kills the process, if it was started here. Does not block.
+    pub fn kill(&self) {
+        if let Some(Process::Child(executor)) = &*self.process.lock() {
+            executor.child().kill();
+        }
+    }
+
     /// The other side of the connection.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.calls.peer
@@ -89,8 +97,9 @@ impl ExecutorProcess {
         let calls = Arc::new(Calls { peer, facts });
         let file = arena.map(|arena| Arc::new(File(arena)) as Arc<dyn SharedFile>);
         let memory = ProcessMemory::new(Arc::clone(&calls) as Arc<dyn ProcessCalls>, file);
-        let process = Mutex::new(Some(process));
-        Ok(Arc::new(Self { calls, memory: Arc::new(memory), handlers, process }))
+        let (memory, process) = (Arc::new(memory), Mutex::new(Some(process)));
+        let data = data::Data::new(Arc::clone(&memory));
+        Ok(Arc::new(Self { calls, memory, data, handlers, process }))
     }
 }
 
@@ -164,6 +173,24 @@ impl TargetProcess for ExecutorProcess {
 
     unsafe fn call_on_first_thread(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
         self.calls.send(CALL_ON_FIRST_THREAD, function, argument)
+    }
+
+    unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
+        // SAFETY: promised by the caller.
+        unsafe { data::write(&self.memory, &*self.calls, writes) }
+    }
+
+    unsafe fn read(&self, ranges: &[(u64, usize)]) -> Pending<Vec<Vec<u8>>> {
+        // SAFETY: promised by the caller.
+        unsafe { data::read(&self.memory, &*self.calls, ranges) }
+    }
+
+    fn allocate(&self, size: u64, alignment: u64) -> Pending<u64> {
+        self.data.allocate(size, alignment)
+    }
+
+    unsafe fn free(&self, address: u64) -> Pending<()> {
+        self.data.free(address)
     }
 
     fn serve(&self, tag: u64, handler: Handler) -> Result<()> {

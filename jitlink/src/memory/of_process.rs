@@ -125,6 +125,21 @@ impl ProcessMemory {
         }
         true
     }
+
+    /// Reads so many bytes at an address of the process, if both have them, as data of linked code that can be written.
+    ///
+    /// # Safety
+    /// Nobody may write the bytes meanwhile.
+    pub unsafe fn read(&self, address: u64, size: usize) -> Option<Vec<u8>> {
+        let (_pages, here) = self.shares.read().find(address, size as u64)?;
+        let mut bytes = Vec::with_capacity(size);
+        // SAFETY: the pages are mapped, and kept during this call; there is room for so many bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(here.as_ptr(), bytes.as_mut_ptr(), size);
+            bytes.set_len(size);
+        }
+        Some(bytes)
+    }
 }
 
 impl MemoryManager for ProcessMemory {
