@@ -5,8 +5,13 @@
 use std::sync::Arc;
 
 use longshore_executor::controller::{ExecutorProcess, Spawn};
-use longshore_jitlink::process::{ProcessCalls, TargetProcess};
+use longshore_jitlink::process::{
+    ProcessCalls, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
+    call_service,
+};
+use longshore_jitlink::session::Lookup;
 use longshore_jitlink::{Error, wait};
+use longshore_runtime::service::run;
 
 fn both_ways(test: impl Fn(Arc<ExecutorProcess>)) {
     for shares in [true, false] {
@@ -50,6 +55,49 @@ fn the_process_sees_what_is_written() {
             assert!(answer.ends_with(b"\x07\0\0\0\0\0\0\x0012345678"), "{answer:?}");
         }
     });
+}
+
+#[test]
+fn in_the_sandbox_no_program_is_run_and_no_network_reached() {
+    let denied = |sandboxed: bool| {
+        let mut spawn = Spawn::new(env!("CARGO_BIN_EXE_longshore-executor"));
+        if sandboxed {
+            spawn = spawn.argument("--sandbox");
+        }
+        let process = ExecutorProcess::spawn(&spawn).unwrap();
+        let (library, address) = (ProcessLibrary::GLOBAL, |name| WantedSymbol {
+            name,
+            thread_local: false,
+            lookup: Lookup::Required,
+        });
+        let names = [address("system"), address("socket")];
+        // SAFETY: the library is always there.
+        let found = wait(unsafe { process.lookup(&[SymbolRequest { library, names: &names }]) });
+        let call = |index: usize, arguments: [u64; 3]| {
+            let ProcessSymbol::Address(function) = found.as_ref().unwrap()[0][index].unwrap()
+            else {
+                panic!("it is a function")
+            };
+            let arguments = run::Arguments {
+                argc: arguments[0],
+                argv: arguments[1],
+                environment: arguments[2],
+            };
+            // SAFETY: the functions take these arguments.
+            wait(unsafe { call_service(&*process, run::RUN_MAIN, &(function, arguments)) }).unwrap()
+        };
+        let command = wait(process.allocate(8, 8)).unwrap();
+        // SAFETY: so many bytes were allocated there.
+        wait(unsafe { process.write(&[(command, b"exit 3\0\0")]) }).unwrap();
+        let exit = call(0, [command, 0, 0]);
+        let [inet, unix] = [libc::AF_INET, libc::AF_UNIX]
+            .map(|family| call(1, [family as u64, libc::SOCK_STREAM as u64, 1 << 63]));
+        (exit, inet >= 0, unix >= 0)
+    };
+    assert_eq!(denied(false).0, 3 << 8);
+    let (exit, reaches_network, reaches_unix) = denied(true);
+    assert_eq!(exit, 127 << 8);
+    assert!(!reaches_network && reaches_unix);
 }
 
 #[test]

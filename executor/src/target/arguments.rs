@@ -12,6 +12,8 @@ pub(super) struct Arguments {
     pub(super) controller: Controller,
     pub(super) spin: Duration,
     pub(super) limits: Limits,
+    /// Whether system calls are filtered.
+    pub(super) sandbox: bool,
 }
 
 /// Where the controller is.
@@ -54,6 +56,7 @@ Options:
       --cpu SECONDS       The most processor time; then it is killed
       --files NUMBER      The most open files
       --core BYTES        The largest core dump
+      --sandbox           Run no programs, reach no network, look into no process, change nothing of the system
   -h, --help              Print help
   -V, --version           Print version
 ";
@@ -67,7 +70,7 @@ impl Arguments {
 
     fn read(mut parser: lexopt::Parser) -> Result<Parsed, lexopt::Error> {
         let (mut descriptor, mut address, mut key) = (None, None, None);
-        let (mut spin, mut limits) = (Duration::ZERO, Limits::default());
+        let (mut spin, mut limits, mut sandbox) = (Duration::ZERO, Limits::default(), false);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("fd") => descriptor = Some(parser.value()?.parse()?),
@@ -78,6 +81,7 @@ impl Arguments {
                 Long("cpu") => limits.cpu_seconds = Some(parser.value()?.parse()?),
                 Long("files") => limits.open_files = Some(parser.value()?.parse()?),
                 Long("core") => limits.core_bytes = Some(parser.value()?.parse()?),
+                Long("sandbox") => sandbox = true,
                 Short('h') | Long("help") => return Ok(Parsed::Say(HELP.to_owned())),
                 Short('V') | Long("version") => {
                     let version = env!("CARGO_PKG_VERSION");
@@ -93,7 +97,7 @@ impl Arguments {
             (None, Some(_), None) => return Err("--listen wants --key".into()),
             _ => return Err("one of --fd and --listen with --key is wanted".into()),
         };
-        Ok(Parsed::Run(Self { controller, spin, limits }))
+        Ok(Parsed::Run(Self { controller, spin, limits, sandbox }))
     }
 }
 
@@ -113,8 +117,8 @@ mod tests {
     fn options_are_read() {
         let limits = Limits { cpu_seconds: Some(5), core_bytes: Some(0), ..Limits::default() };
         let spin = Duration::from_micros(20);
-        let expected = Arguments { controller: Controller::Parent(3), spin, limits };
-        let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0"];
+        let expected = Arguments { controller: Controller::Parent(3), spin, limits, sandbox: true };
+        let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0", "--sandbox"];
         assert_eq!(parse(&arguments), Ok(Parsed::Run(expected)));
     }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod first_thread;
 mod hygiene;
 mod last_threads;
+mod sandbox;
 mod service;
 
 use std::os::fd::FromRawFd;
@@ -35,6 +36,11 @@ pub fn main() -> ! {
     if let Err(problem) = hygiene::prepare(&arguments) {
         fail(1, &problem);
     }
+    // Whoever waits for a controller needs the network until that is there.
+    let waits = matches!(arguments.controller, Controller::Network(..));
+    if arguments.sandbox && !waits {
+        enter_sandbox();
+    }
     match run(&arguments) {
         // In order: what the code has registered for the end of the process is run.
         Ended::There => exit(0),
@@ -53,7 +59,12 @@ fn run(arguments: &Arguments) -> Ended {
     let transport = match &arguments.controller {
         Controller::Parent(socket) => parent(*socket),
         Controller::Network(address, key) => match listen(address, key) {
-            Ok(transport) => transport,
+            Ok(transport) => {
+                if arguments.sandbox {
+                    enter_sandbox();
+                }
+                transport
+            }
             Err(problem) => fail(1, &problem),
         },
     };
@@ -65,6 +76,12 @@ fn run(arguments: &Arguments) -> Ended {
     match Connection::open(transport, options, Arc::new(target)) {
         Ok(_connection) => first_thread.work(&work),
         Err(ended) => ended,
+    }
+}
+
+fn enter_sandbox() {
+    if let Err(problem) = sandbox::enter() {
+        fail(1, &problem);
     }
 }
 

@@ -55,6 +55,15 @@ fn limits_are_the_process_s() {
 }
 
 #[test]
+fn it_links_neither_the_linker_nor_the_host() {
+    let file = std::fs::read(env!("CARGO_BIN_EXE_longshore-executor")).unwrap();
+    let has = |name: &str| file.windows(name.len()).any(|window| window == name.as_bytes());
+    // Names of functions have the crate's in them, with its length before.
+    assert!(has("18longshore_executor") && has("17longshore_runtime"));
+    assert!(!has("17longshore_jitlink") && !has("9longshore4host"));
+}
+
+#[test]
 fn a_file_that_is_not_there_is_an_error_with_its_path() {
     let error = Spawn::new("/nowhere/longshore-executor").start(Arc::new(NoService)).err().unwrap();
     let text = error.to_string();
