@@ -1,9 +1,10 @@
 //! Executors beside what two processes can do at best: waking each other by a futex, looking at a word that the other one writes, and
-//! copying through memory that both have.
+//! copying through memory that both have; and LLVM's executor, if its headers are installed.
 //!
 //! In turns, in one run; shown and judged are the best times and, in brackets, the medians.
 
 mod floors;
+mod llvm;
 #[path = "../common/machine.rs"]
 mod machine;
 #[path = "../common/report.rs"]
@@ -28,7 +29,7 @@ use turns::{Contender, in_turns};
 /// Measures executors.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: calls, memory, look-ups, life.
+    /// Measure only this: calls, memory, look-ups, life, llvm.
     filter: Option<String>,
     /// Cargo says this to every benchmark.
     #[arg(long, hide = true)]
@@ -44,6 +45,7 @@ fn main() -> Result<()> {
         ("memory", memory),
         ("look-ups", look_ups),
         ("life", life),
+        ("llvm", llvm::measure),
     ] {
         if name.contains(&filter) {
             measure(&mut report)?;
