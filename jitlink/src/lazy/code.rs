@@ -1,8 +1,9 @@
 //! The instructions of trampolines and stubs, for each architecture.
 
+use longshore_runtime::reentry::TRAMPOLINE_SIZE;
+
 use crate::Architecture;
 use crate::graph::{BlockId, Edge, EdgeKind, LinkGraph, SymbolId};
-use longshore_runtime::reentry::TRAMPOLINE_SIZE;
 
 /// Bytes of what the trampolines of a batch go on to, which lies before them.
 pub(super) const HEAD_SIZE: u64 = 16;

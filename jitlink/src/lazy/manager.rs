@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
+use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
 use parking_lot::RwLock;
 
 use super::constructors::{File, Turns};
@@ -14,7 +15,6 @@ use super::{
 use crate::graph::LinkGraph;
 use crate::session::Library;
 use crate::{Architecture, Error, Result, Undefined};
-use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
 
 /// What is behind a [`LazyReexports`](super::LazyReexports).
 pub(super) struct Manager {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use longshore_runtime::service::memory::WRITE_POINTERS;
+
 use super::code::{self, STUB_SIZE};
 use super::trampolines::local;
 use crate::Result;
 use crate::graph::{BlockId, Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{Lifetime, Protection};
 use crate::process::{TargetProcess, call_service};
-use longshore_runtime::service::memory::WRITE_POINTERS;
 
 /// Makes functions whose destination can be changed, and changes it (ORC's `RedirectableSymbolManager`).
 pub trait RedirectableSymbols: Send + Sync {

@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Weak};
 
-use super::code;
-use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
-use crate::memory::{Lifetime, Protection};
-use crate::process::{TargetProcess, address_of, call_service};
-use crate::{Error, Result};
 use longshore_runtime::reentry::{
     Reenter, ReentryContext, TRAMPOLINE_SIZE, hook_function, reenter_function,
 };
 use longshore_runtime::service::reentry::RETIRE_TRAMPOLINES;
 use longshore_runtime::{names, reentry};
+
+use super::code;
+use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
+use crate::memory::{Lifetime, Protection};
+use crate::process::{TargetProcess, address_of, call_service};
+use crate::{Error, Result};
 
 /// Emits trampolines: code that can be called and re-enters (ORC's `LazyReexportsManager::EmitTrampolinesFn`).
 ///

@@ -7,8 +7,8 @@
 //! exceptions are between the caller and the function, as the trampoline leaves no frame.
 //!
 //! Trampolines are emitted in batches. With each batch lies a [`TrampolineHeader`], so that neither the trampolines nor the
-//! hook need to be told anything by whoever has emitted them but a number, the *context*. Here, contexts are known to a table
-//! of the process: the code passes in nothing else, from any thread.
+//! hook need to be told anything by whoever has emitted them but a number, the *context*. It is one that is known to a table
+//! of the process, as the code passes in nothing else, from any thread; or a tag of the controller, which is called back.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
