@@ -217,7 +217,7 @@ fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
 }
 
 /// What is copied to adopted memory.
-const PATTERN: u64 = 0x0102_0304_0506_0708;
+static PATTERN: u64 = 0x0102_0304_0506_0708;
 
 fn wrong_frees_are_refused(cx: &Context) -> Check {
     let plugin = plugin(cx)?;
