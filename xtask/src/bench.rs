@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of AMDGPU, of CUDA, of the linker, of kernels and of Vulkan print their own tables, with their peers in them,
+//! Those of AMDGPU, of CUDA, of isolated plugins, of the linker, of kernels and of Vulkan print their own tables, with their peers in them,
 //! that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
 //! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
@@ -57,6 +57,8 @@ pub enum Suite {
     HotPaths,
     /// Instructions of the backends of CUDA and AMDGPU, on doubles of the drivers.
     Instructions,
+    /// A plugin in a process of its own, and in the program's.
+    Isolation,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
     /// The in-memory linker and other linkers.
@@ -77,10 +79,16 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::Cuda => gpu("cuda", filter),
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
+        Suite::Isolation => isolation(),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
+}
+
+fn isolation() -> Result<()> {
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
+    with_plugin("host", &["isolation"], None)
 }
 
 /// A backend and its driver.
