@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
@@ -34,12 +36,15 @@ pub struct Piece {
     arena: Arc<Arena>,
     offset: u64,
     bytes: u64,
+    stays: AtomicBool,
 }
 
 /// A piece that is mapped into this process for reading and writing, until this is dropped.
 #[derive(Debug)]
 pub struct Mapped {
     address: NonNull<u8>,
+    /// The offsets that are still mapped.
+    ranges: Vec<Range<usize>>,
     piece: Arc<Piece>,
 }
 
@@ -112,7 +117,7 @@ impl Arena {
             free.insert(offset + bytes, rest);
         }
         drop(free);
-        Ok(Piece { arena: Arc::clone(self), offset, bytes })
+        Ok(Piece { arena: Arc::clone(self), offset, bytes, stays: AtomicBool::new(false) })
     }
 
     fn give_back(&self, offset: u64, bytes: u64) {
@@ -163,13 +168,23 @@ impl Piece {
             mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, self.offset)?
         };
         let address = NonNull::new(address.cast()).expect("no mapping is at null");
-        Ok(Mapped { address, piece: Arc::clone(self) })
+        let ranges = std::iter::once(0..length).collect();
+        Ok(Mapped { address, ranges, piece: Arc::clone(self) })
+    }
+}
+
+impl Piece {
+    /// Leaves it in use until the arena is gone.
+    pub fn leave(&self) {
+        self.stays.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.arena.give_back(self.offset, self.bytes);
+        if !self.stays.load(Ordering::Relaxed) {
+            self.arena.give_back(self.offset, self.bytes);
+        }
     }
 }
 
@@ -185,10 +200,41 @@ impl Mapped {
     }
 }
 
+impl Mapped {
+    /// Unmaps a part of it: whole pages, as offsets in bytes.
+    ///
+    /// # Panics
+    /// If that is not a part of it.
+    pub fn unmap(&mut self, part: Range<usize>) {
+        let page = rustix::param::page_size();
+        assert!(part.start <= part.end && part.end <= self.piece.bytes as usize);
+        assert!(part.start.is_multiple_of(page) && part.end.is_multiple_of(page));
+        let ranges = std::mem::take(&mut self.ranges);
+        for range in ranges {
+            let cut = range.start.max(part.start)..range.end.min(part.end);
+            if cut.is_empty() {
+                self.ranges.push(range);
+                continue;
+            }
+            let rest = [range.start..cut.start, cut.end..range.end];
+            self.ranges.extend(rest.into_iter().filter(|rest| !rest.is_empty()));
+            self.release(&cut);
+        }
+    }
+
+    fn release(&self, range: &Range<usize>) {
+        // SAFETY: it is mapped and ours, and who used its address is done with it.
+        let unmapped =
+            unsafe { munmap(self.address.as_ptr().add(range.start).cast(), range.len()) };
+        if let Err(error) = unmapped {
+            log::error!("{:#x} bytes of shared memory stay mapped: {error}", range.len());
+        }
+    }
+}
+
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and who used its address is done with it.
-        let _ = unsafe { munmap(self.address.as_ptr().cast(), self.piece.bytes as usize) };
+        self.ranges.iter().for_each(|range| self.release(range));
     }
 }
 
@@ -250,6 +296,21 @@ mod tests {
             *byte(&one, 5) = 9;
             assert_eq!(*byte(&other, 5), 9);
         }
+    }
+
+    #[test]
+    fn a_part_that_was_unmapped_is_not_touched_any_more() {
+        let arena = Arena::new().unwrap();
+        let page = rustix::param::page_size();
+        let mut mapped = Arc::new(arena.take(5 * page as u64, 1).unwrap()).map().unwrap();
+        mapped.unmap(page..2 * page);
+        assert_eq!(mapped.ranges, [0..page, 2 * page..5 * page]);
+        mapped.unmap(0..3 * page);
+        assert_eq!(mapped.ranges.as_slice(), std::slice::from_ref(&(3 * page..5 * page)));
+        // SAFETY: the byte is still mapped.
+        unsafe { *byte(&mapped, 3 * page) = 1 };
+        mapped.unmap(0..5 * page);
+        assert!(mapped.ranges.is_empty());
     }
 
     #[test]

@@ -3,5 +3,7 @@
 pub mod arena;
 pub mod controller;
 pub mod plugin;
+mod protocol;
+pub mod remote;
 pub mod rpc;
 pub mod target;

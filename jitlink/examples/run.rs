@@ -1,11 +1,13 @@
-//! Links relocatable objects in memory and calls their `main`: `run FILE.o... [-- ARGS...]`.
+//! Links relocatable objects in memory and calls their `main`: `run [--lazy] FILE.o... [-- ARGS...]`. With `--lazy` an object is
+//! linked when a function of it is called, unless it has constructors.
 
 use std::error::Error;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::CString;
 
-use longshore_jitlink::runtime::call_at_bottom;
-use longshore_jitlink::session::{MainArguments, ProcessSymbols};
-use longshore_jitlink::{Session, static_tls_reserve};
+use longshore_jitlink::Session;
+use longshore_jitlink::lazy::LazyReexports;
+use longshore_jitlink::session::ProcessSymbols;
+use longshore_runtime::static_tls_reserve;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(at) => files.split_off(at + 1),
         None => Vec::new(),
     };
-    files.retain(|file| file != "--");
+    let is_lazy = files.first().is_some_and(|first| first == "--lazy");
+    files.retain(|file| !file.starts_with("--"));
 
     // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
     let builder =
@@ -21,8 +24,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: this process is there to run the program that it is given.
     let session = unsafe { builder.build() }?;
     let program = session.create_library("program");
+    let lazy = LazyReexports::for_session(&session)?;
+    let mut lazy_files = Vec::new();
     for file in &files {
-        program.add(file, std::fs::read(file)?.into())?;
+        let bytes = std::fs::read(file)?.into();
+        match is_lazy {
+            true => lazy_files.push(lazy.add_lazily(&program, file, bytes)?),
+            false => _ = program.add(file, bytes)?,
+        }
     }
     program.add_generator(ProcessSymbols);
     let main = program.lookup("main")?;
@@ -32,19 +41,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .chain(arguments)
         .map(CString::new)
         .collect::<Result<_, _>>()?;
-    let mut argv: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
-    argv.push(std::ptr::null());
-    let argc = strings.len() as c_int;
+    let arguments = session.main_arguments(&strings)?;
     // SAFETY: as sound as the program that was given.
     let code = unsafe {
-        program.initialize(MainArguments {
-            argc,
-            argv: argv.as_ptr(),
-            ..MainArguments::default()
-        })?;
-        let code = call_at_bottom(main, [argc as u64, argv.as_ptr() as u64, 0]);
-        program.deinitialize();
+        program.initialize(arguments)?;
+        lazy_files.iter().try_for_each(|file| file.initialize(arguments))?;
+        let code = program.run_main(main, arguments)?;
+        program.deinitialize()?;
+        lazy_files.iter().rev().try_for_each(|file| file.implementations().deinitialize())?;
         code
     };
-    std::process::exit(code as i32)
+    std::process::exit(code)
 }

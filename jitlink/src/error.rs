@@ -85,6 +85,32 @@ pub enum Error {
         /// What the operating system said.
         problem: String,
     },
+
+    /// The process that executes the code is gone.
+    #[error("the process that executes the code is gone: {how}")]
+    ProcessGone {
+        /// How it ended, or how the connection did.
+        how: String,
+    },
+
+    /// A function of the process that executes the code could not be called, or not to its end.
+    #[error("calling {function} in the process that executes the code: {problem}")]
+    Call {
+        /// Its name, or its address.
+        function: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl From<longshore_runtime::Error> for Error {
+    fn from(error: longshore_runtime::Error) -> Self {
+        match error {
+            longshore_runtime::Error::Memory { name, problem } => Self::Memory { name, problem },
+            longshore_runtime::Error::Action(messages) => Self::Action(messages),
+            longshore_runtime::Error::Open { path, problem } => Self::Open { path, problem },
+        }
+    }
 }
 
 /// A relocation that could not be applied.

@@ -6,7 +6,10 @@
 //! - [`LinkGraph`](graph::LinkGraph) is one object while it is linked: sections, blocks, symbols and edges. It is an index
 //!   over the object's bytes, so its size and the time to build it grow with the number of sections and nothing else.
 //! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
-//! - [`runtime`] is what linked code needs while it runs: frames for unwinding, thread-local storage, exit handlers.
+//! - [`lazy`] makes functions that can be called before they are linked.
+//! - A [`TargetProcess`](process::TargetProcess) is the process that executes: this one, or another.
+//! - What linked code needs while it runs, in the process in which it runs, is `longshore-runtime`: frames for unwinding, thread-local
+//!   storage, exit handlers.
 //!
 //! ```no_run
 //! use longshore_jitlink::session::{ProcessSymbols, Session};
@@ -31,10 +34,13 @@ pub mod debug;
 mod elf;
 pub mod error;
 pub mod graph;
+pub mod lazy;
 pub mod memory;
-pub mod runtime;
+pub mod process;
 pub mod session;
+mod wait;
 
 pub use arch::Architecture;
 pub use error::{Error, Place, RelocationError, Result, Undefined};
 pub use session::{Library, Object, Session};
+pub use wait::wait;

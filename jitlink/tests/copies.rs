@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use longshore_jitlink::session::{MainArguments, Object, ProcessSymbols, Removal};
-use longshore_jitlink::{Error, Library, Session, static_tls_reserve};
+use longshore_jitlink::{Error, Library, Session};
+use longshore_runtime::static_tls_reserve;
 use tempfile::TempDir;
 
 #[test]
@@ -296,7 +297,7 @@ fn cpp_that_is_not_position_independent_prints_to_the_standard_streams() {
             let code = unsafe {
                 library.initialize(MainArguments::default()).unwrap();
                 let code = call(&library, "main") as c_int;
-                library.deinitialize();
+                library.deinitialize().unwrap();
                 code
             };
             assert_eq!(code, 5);

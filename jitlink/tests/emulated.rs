@@ -68,10 +68,12 @@ int main(int argc, char **)
 fn a_c_program_has_its_constructors_its_arguments_and_its_threads_variables() {
     let Some(machine) = Machine::new() else { return };
     for flags in [["-O0", "-fPIC"], ["-O2", "-fPIC"]] {
-        let output = machine.run("c", C, &flags, &[]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said, "100 20 26 argument 2.50 3 1\nat exit\ndestroyed\n", "{output:?}");
-        assert_eq!(output.status.code(), Some(7), "{flags:?}");
+        for lazy in [false, true] {
+            let output = machine.run("c", C, &flags, &[], lazy);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "100 20 26 argument 2.50 3 1\nat exit\ndestroyed\n", "{output:?}");
+            assert_eq!(output.status.code(), Some(7), "{flags:?}");
+        }
     }
 }
 
@@ -82,10 +84,13 @@ fn a_cxx_program_catches_what_it_throws() {
         return eprintln!("skipped: there is no aarch64-linux-gnu-g++");
     }
     for flags in [["-O0", "-fPIC"], ["-O2", "-fno-pic"]] {
-        let output = machine.run("c++", CXX, &flags, &["-E", "LD_PRELOAD=libstdc++.so.6"]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said, "constructed\nunwound\nthrown 2\ndestroyed\n", "{output:?}");
-        assert_eq!(output.status.code(), Some(5), "{flags:?}");
+        for lazy in [false, true] {
+            let preload = ["-E", "LD_PRELOAD=libstdc++.so.6"];
+            let output = machine.run("c++", CXX, &flags, &preload, lazy);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "constructed\nunwound\nthrown 2\ndestroyed\n", "{output:?}");
+            assert_eq!(output.status.code(), Some(5), "{flags:?}");
+        }
     }
 }
 
@@ -111,8 +116,15 @@ impl Machine {
         None
     }
 
-    /// Compiles a program, links it in memory there, and runs it with one argument.
-    fn run(&self, language: &str, source: &str, flags: &[&str], emulation: &[&str]) -> Output {
+    /// Compiles a program, links it in memory there, lazily or not, and runs it with one argument.
+    fn run(
+        &self,
+        language: &str,
+        source: &str,
+        flags: &[&str],
+        emulation: &[&str],
+        lazy: bool,
+    ) -> Output {
         let directory = tempfile::tempdir().unwrap();
         let object = directory.path().join("program.o");
         let mut compiler = Command::new(CC);
@@ -121,7 +133,8 @@ impl Machine {
         child.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success(), "{compiler:?}");
         let mut command = Command::new(self.emulator);
-        command.args(["-L", ROOT]).args(emulation).arg(&self.example).arg(&object);
+        command.args(["-L", ROOT]).args(emulation).arg(&self.example);
+        command.args(lazy.then_some("--lazy")).arg(&object);
         command.args(["--", "argument"]).output().unwrap()
     }
 }

@@ -68,6 +68,8 @@ fn crates_depend_only_on_what_data_visits_after_them() {
         ("amd-image", &[]),
         ("cuda-image", &[]),
         ("spirv", &[]),
+        ("runtime", &[]),
+        ("jitlink", &["longshore-runtime"]),
         (
             "host",
             &[
@@ -76,6 +78,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
                 "longshore-amd-image",
                 "longshore-cuda-image",
                 "longshore-jitlink",
+                "longshore-runtime",
                 "longshore-spirv",
             ],
         ),
@@ -97,6 +100,7 @@ fn only_the_command_uses_what_reads_images() {
         ("longshore-amd-image", "longshore_amd_image"),
         ("longshore-cuda-image", "longshore_cuda_image"),
         ("longshore-jitlink", "longshore_jitlink"),
+        ("longshore-runtime", "longshore_runtime"),
         ("longshore-spirv", "longshore_spirv"),
     ] {
         let line = manifest.lines().find(|line| line.starts_with(package)).unwrap();

@@ -1,6 +1,7 @@
 //! Real programs, linked in memory and by the system's linker, do the same.
 //!
-//! One trial for each program and compiler. Those that would take too long for every run are
+//! One trial for each program, compiler and process: that of the command, and executors with memory
+//! that both have and without. Those that would take too long for every run are
 //! ignored: `cargo test -p longshore-tests --test linked_programs -- --include-ignored` is the
 //! whole matrix. `LONGSHORE_TEST_LINKER` is `system` or `llvm-jitlink` where another linker is to
 //! stand in for `longshore link`.
@@ -19,7 +20,8 @@ const LARGE: &[&str] = &["-mcmodel=large"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = matrix().into_iter().flat_map(trials_of).collect();
+    let each = |compiler: Compiler| PLACES.iter().flat_map(move |place| trials_of(compiler, place));
+    let trials = matrix().into_iter().flat_map(each).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -44,11 +46,39 @@ fn matrix() -> Vec<Compiler> {
     matrix
 }
 
-fn trials_of(compiler: Compiler) -> impl Iterator<Item = Trial> {
+/// Which process runs the programs.
+struct Place {
+    /// Added to a trial's name.
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Whether such a trial is for every run.
+    is_usual: fn(&Subject, &Compiler) -> bool,
+}
+
+const PLACES: &[Place] = &[
+    Place { name: "", options: &[], is_usual },
+    Place {
+        name: " in an executor",
+        options: &["--executor"],
+        is_usual: |subject, compiler| {
+            is_usual(subject, compiler) && compiler.optimization == "-O2" && !is_slow(subject)
+        },
+    },
+    Place {
+        name: " in an executor by messages",
+        options: &["--executor", "--no-shared-memory"],
+        is_usual: |subject, compiler| {
+            is_usual(subject, compiler) && compiler.optimization == "-O0" && !is_slow(subject)
+        },
+    },
+];
+
+fn trials_of(compiler: Compiler, place: &'static Place) -> impl Iterator<Item = Trial> {
     SUBJECTS.iter().map(move |subject| {
-        let name = format!("{} by {compiler}", subject.name);
-        let trial = Trial::ignorable_test(name, move || run(subject, &compiler));
-        trial.with_ignored_flag(!is_usual(subject, &compiler))
+        let name = format!("{} by {compiler}{}", subject.name, place.name);
+        let usual = (place.is_usual)(subject, &compiler);
+        let trial = Trial::ignorable_test(name, move || run(subject, &compiler, place));
+        trial.with_ignored_flag(!usual)
     })
 }
 
@@ -57,7 +87,7 @@ fn is_usual(subject: &Subject, compiler: &Compiler) -> bool {
     use Family::{Clang, Gcc};
     use Position::{Executable, Fixed, Independent};
     let way = (compiler.family, compiler.optimization, compiler.position, compiler.flags);
-    let slow = matches!(subject.name, "sqlite3" | "zstd-fuzzer" | "zstd-zstreamtest");
+    let slow = is_slow(subject);
     match way {
         (Gcc, "-O2", Independent, FUNCTIONS) => !subject.name.starts_with("zstd-"),
         (Clang(19), "-O2", Fixed, SMALL) => true,
@@ -69,20 +99,24 @@ fn is_usual(subject: &Subject, compiler: &Compiler) -> bool {
     }
 }
 
-fn run(subject: &Subject, compiler: &Compiler) -> Result<Completion, Failed> {
+fn is_slow(subject: &Subject) -> bool {
+    matches!(subject.name, "sqlite3" | "zstd-fuzzer" | "zstd-zstreamtest")
+}
+
+fn run(subject: &Subject, compiler: &Compiler, place: &Place) -> Result<Completion, Failed> {
     if !compiler.is_installed() {
         return Ok(Completion::ignored_with(format!("not installed: {compiler}")));
     }
     let made = (subject.inputs)(compiler).and_then(|inputs| Ok((inputs, (subject.cases)()?)));
     match made {
-        Ok((inputs, cases)) => compare(&inputs, &cases),
+        Ok((inputs, cases)) => compare(&inputs, &cases, place),
         Err(error) if std::env::var_os("CI").is_some() => Err(error.into()),
         Err(error) => Ok(Completion::ignored_with(error.to_string())),
     }
 }
 
-fn compare(inputs: &Inputs, cases: &[Case]) -> Result<Completion, Failed> {
-    let linker = linker();
+fn compare(inputs: &Inputs, cases: &[Case], place: &Place) -> Result<Completion, Failed> {
+    let linker = linker(place);
     let mut failures = String::new();
     for case in cases {
         if let Some(difference) = difference(&linker, inputs, case)? {
@@ -110,11 +144,11 @@ fn difference(
     Ok(expected.difference(&linker.run(inputs, case)?))
 }
 
-fn linker() -> Linker {
+fn linker(place: &Place) -> Linker {
     match std::env::var("LONGSHORE_TEST_LINKER").as_deref() {
         Ok("system") => Linker::System,
         Ok("llvm-jitlink") => Linker::LlvmJitlink,
         Ok(other) => panic!("LONGSHORE_TEST_LINKER is '{other}', not 'system' or 'llvm-jitlink'"),
-        Err(_) => Linker::Longshore(world::command()),
+        Err(_) => Linker::Longshore(world::command(), place.options),
     }
 }

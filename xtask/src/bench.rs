@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of AMDGPU, of CUDA, of isolated plugins, of the linker, of kernels and of Vulkan print their own tables, with their peers in them,
-//! that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
+//! Those of AMDGPU, of CUDA, of executors, of isolation, of lazy re-exports, of the linker, of kernels and of Vulkan print their own tables, with
+//! their peers in them, that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
 //! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::process;
@@ -53,14 +53,18 @@ pub enum Suite {
     Amdgpu,
     /// The CUDA backend and the driver without it.
     Cuda,
+    /// Executors and what two processes can do at best.
+    Executors,
     /// Calls, launches, copies, discovery.
     HotPaths,
     /// Instructions of the backends of CUDA and AMDGPU, on doubles of the drivers.
     Instructions,
-    /// A plugin in a process of its own, and in the program's.
+    /// The CPU backend in a process of its own and in this one.
     Isolation,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
+    /// Functions that are linked when they are called.
+    Lazy,
     /// The in-memory linker and other linkers.
     Linker,
     /// The Vulkan backend and the driver without it.
@@ -68,8 +72,8 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA or
-/// Vulkan.
+/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA,
+/// lazy re-exports or Vulkan.
 ///
 /// # Errors
 /// A benchmark that fails, results that cannot be read.
@@ -79,22 +83,28 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::Cuda => gpu("cuda", filter),
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
-        Suite::Isolation => isolation(),
         Suite::Kernels => with_plugin("host", &["kernels"], filter),
+        Suite::Executors => with_executor("executors", filter),
+        Suite::Isolation => {
+            build_plugin("host")?;
+            with_executor("isolation", None)
+        }
+        Suite::Lazy => with_executor("lazy", filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
-}
-
-fn isolation() -> Result<()> {
-    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
-    with_plugin("host", &["isolation"], None)
 }
 
 /// A backend and its driver.
 fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     build_plugin(backend)?;
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
+}
+
+/// Runs a benchmark that starts executors.
+fn with_executor(name: &str, filter: Option<&str>) -> Result<()> {
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-executor"]))?;
+    process::run(&mut benchmark(&[name], filter))
 }
 
 /// Runs a benchmark that loads a backend's plugin.

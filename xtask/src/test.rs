@@ -15,6 +15,8 @@ struct Package {
 }
 
 const VERSION: &[&str] = &["--version"];
+/// The machine that an emulator stands in for.
+const EMULATED: &str = "aarch64-unknown-linux-gnu";
 /// A package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
 const fn compiler(name: &'static str, program: &'static str) -> Package {
     Package {
@@ -24,7 +26,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 34] = [
+const PACKAGES: [Package; 35] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -87,6 +89,11 @@ const PACKAGES: [Package; 34] = [
         name: "gcc-aarch64-linux-gnu",
         probe: ("aarch64-linux-gnu-gcc", VERSION),
         skipped: "linking for AArch64 beside the system's linker",
+    },
+    Package {
+        name: "g++-aarch64-linux-gnu",
+        probe: ("aarch64-linux-gnu-g++", VERSION),
+        skipped: "programs in C++ for AArch64, below an emulator",
     },
     Package {
         name: "qemu-user-static",
@@ -157,6 +164,10 @@ pub fn run(install: bool) -> Result<()> {
     let missing: Vec<_> = PACKAGES.iter().filter(|package| package.is_missing()).collect();
     if install && !missing.is_empty() {
         install_packages(&missing)?;
+    }
+    if install {
+        // Without it, and without rustup, what runs below an emulator is skipped.
+        let _ = process::run(Command::new("rustup").args(["target", "add", EMULATED]));
     }
     if install && !ptxas().is_file() {
         install_ptxas()?;

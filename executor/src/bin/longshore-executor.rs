@@ -1,5 +1,14 @@
 //! The process that executes.
 
+use longshore_runtime::{set_static_tls, static_tls_reserve};
+
+/// Bytes for thread-local variables of code that wants them at a fixed offset from the thread pointer.
+const STATIC_TLS_BYTES: usize = 16 << 10;
+
 fn main() {
+    // Without a reserve, such code is refused when it is linked.
+    if let Ok(reserve) = static_tls_reserve!(STATIC_TLS_BYTES) {
+        set_static_tls(reserve);
+    }
     longshore_executor::target::main();
 }

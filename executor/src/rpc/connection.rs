@@ -30,6 +30,9 @@ pub trait Service: Send + Sync + 'static {
     /// Takes a message that is not answered. They come in the order in which they were sent, each before any call that was made
     /// after it was sent. So this must not block, nor call back.
     fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]);
+
+    /// The connection is over. Called once, on any thread; calls may still be under way.
+    fn ended(&self, _why: &Ended) {}
 }
 
 /// How a connection behaves.
@@ -37,6 +40,8 @@ pub trait Service: Send + Sync + 'static {
 pub struct Options {
     /// What its threads are called.
     pub name: &'static str,
+    /// What each of them does first.
+    pub on_thread: fn(),
     /// How long who waits for the other side looks for it before it sleeps. It saves the time that waking takes, and costs a
     /// processor. Without shared memory nobody looks.
     pub spin: Duration,
@@ -49,7 +54,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (greeting_limit, write_limit) = (Duration::from_secs(10), Duration::from_secs(30));
-        Self { name: "longshore-rpc", spin: Duration::ZERO, greeting_limit, write_limit }
+        Self {
+            name: "longshore-rpc",
+            on_thread: || {},
+            spin: Duration::ZERO,
+            greeting_limit,
+            write_limit,
+        }
     }
 }
 
@@ -79,8 +90,8 @@ pub struct Peer {
 
 /// A call that was sent. Dropping it waits for the answer.
 #[must_use = "dropping it waits for the answer"]
-pub struct Started<'a> {
-    peer: &'a Peer,
+pub struct Started {
+    peer: Arc<Peer>,
     taken: Option<Taken>,
 }
 
@@ -165,7 +176,7 @@ impl Peer {
     /// # Errors
     /// [`CallError::Failed`] with what the other side says, and why there will be no answer.
     pub fn call(&self, method: u32, argument: &[u8]) -> Result<Vec<u8>, CallError> {
-        self.start(method, argument)?.wait()
+        self.call_within(None, method, argument)
     }
 
     /// The same, for so long at most. If there is no answer by then, the connection is given up.
@@ -178,7 +189,12 @@ impl Peer {
         method: u32,
         argument: &[u8],
     ) -> Result<Vec<u8>, CallError> {
-        self.start(method, argument)?.wait_for(limit)
+        self.check(argument)?;
+        let taken = self.slots.take(self.outgoing(), &self.ended)?;
+        let sent = self.send_call(method, argument, taken);
+        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
+        self.slots.free(self.outgoing(), taken);
+        answer
     }
 
     /// Sends a call, whose answer is waited for later. Blocks while the other side has 256 calls of this side, and while its
@@ -186,14 +202,12 @@ impl Peer {
     ///
     /// # Errors
     /// [`CallError::TooLarge`], and why the connection is over.
-    pub fn start(&self, method: u32, argument: &[u8]) -> Result<Started<'_>, CallError> {
+    pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
         self.check(argument)?;
         let taken = self.slots.take(self.outgoing(), &self.ended)?;
-        let started = Started { peer: self, taken: Some(taken) };
-        let size = argument.len();
-        let header = Header { kind: Kind::Call, method, identity: taken.identity, size };
-        // Nobody answers it, and giving it up does not wait, if the connection is over.
-        self.send(header, argument)?;
+        let started = Started { peer: Arc::clone(self), taken: Some(taken) };
+        // If the connection is over, nobody answers it, and giving it up does not wait.
+        self.send_call(method, argument, taken)?;
         Ok(started)
     }
 
@@ -257,6 +271,9 @@ impl Peer {
         super::futex::wake(self.outgoing().head(), i32::MAX as u32);
         *self.end.0.lock() = true;
         self.end.1.notify_all();
+        if let Some(ended) = self.ended.get() {
+            self.service.ended(ended);
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -292,7 +309,11 @@ impl Peer {
         let name = format!("{}-{what}", self.options.name);
         // Programs run on these threads, and expect a main thread's stack. It takes memory when it is used.
         let thread = thread::Builder::new().name(name).stack_size(8 << 20);
-        let spawned = thread.spawn(work);
+        let first = self.options.on_thread;
+        let spawned = thread.spawn(move || {
+            first();
+            work();
+        });
         spawned.map(drop).map_err(|error| Ended::Stream(format!("starting a thread: {error}")))
     }
 
@@ -426,7 +447,7 @@ impl Peer {
     }
 }
 
-impl Started<'_> {
+impl Started {
     /// Blocks until the answer is there.
     ///
     /// # Errors
@@ -440,11 +461,7 @@ impl Started<'_> {
     /// # Errors
     /// As for [`Peer::call_within`].
     pub fn wait_for(mut self, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
-        let taken = self.taken.expect("it is taken by waiting alone");
-        let answer = self.peer.wait(taken, limit).unwrap_or_else(|| {
-            self.peer.end(Ended::Silent { limit: limit.unwrap_or_default() });
-            Err(self.peer.ended.get().cloned().unwrap_or(Ended::Cut).into())
-        });
+        let answer = self.peer.wait(self.taken.expect("it is taken by waiting alone"), limit);
         self.give_up_slot();
         answer
     }
@@ -456,19 +473,27 @@ impl Started<'_> {
     }
 }
 
-impl Drop for Started<'_> {
+impl Drop for Started {
     fn drop(&mut self) {
         if let Some(taken) = self.taken {
-            self.peer.wait(taken, None);
+            let _ = self.peer.wait(taken, None);
             self.give_up_slot();
         }
     }
 }
 
 impl Peer {
-    fn wait(&self, taken: Taken, limit: Option<Duration>) -> Option<Result<Vec<u8>, CallError>> {
+    fn send_call(&self, method: u32, argument: &[u8], taken: Taken) -> Result<(), Ended> {
+        let size = argument.len();
+        self.send(Header { kind: Kind::Call, method, identity: taken.identity, size }, argument)
+    }
+
+    fn wait(&self, taken: Taken, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
         let spin = if self.is_shared { self.options.spin } else { Duration::ZERO };
-        self.slots.wait(self.outgoing(), taken, spin, limit, &self.ended)
+        self.slots.wait(self.outgoing(), taken, spin, limit, &self.ended).unwrap_or_else(|| {
+            self.end(Ended::Silent { limit: limit.unwrap_or_default() });
+            Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
+        })
     }
 }
 

@@ -61,14 +61,14 @@ impl Transport {
         socket.set_nodelay(true)?;
         let socket = Arc::new(socket);
         let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
-        let limit = move |limits: Limits| {
-            limited.set_read_timeout(limits.read)?;
-            limited.set_write_timeout(limits.write)
+        let limit = move |read, write| {
+            limited.set_read_timeout(read)?;
+            limited.set_write_timeout(write)
         };
         let shut_down = move || drop(closer.shutdown(Shutdown::Both));
         let (reader, writer) = (Shared(Arc::clone(&socket)), Quiet(socket));
         Ok(Self::over(controls, Box::new(reader), Box::new(writer), Box::new(shut_down))
-            .with_limit(Box::new(limit)))
+            .with_limit(limit))
     }
 
     /// One side of any other stream. `shut_down` must make reads and writes that block return, as must the other side's going.
@@ -106,11 +106,12 @@ impl Transport {
         self
     }
 
-    pub(super) fn with_limit(
+    /// Says how to set the times after which reads and writes fail.
+    pub(crate) fn with_limit(
         self,
-        limit: Box<dyn Fn(Limits) -> io::Result<()> + Send + Sync>,
+        limit: impl Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { limit, ..self }
+        Self { limit: Box::new(move |limits| limit(limits.read, limits.write)), ..self }
     }
 
     fn unix(socket: UnixStream, side: From, memory: Option<OwnedFd>) -> Self {
@@ -151,7 +152,8 @@ impl Transport {
                     shares_memory: memory.is_some(),
                     link_bytes: LINK_BYTES as u64,
                 };
-                self.writer.write_all(&accepted.to_bytes()).map_err(|e| self.failed(e))?;
+                let sent = self.writer.write_all(&accepted.to_bytes());
+                sent.and_then(|()| self.writer.flush()).map_err(|e| self.failed(e))?;
                 memory
             }
         };
@@ -167,7 +169,8 @@ impl Transport {
         };
         let bytes = greeting.to_bytes();
         let (Some(socket), Some(memory)) = (&self.socket, memory) else {
-            return self.writer.write_all(&bytes);
+            self.writer.write_all(&bytes)?;
+            return self.writer.flush();
         };
         let files = [memory];
         let mut space =

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
@@ -8,10 +9,18 @@ use lexopt::prelude::{Long, Short, ValueExt};
 /// How to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments {
-    /// The descriptor of the controller's socket.
-    pub(super) descriptor: i32,
+    pub(super) controller: Controller,
     pub(super) spin: Duration,
     pub(super) limits: Limits,
+}
+
+/// Where the controller is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Controller {
+    /// It has started this process, which has a socket to it as this descriptor.
+    Parent(i32),
+    /// It will come to this address, and has the key that is in the file.
+    Network(String, PathBuf),
 }
 
 /// What the process may use at most.
@@ -34,9 +43,12 @@ const HELP: &str = "\
 Executes code and plugins for a program that Longshore is part of, which starts it and ends it.
 
 Usage: longshore-executor --fd NUMBER [OPTIONS]
+       longshore-executor --listen ADDRESS --key FILE [OPTIONS]
 
 Options:
       --fd NUMBER         The descriptor of the socket on which the controller calls
+      --listen ADDRESS    Where to wait for one controller, as 127.0.0.1:7400; port 0 means any, which is printed
+      --key FILE          A file with 64 hexadecimal digits, which the controller has too
       --spin NANOSECONDS  How long to look for the next call before sleeping [default: 0]
       --memory BYTES      The most address space
       --cpu SECONDS       The most processor time; then it is killed
@@ -54,10 +66,13 @@ impl Arguments {
     }
 
     fn read(mut parser: lexopt::Parser) -> Result<Parsed, lexopt::Error> {
-        let (mut descriptor, mut spin, mut limits) = (None, Duration::ZERO, Limits::default());
+        let (mut descriptor, mut address, mut key) = (None, None, None);
+        let (mut spin, mut limits) = (Duration::ZERO, Limits::default());
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("fd") => descriptor = Some(parser.value()?.parse()?),
+                Long("listen") => address = Some(parser.value()?.parse()?),
+                Long("key") => key = Some(PathBuf::from(parser.value()?)),
                 Long("spin") => spin = Duration::from_nanos(parser.value()?.parse()?),
                 Long("memory") => limits.memory_bytes = Some(parser.value()?.parse()?),
                 Long("cpu") => limits.cpu_seconds = Some(parser.value()?.parse()?),
@@ -71,11 +86,14 @@ impl Arguments {
                 other => return Err(other.unexpected()),
             }
         }
-        let descriptor = descriptor.ok_or("--fd is missing")?;
-        if descriptor < 0 {
-            return Err("--fd is negative".into());
-        }
-        Ok(Parsed::Run(Self { descriptor, spin, limits }))
+        let controller = match (descriptor, address, key) {
+            (Some(descriptor @ 0..), None, None) => Controller::Parent(descriptor),
+            (None, Some(address), Some(key)) => Controller::Network(address, key),
+            (Some(..0), ..) => return Err("--fd is negative".into()),
+            (None, Some(_), None) => return Err("--listen wants --key".into()),
+            _ => return Err("one of --fd and --listen with --key is wanted".into()),
+        };
+        Ok(Parsed::Run(Self { controller, spin, limits }))
     }
 }
 
@@ -95,16 +113,24 @@ mod tests {
     fn options_are_read() {
         let limits = Limits { cpu_seconds: Some(5), core_bytes: Some(0), ..Limits::default() };
         let spin = Duration::from_micros(20);
-        let expected = Arguments { descriptor: 3, spin, limits };
+        let expected = Arguments { controller: Controller::Parent(3), spin, limits };
         let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0"];
         assert_eq!(parse(&arguments), Ok(Parsed::Run(expected)));
     }
 
     #[test]
     fn mistakes_are_told() {
-        for wrong in
-            [&[][..], &["--fd"], &["--fd", "x"], &["--fd", "-1"], &["3"], &["--fd=3", "--nonsense"]]
-        {
+        for wrong in [
+            &[][..],
+            &["--fd"],
+            &["--fd", "x"],
+            &["--fd", "-1"],
+            &["3"],
+            &["--fd=3", "--nonsense"],
+            &["--listen=x"],
+            &["--key=x"],
+            &["--fd=3", "--listen=x", "--key=y"],
+        ] {
             assert!(parse(wrong).unwrap_err().contains("--help"), "{wrong:?}");
         }
     }

@@ -5,12 +5,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{PidfdFlags, Resource, Rlimit, getppid, getrlimit, pidfd_open, setrlimit};
 
-use super::arguments::{Arguments, Limits};
+use super::arguments::{Arguments, Controller, Limits};
 
-/// Closes what was inherited, and sets the limits. The process has one thread as yet.
+/// Closes what was inherited, if another program has started this one, and sets the limits. The process has one thread as yet.
 pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
-    close_others(arguments.descriptor)?;
-    keep_from_children(arguments.descriptor)?;
+    if let Controller::Parent(socket) = arguments.controller {
+        close_others(socket)?;
+        keep_from_children(socket)?;
+    }
     limit(&arguments.limits)
 }
 

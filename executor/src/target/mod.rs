@@ -1,17 +1,25 @@
 //! The side that executes.
 
 mod arguments;
+mod first_thread;
 mod hygiene;
+mod last_threads;
 mod service;
 
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::exit;
 use std::sync::Arc;
 
+use longshore_runtime::static_tls::attach_thread;
+
+use crate::plugin::serve::Server;
+use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
-use arguments::{Arguments, Parsed};
+use arguments::{Arguments, Controller, Parsed};
+use first_thread::FirstThread;
 use service::Target;
 
 /// What `longshore-executor` does: serves a controller until that goes. Does not return.
@@ -36,18 +44,46 @@ pub fn main() -> ! {
 }
 
 fn run(arguments: &Arguments) -> Ended {
-    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
-    let socket = unsafe { UnixStream::from_raw_fd(arguments.descriptor) };
-    let options = Options { name: "longshore-rpc", spin: arguments.spin, ..Options::default() };
-    let mut transport = Transport::executor(socket);
-    if let Some(controller) = hygiene::controller() {
-        // Others may have inherited the controller's end of the socket.
-        transport = transport.watch(Arc::new(controller), || Ended::Cut);
-    }
-    match Connection::open(transport, options, Arc::<Target>::default()) {
-        Ok(connection) => connection.wait_for_end(),
+    let options = Options {
+        name: last_threads::OURS,
+        on_thread: attach_thread,
+        spin: arguments.spin,
+        ..Options::default()
+    };
+    let transport = match &arguments.controller {
+        Controller::Parent(socket) => parent(*socket),
+        Controller::Network(address, key) => match listen(address, key) {
+            Ok(transport) => transport,
+            Err(problem) => fail(1, &problem),
+        },
+    };
+    attach_thread();
+    let (first_thread, work) = FirstThread::new();
+    let first_thread = Arc::new(first_thread);
+    let plugins = Server::default();
+    let target = Target { plugins, first_thread: Arc::clone(&first_thread) };
+    match Connection::open(transport, options, Arc::new(target)) {
+        Ok(_connection) => first_thread.work(&work),
         Err(ended) => ended,
     }
+}
+
+fn parent(socket: i32) -> Transport {
+    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
+    let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
+    match hygiene::controller() {
+        // Others may have inherited the controller's end of the socket.
+        Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
+        None => transport,
+    }
+}
+
+fn listen(address: &str, key: &Path) -> Result<Transport, String> {
+    let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
+    let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
+    let failed = |error: std::io::Error| format!("--listen {address}: {error}");
+    println!("listening at {}", listener.address().map_err(failed)?);
+    listener.accept().map_err(failed)
 }
 
 /// Ends the process at once, whatever its other threads do.

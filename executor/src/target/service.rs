@@ -2,19 +2,46 @@
 
 use std::sync::Arc;
 
-use crate::plugin::serve::Server;
-use crate::rpc::{Peer, Service};
+use longshore_runtime::service::pages::set_shared_file;
+use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
 
-#[derive(Default)]
+use crate::plugin::serve::Server;
+use crate::protocol::{
+    CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
+};
+use crate::rpc::{Ended, Peer, Service};
+
+use super::first_thread::FirstThread;
+
+/// This process, as its controller sees it.
 pub(super) struct Target {
-    plugins: Server,
+    pub(super) plugins: Server,
+    pub(super) first_thread: Arc<FirstThread>,
 }
 
 impl Service for Target {
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         match method {
             method if Server::has(method) => self.plugins.call(peer, argument),
-            0 => Ok(argument.to_vec()),
+            ECHO => Ok(argument.to_vec()),
+            FACTS => {
+                lead_calls_to(peer);
+                if let Some(Ok(file)) = peer.memory().map(|file| file.try_clone_to_owned()) {
+                    set_shared_file(file);
+                }
+                postcard::to_stdvec(&facts()).map_err(|error| error.to_string())
+            }
+            CALL => {
+                let (function, argument) = split(argument)?;
+                // SAFETY: the controller, which has started this process or proved that it has its key, vouches for what it calls.
+                unsafe { wrapper::call(function, argument) }
+            }
+            CALL_ON_FIRST_THREAD => {
+                let (function, argument) = split(argument)?;
+                let argument = argument.to_vec();
+                // SAFETY: as above.
+                self.first_thread.call(move || unsafe { wrapper::call(function, &argument) })
+            }
             other => Err(format!("the executor has no method {other}")),
         }
     }
@@ -24,4 +51,26 @@ impl Service for Target {
             self.plugins.post(argument);
         }
     }
+
+    fn ended(&self, why: &Ended) {
+        self.first_thread.end(why);
+    }
+}
+
+fn facts() -> Facts {
+    let symbols = bootstrap_symbols();
+    Facts {
+        triple: triple().to_owned(),
+        page_size: rustix::param::page_size() as u64,
+        symbols: symbols.into_iter().map(|(name, address)| (name.to_owned(), address)).collect(),
+    }
+}
+
+/// Lets code of this process call its controller, until that goes.
+fn lead_calls_to(peer: &Arc<Peer>) {
+    let peer = Arc::downgrade(peer);
+    callback::set_controller(Some(Arc::new(move |tag, argument| {
+        let peer = peer.upgrade().ok_or("the controller is gone")?;
+        peer.call(CALL_CONTROLLER, &join(tag, argument)).map_err(|error| error.to_string())
+    })));
 }

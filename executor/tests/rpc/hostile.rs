@@ -7,6 +7,7 @@ use std::thread;
 
 use longshore_executor::rpc::{Connection, Ended, Transport, VERSION};
 
+use crate::exercise;
 use crate::support::{ECHO, Over, Tester, options};
 
 /// The greeting of a peer with this version.
@@ -86,21 +87,47 @@ fn a_farewell_ends_the_connection() {
     assert_eq!(ended, Ok(Ended::There));
 }
 
-#[test]
-fn random_bytes_end_the_connection() {
-    let mut seed = 7_u64;
-    let mut random = move || {
+fn random(seed: u64) -> impl FnMut() -> u32 {
+    let mut seed = seed;
+    move || {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (seed >> 33) as u32
-    };
+    }
+}
+
+#[test]
+fn random_messages_end_the_connection() {
+    let mut random = random(7);
     for _ in 0..300 {
-        let mut bytes = greeting(VERSION).to_vec();
+        let mut bytes = Vec::new();
         for _ in 0..random() % 8 {
             let size = random() % 64;
             bytes.extend(frame(size, 1 + random() % 3, u64::from(random() % 300), random() % 8));
             bytes.extend((0..random() % 80).map(|_| random() as u8));
         }
         bytes.extend((0..random() % 64).map(|_| random() as u8));
-        answered_with(&bytes).unwrap();
+        exercise::says(&bytes);
+    }
+}
+
+#[test]
+fn shared_memory_with_random_bytes_ends_the_connection_or_not_but_nothing_hangs() {
+    let mut random = random(11);
+    for _ in 0..300 {
+        let mut bytes = Vec::new();
+        for _ in 0..1 + random() % 6 {
+            // The counters, the slots and the ring.
+            let place = match random() % 4 {
+                0 => random() % 16 * 16,
+                1 => 4096 + random() % 65536,
+                _ => 4096 + 256 * 4096 + random() % 4096,
+            };
+            let place = place + random() % 2 * (Transport::LINK_BYTES as u32 / 2);
+            bytes.extend(place.to_le_bytes());
+            let size = random() % 64;
+            bytes.push(size as u8);
+            bytes.extend((0..size).map(|_| random() as u8));
+        }
+        exercise::writes(&bytes);
     }
 }

@@ -2,5 +2,7 @@
 
 mod calls;
 mod endings;
+#[path = "../exercise/mod.rs"]
+mod exercise;
 mod hostile;
 mod support;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustix::mm::ProtFlags;
 
-use super::executing::{ExecutingSide, Table};
+use longshore_runtime::pages::{ExecutingSide, Mapping, Plan, Table};
+
 use super::layout::{Layout, memory_error};
-use super::mapping::Mapping;
 use super::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
 };
@@ -45,13 +45,15 @@ impl MemoryManager for InProcessMemory {
     }
 
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
-        Box::pin(ready(self.table.deallocate(allocations)))
+        Box::pin(ready(deallocate(&self.table, allocations)))
     }
 }
 
 struct InFlight {
     /// All of its pages are `rw-`.
-    side: ExecutingSide,
+    mapping: Mapping,
+    layout: Layout,
+    plan: Plan,
     addresses: Vec<u64>,
     table: Arc<Table>,
 }
@@ -69,8 +71,8 @@ impl InFlight {
             mapping.populate(range).map_err(|e| fail(e.to_string()))?;
         }
         let addresses = layout.addresses(mapping.address());
-        let side = ExecutingSide::new(request, layout, mapping);
-        Ok(Self { side, addresses, table: Arc::clone(table) })
+        let plan = layout.plan(request);
+        Ok(Self { mapping, layout, plan, addresses, table: Arc::clone(table) })
     }
 }
 
@@ -81,16 +83,32 @@ impl InFlightAllocation for InFlight {
 
     fn working_memory(&mut self) -> Vec<&mut [u8]> {
         // SAFETY: the pages were mapped `rw-`, and only `finalize`, which consumes `self`, changes that.
-        self.side.layout.contents(unsafe { self.side.mapping.bytes_mut() })
+        self.layout.contents(unsafe { self.mapping.bytes_mut() })
     }
 
     fn finalize(
         self: Box<Self>,
         actions: Vec<Vec<ActionPair>>,
     ) -> Pending<Vec<FinalizedAllocation>> {
-        let Self { side, table, .. } = *self;
-        Box::pin(ready(side.finalize(actions).map(|finalized| table.insert(finalized))))
+        let Self { mapping, plan, table, .. } = *self;
+        Box::pin(ready(finalize(plan, mapping, actions, &table)))
     }
+}
+
+/// Finalizes pages and numbers what became of them.
+pub(super) fn finalize(
+    plan: Plan,
+    mapping: Mapping,
+    actions: Vec<Vec<ActionPair>>,
+    table: &Table,
+) -> Result<Vec<FinalizedAllocation>> {
+    let finalized = ExecutingSide::new(plan, mapping)?.finalize(actions)?;
+    Ok(table.insert(finalized).into_iter().map(FinalizedAllocation::new).collect())
+}
+
+/// As [`MemoryManager::deallocate`].
+pub(super) fn deallocate(table: &Table, allocations: Vec<FinalizedAllocation>) -> Result<()> {
+    Ok(table.deallocate(allocations.iter().map(FinalizedAllocation::number).collect())?)
 }
 
 #[cfg(test)]
@@ -120,7 +138,7 @@ mod tests {
             objects: &[ObjectRequest { name: "test", segments: &[segment] }],
             placement: Placement::Anywhere,
         };
-        let allocation = pollster::block_on(InProcessMemory::new().allocate(request)).unwrap();
+        let allocation = crate::wait(InProcessMemory::new().allocate(request)).unwrap();
         assert!(!is_present(allocation.addresses()[0] + GIGABYTE / 4));
     }
 

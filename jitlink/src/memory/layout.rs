@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use longshore_runtime::pages::{Plan, Run};
+
 use super::{AllocationRequest, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};
 
@@ -40,14 +42,6 @@ pub(crate) struct Segment {
 /// Segments of one kind may share pages.
 pub(crate) type Kind = (Protection, Lifetime);
 
-/// Pages that all belong to the same objects.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) pages: Range<usize>,
-    pub(crate) lifetime: Lifetime,
-    pub(crate) objects: Vec<usize>,
-}
-
 impl Layout {
     /// Lays out a request on pages of `page_size` bytes, a power of two.
     ///
@@ -82,6 +76,12 @@ impl Layout {
             alignment: alignment as usize,
             page_size: page_size as usize,
         })
+    }
+
+    /// What becomes of the pages.
+    pub(crate) fn plan(&self, request: &AllocationRequest<'_>) -> Plan {
+        let names = request.objects.iter().map(|object| object.name.to_owned()).collect();
+        Plan { names, protections: self.by_protection(), runs: self.runs() }
     }
 
     /// The address of each segment in a reservation at `base`, in the order of the request.
@@ -136,7 +136,8 @@ impl Layout {
             let mut objects: Vec<usize> =
                 spans[first..end].iter().map(|(segment, _)| segment.object).collect();
             objects.dedup();
-            Run { pages, lifetime: spans[first].0.kind.1, objects }
+            let is_temporary = spans[first].0.kind.1 == Lifetime::Finalize;
+            Run { pages, is_temporary, objects }
         };
         bounds.windows(2).map(run).collect()
     }
@@ -304,8 +305,7 @@ mod tests {
         let layout = together(&[&[small], &[aligned]]).unwrap();
         assert_eq!(layout.addresses(0), [0, 0x10000]);
         assert_eq!((layout.size, layout.alignment), (0x11000, 0x10000));
-        let run =
-            |pages, object| Run { pages, lifetime: Lifetime::Standard, objects: vec![object] };
+        let run = |pages, object| Run { pages, is_temporary: false, objects: vec![object] };
         assert_eq!(layout.runs(), [run(0..0x10000, 0), run(0x10000..0x11000, 1)]);
     }
 
@@ -342,9 +342,12 @@ mod tests {
             &[read(0x2800)],
         ])
         .unwrap();
-        let run =
-            |pages, lifetime, objects: &[usize]| Run { pages, lifetime, objects: objects.to_vec() };
-        let (standard, finalize) = (Lifetime::Standard, Lifetime::Finalize);
+        let run = |pages, is_temporary, objects: &[usize]| Run {
+            pages,
+            is_temporary,
+            objects: objects.to_vec(),
+        };
+        let (standard, finalize) = (false, true);
         assert_eq!(
             layout.runs(),
             [

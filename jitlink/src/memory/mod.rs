@@ -4,12 +4,9 @@
 //! a manager whose memory is in another process can have many requests under way. The managers of this process answer
 //! at once, and their futures are ready when they are made.
 
-mod actions;
-mod executing;
 mod in_process;
 mod layout;
-mod low;
-mod mapping;
+mod of_process;
 mod shared;
 mod slab;
 #[cfg(test)]
@@ -19,6 +16,9 @@ mod support;
 mod working;
 
 pub use in_process::InProcessMemory;
+pub use longshore_runtime::actions::{ActionCall, ActionFunction, ActionPair};
+pub use longshore_runtime::pages::{Placement, Protection};
+pub use of_process::{ProcessMemory, SharedFile, SharedPages};
 pub use shared::SharedMemory;
 pub use slab::SlabMemory;
 pub(crate) use working::{InFlight, WorkingMemory};
@@ -31,27 +31,6 @@ use crate::Result;
 
 /// The answer of a memory manager, now or later.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
-
-/// What the executing side may do with a segment once it is finalized. Nothing is ever writable and executable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protection {
-    /// `r-x`
-    ReadExecute,
-    /// `r--`
-    Read,
-    /// `rw-`
-    ReadWrite,
-}
-
-impl fmt::Display for Protection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadExecute => "r-x",
-            Self::Read => "r--",
-            Self::ReadWrite => "rw-",
-        })
-    }
-}
 
 /// How long a section's memory lives (JITLink's `MemLifetime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,16 +51,6 @@ impl fmt::Display for Lifetime {
             Self::NoAlloc => "noalloc",
         })
     }
-}
-
-/// Where an allocation should lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Placement {
-    /// Wherever the manager likes: best within two gigabytes of the libraries that the code will call.
-    #[default]
-    Anywhere,
-    /// In the first two gigabytes, for code that holds addresses in 32 bits (not position-independent code).
-    Low,
 }
 
 /// One segment of an [`ObjectRequest`].
@@ -186,45 +155,4 @@ impl FinalizedAllocation {
     pub fn number(&self) -> u64 {
         self.0
     }
-}
-
-/// A function of the executing side, to be called with some bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionCall {
-    function: u64,
-    argument: Vec<u8>,
-}
-
-impl ActionCall {
-    /// A call of the function at an address with these bytes.
-    ///
-    /// # Safety
-    /// On the executing side the address must be that of an [`ActionFunction`] that may be called with these bytes, whenever the
-    /// allocation that it belongs to is finalized or deallocated.
-    pub unsafe fn new(function: u64, argument: Vec<u8>) -> Self {
-        Self { function, argument }
-    }
-
-    /// The address of the function.
-    pub fn function(&self) -> u64 {
-        self.function
-    }
-
-    /// What it is called with.
-    pub fn argument(&self) -> &[u8] {
-        &self.argument
-    }
-}
-
-/// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.
-pub type ActionFunction =
-    unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut std::ffi::c_char;
-
-/// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ActionPair {
-    /// Called when the memory has its final content and protections.
-    pub finalize: Option<ActionCall>,
-    /// Called before the memory is given back.
-    pub deallocate: Option<ActionCall>,
 }

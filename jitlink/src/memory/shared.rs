@@ -8,9 +8,10 @@ use std::sync::Arc;
 use rustix::fs::MemfdFlags;
 use rustix::mm::ProtFlags;
 
-use super::executing::{ExecutingSide, Table};
+use longshore_runtime::pages::{Mapping, Plan, Source, Table};
+
+use super::in_process::{deallocate, finalize};
 use super::layout::{Layout, memory_error};
-use super::mapping::Mapping;
 use super::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
     Placement,
@@ -48,13 +49,15 @@ impl MemoryManager for SharedMemory {
     }
 
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
-        Box::pin(ready(self.table.deallocate(allocations)))
+        Box::pin(ready(deallocate(&self.table, allocations)))
     }
 }
 
 struct InFlight {
     working: WorkingSide,
-    executing: ExecutingSide,
+    executing: Mapping,
+    layout: Layout,
+    plan: Plan,
     addresses: Vec<u64>,
     table: Arc<Table>,
 }
@@ -75,16 +78,15 @@ impl InFlight {
         table: &Arc<Table>,
     ) -> Result<Self, String> {
         let working = WorkingSide::new(file, &layout)?;
-        let mapping = reserve(file, &layout, request.placement)?;
-        let addresses = layout.addresses(mapping.address());
-        let executing = ExecutingSide::new(request, layout, mapping);
-        Ok(Self { working, executing, addresses, table: Arc::clone(table) })
+        let executing = reserve(file, &layout, request.placement)?;
+        let (addresses, plan) = (layout.addresses(executing.address()), layout.plan(request));
+        Ok(Self { working, executing, layout, plan, addresses, table: Arc::clone(table) })
     }
 
     fn finalize(self, actions: Vec<Vec<ActionPair>>) -> Result<Vec<FinalizedAllocation>> {
-        let Self { working, executing, table, .. } = self;
+        let Self { working, executing, plan, table, .. } = self;
         drop(working);
-        Ok(table.insert(executing.finalize(actions)?))
+        finalize(plan, executing, actions, &table)
     }
 }
 
@@ -94,7 +96,7 @@ impl InFlightAllocation for InFlight {
     }
 
     fn working_memory(&mut self) -> Vec<&mut [u8]> {
-        self.working.contents(&self.executing.layout)
+        self.working.contents(&self.layout)
     }
 
     fn finalize(
@@ -116,7 +118,7 @@ impl WorkingSide {
         let mut mapping =
             Mapping::new(layout.size, page_size, Placement::Anywhere, ProtFlags::empty())?;
         let map = |e: io::Error| format!("cannot map its working side: {e}");
-        mapping.replace_with(file.0.as_fd(), ProtFlags::READ | ProtFlags::WRITE).map_err(map)?;
+        mapping.replace_with(file.whole(), ProtFlags::READ | ProtFlags::WRITE).map_err(map)?;
         for range in layout.content_pages() {
             mapping.populate(range).map_err(map)?;
         }
@@ -132,7 +134,7 @@ impl WorkingSide {
 /// The executing side's mapping, inaccessible as yet.
 fn reserve(file: &File, layout: &Layout, placement: Placement) -> Result<Mapping, String> {
     let mut mapping = Mapping::new(layout.size, layout.alignment, placement, ProtFlags::empty())?;
-    let mapped = mapping.replace_with(file.0.as_fd(), ProtFlags::empty());
+    let mapped = mapping.replace_with(file.whole(), ProtFlags::empty());
     mapped.map_err(|e| format!("cannot map its executing side: {e}"))?;
     mapping.own_file();
     Ok(mapping)
@@ -142,6 +144,10 @@ fn reserve(file: &File, layout: &Layout, placement: Placement) -> Result<Mapping
 struct File(OwnedFd);
 
 impl File {
+    fn whole(&self) -> Source<'_> {
+        Source { file: self.0.as_fd(), offset: 0 }
+    }
+
     fn new(size: usize) -> io::Result<Self> {
         let create = |flags| rustix::fs::memfd_create("longshore", MemfdFlags::CLOEXEC | flags);
         let file = match create(MemfdFlags::NOEXEC_SEAL) {
@@ -155,7 +161,7 @@ impl File {
 
 #[cfg(test)]
 mod tests {
-    use super::super::support::{CODE, access, standard};
+    use super::super::support::{CODE, access, now, standard};
     use super::super::{Lifetime, ObjectRequest, Protection, SegmentRequest};
     use super::*;
 
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(pages(&file), 7);
         let finalized = InFlight::finalize(in_flight, Vec::new()).unwrap();
         assert_eq!(pages(&file), 2);
-        memory.table.deallocate(finalized).unwrap();
+        now(memory.deallocate(finalized)).unwrap();
     }
 
     #[test]
@@ -203,9 +209,9 @@ mod tests {
         in_flight.working_memory().into_iter().for_each(|content| content.fill(1));
         let mut finalized = InFlight::finalize(in_flight, Vec::new()).unwrap();
         assert_eq!(pages(&file), 8);
-        memory.table.deallocate(vec![finalized.remove(1)]).unwrap();
+        now(memory.deallocate(vec![finalized.remove(1)])).unwrap();
         assert_eq!(pages(&file), 6, "two pages are of this object alone");
-        memory.table.deallocate(finalized).unwrap();
+        now(memory.deallocate(finalized)).unwrap();
         assert_eq!(pages(&file), 0);
     }
 
@@ -232,6 +238,6 @@ mod tests {
         // SAFETY: the segment is mapped until it is deallocated below.
         let seen = unsafe { std::slice::from_raw_parts(address as *const u8, CODE.len()) };
         assert_eq!(seen, CODE);
-        memory.table.deallocate(finalized).unwrap();
+        now(memory.deallocate(finalized)).unwrap();
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 
+use longshore_runtime::pages::{LIMIT, unknown_allocation};
 use parking_lot::Mutex;
 
-use super::executing::unknown_allocation;
 use super::layout::{Layout, memory_error};
 use super::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
-    Placement, layout, low,
+    Placement, layout,
 };
 use crate::Result;
 
@@ -73,7 +73,9 @@ impl MemoryManager for SlabMemory {
         let numbers = allocations.iter().map(FinalizedAllocation::number);
         let unknown: Vec<u64> =
             numbers.filter(|number| state.live.remove(number).is_none()).collect();
-        Box::pin(ready(unknown.first().map_or(Ok(()), |number| Err(unknown_allocation(*number)))))
+        Box::pin(ready(
+            unknown.first().map_or(Ok(()), |number| Err(unknown_allocation(*number).into())),
+        ))
     }
 }
 
@@ -88,7 +90,7 @@ struct State {
 impl State {
     /// The address of a reservation.
     fn take(&mut self, layout: &Layout, placement: Placement) -> Result<u64, String> {
-        if placement == Placement::Low && self.end >= low::LIMIT {
+        if placement == Placement::Low && self.end >= LIMIT {
             return Err(format!(
                 "the slab ends at {:#x}, not below two gigabytes as the code needs it",
                 self.end

@@ -130,8 +130,12 @@ pub(crate) fn deallocation_does_not_touch_what_has_come_in_place_of_a_finalize_s
         let hole = in_flight.addresses()[1];
         let finalized = finalize(in_flight, Vec::new()).unwrap();
         let page = rustix::param::page_size();
-        let other =
-            mapping::Mapping::map_at(hole as usize, page, rustix::mm::ProtFlags::READ).unwrap();
+        let other = longshore_runtime::pages::Mapping::map_at(
+            hole as usize,
+            page,
+            rustix::mm::ProtFlags::READ,
+        )
+        .unwrap();
         now(memory.deallocate(vec![finalized])).unwrap();
         assert_eq!(access(other.address()), "r--");
     });

@@ -9,18 +9,17 @@
 //!
 //! Copies go with the last object that uses them.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
 use super::link::Linking;
 use super::resolve::Found;
+use super::runtime::Runtime;
 use super::state::{Linked, MadeGraph, ObjectId, Phase, Source, State};
 use super::table::{Entry, Owner};
 use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{ActionPair, Lifetime, Placement, Protection};
-use crate::runtime::process_data::data_at;
-use crate::runtime::rebind::rebind_actions;
 
 /// Symbols that have become copies, and what they were.
 #[derive(Default)]
@@ -38,9 +37,9 @@ impl Copies {
         placement: Placement,
     ) -> Result<Self> {
         let mut copies = Self::default();
-        if placement != Placement::Low || !shared.options.executes {
+        let Some(runtime) = shared.runtime.as_ref().filter(|_| placement == Placement::Low) else {
             return Ok(copies);
-        }
+        };
         let mut wanted: Vec<Found> = members.iter().flat_map(Linking::nearby_targets).collect();
         wanted.retain(|found| {
             let name = || String::from_utf8_lossy(state.name_of(*found));
@@ -48,9 +47,10 @@ impl Copies {
         });
         wanted.sort_unstable_by_key(|found| (found.0, state.entry(*found).address, found.1));
         wanted.dedup();
+        let data = data_of(runtime, state, &wanted)?;
         for symbols in wanted.chunk_by(|one, other| one.0 == other.0) {
             let mut graph = LinkGraph::new("copies of data", shared.architecture);
-            let copied = copy_into(&mut graph, state, symbols);
+            let copied = copy_into(&mut graph, state, symbols, &data);
             if copied.is_empty() {
                 continue;
             }
@@ -103,6 +103,7 @@ impl Shared {
     /// The actions that make copies what the libraries of the process use, one for each original.
     pub(super) fn rebinding<'a>(
         &'a self,
+        runtime: &'a Runtime,
         state: &'a State,
         linking: &'a Linking,
     ) -> impl Iterator<Item = ActionPair> {
@@ -112,7 +113,8 @@ impl Shared {
             let name = String::from_utf8_lossy(state.name_of((linking.library, *id)));
             let copy = SymbolId::from_index(state.entry((linking.library, *id)).symbol);
             let address = linking.graph.exported_address(copy).expect("the graph has the copy");
-            rebind_actions(&name, original.address, address, linking.graph.symbol(copy).size)
+            let size = linking.graph.symbol(copy).size;
+            runtime.rebind_actions(&name, original.address, address, size)
         })
     }
 }
@@ -144,14 +146,31 @@ impl State {
     }
 }
 
+/// What the data of the process is that these symbols are, by address.
+fn data_of(runtime: &Runtime, state: &State, symbols: &[Found]) -> Result<HashMap<u64, Vec<u8>>> {
+    let mut addresses: Vec<u64> = symbols.iter().map(|found| state.entry(*found).address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let data = runtime.data_at(addresses.clone())?;
+    let known = addresses.into_iter().zip(data);
+    Ok(known.filter_map(|(address, data)| Some((address, data?.into_vec()))).collect())
+}
+
 /// Adds a block for each datum of the process, and a symbol for each of its names. Those of one datum are next to each other.
-fn copy_into(graph: &mut LinkGraph, state: &State, symbols: &[Found]) -> Vec<(Found, SymbolId)> {
+fn copy_into(
+    graph: &mut LinkGraph,
+    state: &State,
+    symbols: &[Found],
+    data: &HashMap<u64, Vec<u8>>,
+) -> Vec<(Found, SymbolId)> {
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);
     let address = |found: &Found| state.entry(*found).address;
     let mut copied = Vec::with_capacity(symbols.len());
     for names in symbols.chunk_by(|one, other| address(one) == address(other)) {
-        // SAFETY: the address is of a symbol that a library of this process defines.
-        let Some(content) = (unsafe { data_at(address(&names[0])) }) else { continue };
+        let Some(content) = data.get(&address(&names[0])).cloned() else { continue };
         let size = content.len() as u64;
         let block = graph.add_block(section, Content::Bytes(content), ALIGNMENT);
         for found in names {

@@ -1,14 +1,17 @@
 //! What the symbols are that a graph does not define: addresses in other objects and in the process.
 
+use hashbrown::HashSet;
+use longshore_runtime::process_data::size_of_data;
+
 use super::Shared;
 use super::link::{Batch, Linking};
 use super::resolve::Found;
 use super::state::{ObjectId, Phase, State};
 use super::table::{Entry, Flags, Owner};
+use crate::Result;
 use crate::graph::{
     External, ExternalKind, Externals, Linkage, SymbolId, ThreadLocalPlace, TlsLayout,
 };
-use crate::runtime::process_data::size_of_data;
 
 impl Shared {
     /// What the symbols are that a graph does not define. The addresses of those that are linked with it are known with the batch.
@@ -16,13 +19,14 @@ impl Shared {
         &self,
         state: &State,
         batch: Option<&Batch>,
+        data: &ProcessData,
         linking: &Linking,
     ) -> Externals {
         let mut externals = Externals {
             symbols: Vec::with_capacity(linking.targets.len()),
             thread_locals: Vec::new(),
         };
-        let linked = Linked { state, batch };
+        let linked = Linked { state, batch, data };
         for (symbol, found) in linking.targets.iter() {
             let (address, kind) = match found {
                 Some(found) => linked.external(linking, symbol, found, &mut externals),
@@ -45,11 +49,39 @@ impl Shared {
     }
 }
 
+/// The addresses that are of data of the process, of those that code refers to as if they were near.
+#[derive(Default)]
+pub(super) struct ProcessData(HashSet<u64>);
+
+impl Shared {
+    /// Asks the process which of the symbols of a batch are data of it, all at once.
+    pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<ProcessData> {
+        let of_process = |found: Found| {
+            let Entry { owner, flags, address, .. } = state.entry(found);
+            let is_process = owner == Owner::Absolute
+                && flags.contains(Flags::GENERATED)
+                && !flags.contains(Flags::THREAD_LOCAL);
+            is_process.then_some(address)
+        };
+        let nearby = members.iter().flat_map(Linking::nearby_targets).filter_map(of_process);
+        let addresses: Vec<u64> = HashSet::<u64>::from_iter(nearby).into_iter().collect();
+        let Some(runtime) = self.runtime.as_ref().filter(|_| !addresses.is_empty()) else {
+            return Ok(ProcessData(
+                addresses.into_iter().filter(|a| size_of_data(*a).is_some()).collect(),
+            ));
+        };
+        let sizes = runtime.data_sizes(addresses.clone())?;
+        let data = addresses.into_iter().zip(sizes).filter(|(_, size)| size.is_some());
+        Ok(ProcessData(data.map(|(address, _)| address).collect()))
+    }
+}
+
 /// What is linked already, and what is being linked.
 #[derive(Clone, Copy)]
 struct Linked<'a> {
     state: &'a State,
     batch: Option<&'a Batch>,
+    data: &'a ProcessData,
 }
 
 impl Linked<'_> {
@@ -72,7 +104,7 @@ impl Linked<'_> {
         // A stub can stand in for a function of the process, not for data nor for an address that was given.
         let is_process = entry.flags.contains(Flags::GENERATED);
         let nearby = linking.graph.wants_nearby(symbol);
-        let callable = !nearby || is_process && size_of_data(entry.address).is_none();
+        let callable = !nearby || is_process && !self.data.0.contains(&entry.address);
         (entry.address, ExternalKind::Process { callable })
     }
 

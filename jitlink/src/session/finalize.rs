@@ -1,15 +1,16 @@
 //! Finalizing: what was linked gets its protections, its frames and its addresses in the libraries' tables.
 
 use futures_util::future::join_all;
+use serde_bytes::ByteBuf;
 
 use super::Shared;
 use super::initializers::Initializers;
 use super::link::{Batch, Linking};
-use super::state::{DsoHandle, Linked, Phase, Source, State};
+use super::runtime::log_failure;
+use super::state::{Linked, Phase, Source, State};
 use crate::debug::{LinkedFunction, LinkedObject, Registration};
 use crate::graph::{Definition, LinkGraph};
 use crate::memory::{ActionPair, FinalizedAllocation, InFlight, Lifetime, Protection};
-use crate::runtime::unwind;
 use crate::{Error, Result};
 
 impl Shared {
@@ -17,7 +18,10 @@ impl Shared {
     pub(super) fn finalize_batch(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
         let initializers: Vec<Initializers> =
             batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
+        self.initialise_static_tls(batch)?;
+        self.add_dso_handles(state, batch)?;
         let done = self.finalize_memory(state, batch)?;
+        batch.acquired.keep();
         for ((linking, allocation), initializers) in
             batch.members.drain(..).zip(done).zip(initializers)
         {
@@ -30,7 +34,7 @@ impl Shared {
                 ranges: linking.graph.segment_ranges(),
                 uses: linking.uses(state),
                 initializers,
-                dso_handle: self.dso_handle(state, &linking),
+                dso_handle: self.runtime.as_ref().and_then(|_| linking.graph.dso_handle()),
                 symbols: state.publish(linking.object, *linking.graph),
                 tls: linking.tls,
                 replaced: linking.replaced,
@@ -69,51 +73,64 @@ impl Shared {
         let last = batch.allocations.pop();
         let others: Vec<_> = batch.allocations.drain(..).map(&mut finalize).collect();
         let last = last.map(finalize);
-        let mut results = pollster::block_on(join_all(others));
+        let mut results = crate::wait(join_all(others));
         if results.iter().all(Result::is_ok) {
-            results.extend(last.map(pollster::block_on));
+            results.extend(last.map(crate::wait));
         }
         let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
         let done: Vec<FinalizedAllocation> = done.into_iter().flatten().flatten().collect();
         let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
-        if let Err(undo) = pollster::block_on(self.memory.deallocate(done)) {
-            log::warn!("giving back the memory of a link that failed: {undo}");
-        }
+        let undone = crate::wait(self.memory.deallocate(done));
+        log_failure("giving back the memory of a link that failed", undone);
         Err(error)
     }
 
-    fn dso_handle(&self, state: &State, linking: &Linking) -> Option<DsoHandle> {
-        let address = linking.graph.dso_handle().filter(|_| self.options.executes)?;
-        Some(DsoHandle::new(&state.library(linking.library).scope, address))
+    /// Gives thread-local storage at a fixed offset its content, which is final now.
+    fn initialise_static_tls(&self, batch: &mut Batch) -> Result<()> {
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let contents = batch.members.iter_mut().filter_map(|linking| {
+            let number = linking.tls.as_ref().filter(|tls| tls.is_static)?.number?;
+            let (template, _) = linking.graph.tls_template()?;
+            let content = linking.graph.working_memory(template.segment);
+            Some((number, ByteBuf::from(&content[..template.content_size as usize])))
+        });
+        let contents: Vec<(u64, ByteBuf)> = contents.collect();
+        if contents.is_empty() { Ok(()) } else { runtime.initialise_thread_locals(contents) }
+    }
+
+    /// Makes the handles that objects have of their own known as those of their libraries.
+    fn add_dso_handles(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let mut handles = Vec::new();
+        for linking in &batch.members {
+            if let Some(handle) = linking.graph.dso_handle() {
+                handles.push((state.exit_scope(runtime, linking.library)?, handle));
+            }
+        }
+        if handles.is_empty() {
+            return Ok(());
+        }
+        batch.acquired.dso_handles(runtime, handles.iter().map(|(_, handle)| *handle));
+        runtime.add_dso_handles(handles)
     }
 
     /// What the executing side has to do for a graph.
     fn actions(&self, state: &State, linking: &Linking) -> Vec<ActionPair> {
-        let graph = &linking.graph;
-        if !self.options.executes {
-            return Vec::new();
-        }
-        let frames = graph.frame_sections().into_iter().map(|(address, size)| {
-            // SAFETY: who made the session vouches for the frames, which lie in memory that lives as long as the actions.
-            unsafe { unwind::frame_actions(address, size) }
-        });
-        frames.chain(self.rebinding(state, linking)).collect()
+        let Some(runtime) = &self.runtime else { return Vec::new() };
+        let frames = linking.graph.frame_sections().into_iter();
+        let frames = frames.map(|(address, size)| runtime.frame_actions(address, size));
+        frames.chain(self.rebinding(runtime, state, linking)).collect()
     }
 
     /// The calls of the resolvers of indirect functions.
     fn resolve_actions(&self, graph: &LinkGraph) -> Vec<ActionPair> {
-        if !self.options.executes {
-            return Vec::new();
-        }
-        let indirect = graph.indirect_functions().into_iter().map(|(slot, function)| {
-            // SAFETY: who made the session vouches for the resolver; the slot is the graph's own.
-            unsafe { crate::runtime::indirect::resolve_action(slot, function) }
-        });
-        indirect.collect()
+        let Some(runtime) = &self.runtime else { return Vec::new() };
+        let indirect = graph.indirect_functions().into_iter();
+        indirect.map(|(slot, function)| runtime.resolve_action(slot, function)).collect()
     }
 
     fn announce(&self, state: &State, linking: &Linking) -> Option<Registration> {
-        let debug = self.options.debug.as_ref().filter(|_| self.options.executes)?;
+        let debug = self.options.debug.as_ref().filter(|_| self.runtime.is_some())?;
         let graph = &linking.graph;
         let Phase::Pending(Source::Elf(_)) = &state.object(linking.object).phase else {
             return None;

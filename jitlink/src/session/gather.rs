@@ -145,7 +145,8 @@ impl Shared {
             .filter(|symbol| !own_names.contains(&symbol.name))
             .collect();
         let wanted: Vec<_> = symbols.iter().map(Wanted::of).collect();
-        let found = self.resolve(state, *library, &wanted)?;
+        let order = state.reference_order(*library);
+        let found = self.resolve(state, *library, &order, &wanted)?;
         targets.reserve(symbols.len());
         for (symbol, found) in symbols.iter().zip(found) {
             match found {

@@ -1,15 +1,21 @@
 //! Generators: where symbols come from that no object of a library defines.
 
-use std::ffi::{CStr, CString, c_void};
+use std::fmt;
 use std::path::Path;
-use std::ptr::NonNull;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
+use longshore_runtime::ProcessTls;
 
+use super::runtime::log_failure;
+use super::{Library, Lookup};
+use crate::Result;
 use crate::elf::{Archive, ElfObject, Home, NO_MACHINE_CODE, SLIM, is_bitcode};
-use crate::runtime::ProcessTls;
-use crate::{Error, Result};
+use crate::graph::LinkGraph;
+use crate::process::{
+    InProcess, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
+};
 
 /// Defines symbols when they are asked for (ORC's `DefinitionGenerator`).
 ///
@@ -17,6 +23,17 @@ use crate::{Error, Result};
 pub trait Generator: Send + Sync {
     /// Defines those of `requests` that it knows. A name that it does not know is not an error.
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>>;
+
+    /// The same for a session whose code this process executes, if any does. A generator of what the process has asks it;
+    /// others do the same for each.
+    fn generate_for(
+        &self,
+        process: Option<&dyn TargetProcess>,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Generated>> {
+        _ = process;
+        self.generate(requests)
+    }
 }
 
 /// A symbol that is asked for.
@@ -57,6 +74,37 @@ pub enum Generated {
         /// Its bytes.
         bytes: Bytes,
     },
+    /// A graph that is made by hand, to be added to the library as [`Library::add_graph`] does, and taken away again in the same case.
+    Graph(GeneratedGraph),
+    /// The symbol `requests[index]` is what another library of the session has by that name, itself or by its generators (ORC's
+    /// `ReexportsGenerator`). It is linked there.
+    Reexport {
+        /// Which request this answers.
+        index: usize,
+        /// The other library.
+        library: Library,
+    },
+}
+
+/// A graph that is made when it is needed. Making it must not use the session, and give the same each time.
+#[derive(Clone)]
+pub struct GeneratedGraph(Arc<dyn Fn() -> LinkGraph + Send + Sync>);
+
+impl GeneratedGraph {
+    /// What `make` fills by hand.
+    pub fn new(make: impl Fn() -> LinkGraph + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    pub(super) fn make(&self) -> LinkGraph {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for GeneratedGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GeneratedGraph").finish_non_exhaustive()
+    }
 }
 
 impl<F> Generator for F
@@ -68,57 +116,73 @@ where
     }
 }
 
-/// The symbols of this process: the program's and those of the libraries that it was linked with or has opened globally (ORC's
-/// `DynamicLibrarySearchGenerator::GetForCurrentProcess`).
+/// The symbols of the process that executes the code, or of this one if none does: the program's and those of the libraries that it
+/// was linked with or has opened globally (ORC's `DynamicLibrarySearchGenerator::GetForCurrentProcess`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessSymbols;
 
 impl Generator for ProcessSymbols {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
-        // SAFETY: RTLD_DEFAULT is not a handle that could be closed.
-        unsafe { look_up(libc::RTLD_DEFAULT, requests) }
+        look_up(&*this_process()?, ProcessLibrary::GLOBAL, requests)
+    }
+
+    fn generate_for(
+        &self,
+        process: Option<&dyn TargetProcess>,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Generated>> {
+        match process {
+            Some(process) => look_up(process, ProcessLibrary::GLOBAL, requests),
+            None => self.generate(requests),
+        }
     }
 }
 
-/// The symbols of a dynamic library that this opens, and closes when it is dropped (ORC's `DynamicLibrarySearchGenerator::Load`).
-/// Code that uses its symbols must be gone by then.
-#[derive(Debug)]
-pub struct DynamicLibrary(NonNull<c_void>);
-
-// SAFETY: a handle of dlopen may be used from any thread.
-unsafe impl Send for DynamicLibrary {}
-// SAFETY: as above, also at the same time.
-unsafe impl Sync for DynamicLibrary {}
+/// The symbols of a dynamic library that this opens in a process, and closes when it is dropped (ORC's
+/// `DynamicLibrarySearchGenerator::Load`). Code that uses its symbols must be gone by then.
+pub struct DynamicLibrary {
+    process: Arc<dyn TargetProcess>,
+    library: ProcessLibrary,
+}
 
 impl DynamicLibrary {
-    /// Opens a library by path, or by a name that the dynamic linker finds. Runs its constructors.
+    /// Opens a library in this process by path, or by a name that the dynamic linker finds. Runs its constructors.
     ///
     /// # Errors
-    /// [`Error::Open`] with what the dynamic linker says.
+    /// [`Error::Open`](crate::Error::Open) with what the dynamic linker says.
     ///
     /// # Safety
     /// The library's constructors must be sound to run, and its destructors when this is dropped.
     pub unsafe fn open(path: &Path) -> Result<Self> {
-        let failed = |problem: String| Error::Open { path: path.display().to_string(), problem };
-        let name =
-            CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| failed(e.to_string()))?;
         // SAFETY: promised by the caller.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        NonNull::new(handle).map(Self).ok_or_else(|| failed(last_error()))
+        unsafe { Self::open_in(this_process()?, path) }
+    }
+
+    /// The same in a process, whose dynamic linker finds it.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and those of a process.
+    ///
+    /// # Safety
+    /// As for [`Self::open`], in that process.
+    pub unsafe fn open_in(process: Arc<dyn TargetProcess>, path: &Path) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        let library = crate::wait(unsafe { process.open_library(path) })?;
+        Ok(Self { process, library })
     }
 }
 
 impl Drop for DynamicLibrary {
     fn drop(&mut self) {
-        // SAFETY: the handle is from dlopen and closed once; promised by the opener.
-        unsafe { libc::dlclose(self.0.as_ptr()) };
+        // SAFETY: it is closed once; promised by the opener.
+        let closed = crate::wait(unsafe { self.process.close_library(self.library) });
+        log_failure("closing a library", closed);
     }
 }
 
 impl Generator for DynamicLibrary {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
-        // SAFETY: the handle is open while this lives.
-        unsafe { look_up(self.0.as_ptr(), requests) }
+        look_up(&*self.process, self.library, requests)
     }
 }
 
@@ -134,8 +198,8 @@ impl StaticArchive {
     /// Reads what the members define. The bytes are shared with the objects that are linked.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a damaged archive. Members that are not objects for this linker are left out. A warning in the log
-    /// tells of those for link-time optimization, whose names are somewhere else.
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive. Members that are not objects for this linker are left
+    /// out. A warning in the log tells of those for link-time optimization, whose names are somewhere else.
     pub fn new(name: &str, bytes: Bytes) -> Result<Self> {
         let members = Archive::read(name, &bytes)?.members;
         let mut defines = HashMap::new();
@@ -185,53 +249,37 @@ fn object(name: &str, bytes: &Bytes) -> Generated {
     Generated::Object { name: name.to_owned(), bytes: bytes.clone() }
 }
 
-/// # Safety
-/// `library` must be an open handle, or `RTLD_DEFAULT`.
-unsafe fn look_up(library: *mut c_void, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
-    let mut found = Vec::new();
-    for (index, request) in requests.iter().enumerate().filter(|(_, request)| !request.hidden) {
-        let Ok(name) = CString::new(request.name) else { continue };
-        if request.thread_local {
-            // SAFETY: promised by the caller.
-            let variable = unsafe { ProcessTls::find(library, &name) }?;
-            found.extend(variable.map(|variable| Generated::ThreadLocal { index, variable }));
-            continue;
-        }
-        // SAFETY: promised by the caller.
-        if let Some(address) = unsafe { address_of(library, &name) } {
-            found.push(Generated::Address { index, address });
-        }
-    }
-    Ok(found)
+/// This process, for look-ups.
+fn this_process() -> Result<Arc<InProcess>> {
+    static HERE: LazyLock<Result<Arc<InProcess>>> =
+        LazyLock::new(|| InProcess::new().map(Arc::new));
+    HERE.clone()
 }
 
-/// # Safety
-/// `library` must be an open handle, or `RTLD_DEFAULT`.
-unsafe fn address_of(library: *mut c_void, name: &CStr) -> Option<u64> {
-    // An object names a version after an at sign.
-    let bytes = name.to_bytes();
-    let address = match memchr::memchr(b'@', bytes) {
-        Some(at) => {
-            let symbol = CString::new(&bytes[..at]).ok()?;
-            let version = bytes[at..].iter().copied().skip_while(|byte| *byte == b'@');
-            let version = CString::new(version.collect::<Vec<u8>>()).ok()?;
-            // SAFETY: promised by the caller.
-            unsafe { libc::dlvsym(library, symbol.as_ptr(), version.as_ptr()) }
-        }
-        // SAFETY: promised by the caller.
-        None => unsafe { libc::dlsym(library, name.as_ptr()) },
+/// Those of the requests that a library of a process defines. The library must be open.
+fn look_up(
+    process: &dyn TargetProcess,
+    library: ProcessLibrary,
+    requests: &[Request<'_>],
+) -> Result<Vec<Generated>> {
+    let asked = requests.iter().enumerate();
+    let asked = asked.filter(|(_, request)| !request.hidden && !request.name.contains('\0'));
+    let (indices, names): (Vec<usize>, Vec<WantedSymbol<'_>>) = asked
+        .map(|(index, request)| {
+            let Request { name, thread_local, .. } = *request;
+            (index, WantedSymbol { name, thread_local, lookup: Lookup::Optional })
+        })
+        .unzip();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let request = SymbolRequest { library, names: &names };
+    // SAFETY: the generators here close libraries when they are dropped.
+    let found = crate::wait(unsafe { process.lookup(&[request]) })?;
+    let found = indices.into_iter().zip(found.into_iter().flatten());
+    let generated = |(index, symbol): (usize, Option<ProcessSymbol>)| match symbol? {
+        ProcessSymbol::Address(address) => Some(Generated::Address { index, address }),
+        ProcessSymbol::ThreadLocal(variable) => Some(Generated::ThreadLocal { index, variable }),
     };
-    (!address.is_null()).then_some(address as u64)
-}
-
-fn last_error() -> String {
-    // SAFETY: the string belongs to this thread until its next call of the dynamic linker.
-    unsafe {
-        let error = libc::dlerror();
-        if error.is_null() {
-            "unknown error".to_owned()
-        } else {
-            CStr::from_ptr(error).to_string_lossy().into_owned()
-        }
-    }
+    Ok(found.filter_map(generated).collect())
 }

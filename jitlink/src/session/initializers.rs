@@ -1,15 +1,20 @@
 //! Constructors and destructors of linked code.
 
-use std::ffi::{c_char, c_int};
+use std::convert::Infallible;
+use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::Arc;
 
-use super::Library;
-use super::state::{Linked, ObjectId, Phase, State};
+use longshore_runtime::service::exits::{LibraryEnd, ObjectEnd};
+use longshore_runtime::service::program::{Program, Question};
+use longshore_runtime::service::run::Arguments;
+use serde_bytes::ByteBuf;
+
+use super::state::{ObjectId, Phase, State};
+use super::{Library, Session};
 use crate::Result;
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
-use crate::runtime::{ExitScope, call_at_bottom};
 
 /// The functions of an object that run before and after the others, each with its priority: lower ones are constructed earlier
 /// and destroyed later.
@@ -22,64 +27,152 @@ pub(super) struct Initializers {
 /// The priority of functions without one; those of `.preinit_array` come before all.
 const DEFAULT_PRIORITY: u32 = 65536;
 
-/// What constructors are called with, as the C library does on Linux. What it points at must live as long as the code that
-/// may keep it.
+/// What constructors and `main` are called with, as the C library does on Linux.
+///
+/// The addresses are those of the process that executes the code, where [`Session::main_arguments`](super::Session::main_arguments)
+/// makes them. What they point at must live as long as the code that may keep it.
 #[derive(Debug, Clone, Copy)]
 pub struct MainArguments {
     /// Number of arguments.
     pub argc: c_int,
-    /// The arguments and a null pointer.
+    /// The arguments and a null pointer; null for none.
     pub argv: *const *const c_char,
-    /// The environment and a null pointer.
+    /// The environment and a null pointer; null for none.
     pub environment: *const *const c_char,
 }
 
 impl Default for MainArguments {
     fn default() -> Self {
-        Self { argc: 0, argv: &raw const NO_STRINGS.0, environment: &raw const NO_STRINGS.0 }
+        Self { argc: 0, argv: null(), environment: null() }
     }
 }
 
-struct NoStrings(*const c_char);
+impl From<MainArguments> for Arguments {
+    fn from(arguments: MainArguments) -> Self {
+        let MainArguments { argc, argv, environment } = arguments;
+        Self { argc: argc as u64, argv: argv as u64, environment: environment as u64 }
+    }
+}
 
-// SAFETY: it is a null pointer that nobody writes.
-unsafe impl Sync for NoStrings {}
-
-static NO_STRINGS: NoStrings = NoStrings(null());
+impl Session {
+    /// What a program is called with that has these arguments, and the environment of the process that executes it. It lives there
+    /// until that process ends.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
+    /// [process](crate::process::TargetProcess).
+    pub fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
+        let strings = arguments.iter().map(|argument| ByteBuf::from(argument.as_bytes()));
+        let made = self.0.runtime()?.make_arguments(strings.collect())?;
+        Ok(MainArguments {
+            argc: made.argc as c_int,
+            argv: made.argv as *const _,
+            environment: made.environment as *const _,
+        })
+    }
+}
 
 impl Library {
     /// Links the objects that have constructors, then runs the constructors that have not run yet, those of all objects in the
     /// order of their priorities, then in that in which the objects were added (ORC's `initialize`). Blocks until they are done.
     ///
     /// # Errors
-    /// As for [`Self::lookup`]; no constructor has run then.
+    /// As for [`Self::lookup`]; no constructor has run then. Afterwards those of a
+    /// [process](crate::process::TargetProcess).
     ///
     /// # Safety
-    /// The linked code must be sound to run, in this process, with these arguments.
+    /// The linked code must be sound to run, in the process that executes it, with these arguments.
     pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
         self.session.link_constructors(self.id)?;
-        for function in self.constructors() {
-            let MainArguments { argc, argv, environment } = arguments;
-            let arguments = [argc as u64, argv as u64, environment as u64];
-            // SAFETY: the address of a constructor of code that the caller vouches for.
-            unsafe { call_at_bottom(function, arguments) };
+        let functions = self.constructors();
+        match &self.session.runtime {
+            Some(runtime) if !functions.is_empty() => {
+                runtime.run_constructors(functions, arguments.into())
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Calls a function as `main`, with arguments as they were for [`Self::initialize`]. Blocks until it returns, and gives its
+    /// result. It may also end its process.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
+    /// [process](crate::process::TargetProcess).
+    ///
+    /// # Safety
+    /// The address must be that of a function which is sound to call so, in the process that executes it.
+    pub unsafe fn run_main(&self, function: u64, arguments: MainArguments) -> Result<i32> {
+        self.session.runtime()?.run_main(function, arguments.into())
+    }
+
+    /// Runs a program, in a process that is there for it: the constructors that have not run yet, then a function as `main`. The
+    /// process has the first argument as its name, and ends with what `main` returns, or as the program ends it; then exit
+    /// handlers and destructors are run. Returns only if that does not come about, or if another process has ended:
+    /// [`Error::ProcessGone`](crate::Error::ProcessGone) then.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`]; nothing has run then. [`Error::Unsupported`](crate::Error::Unsupported) for a process that runs a program
+    /// already, and for a session that executes nothing.
+    ///
+    /// # Safety
+    /// The program must be sound to run, in the process that executes it. The function must be one that can be called as `main`.
+    pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
+        self.session.link_constructors(self.id)?;
+        let runtime = self.session.runtime()?;
+        let end = LibraryEnd { scope: self.scope(), destructors: self.known_destructors() };
+        let program = Program {
+            arguments: arguments.iter().map(|text| ByteBuf::from(text.as_bytes())).collect(),
+            constructors: self.constructors(),
+            entry: function,
+            // An address of the program's.
+            tag: function,
+            end,
+        };
+        // The process keeps what answers it, and the session the process.
+        let (session, id) = (Arc::downgrade(&self.session), self.id);
+        let answer = move |question: &[u8]| match session.upgrade() {
+            Some(session) => Self { session, id }.end(question),
+            None => Ok(Vec::new()),
+        };
+        runtime.process().serve(program.tag, Arc::new(answer))?;
+        runtime.run_program(&program)
+    }
+
+    /// Answers what the process asks when it ends.
+    fn end(&self, question: &[u8]) -> Result<Vec<u8>> {
+        let destructors = match postcard::from_bytes(question) {
+            Ok(Question::Destructors) => self.destructors(),
+            _ => Vec::new(),
+        };
+        let end = LibraryEnd { scope: self.scope(), destructors };
+        Ok(postcard::to_stdvec(&end).expect("memory does not end"))
+    }
+
+    fn scope(&self) -> Option<u64> {
+        self.session.state.lock().library(self.id).scope
     }
 
     /// Runs the exit handlers that the code has registered, then the destructors of the objects whose constructors have run, in
     /// reverse order, each exactly once (ORC's `deinitialize`). Blocks until they are done.
     ///
+    /// # Errors
+    /// Those of a [process](crate::process::TargetProcess): then not all may have run.
+    ///
     /// # Safety
-    /// The linked code must be sound to run, in this process.
-    pub unsafe fn deinitialize(&self) {
-        let scope = Arc::clone(&self.session.state.lock().library(self.id).scope);
-        scope.run();
-        for function in self.destructors() {
-            // SAFETY: the address of a destructor of code that the caller vouches for.
-            unsafe { call_at_bottom(function, [0; 3]) };
+    /// The linked code must be sound to run, in the process that executes it.
+    pub unsafe fn deinitialize(&self) -> Result<()> {
+        let Some(runtime) = &self.session.runtime else { return Ok(()) };
+        let scope = self.scope();
+        if scope.is_some() {
+            runtime.end_library(LibraryEnd { scope, destructors: Vec::new() })?;
         }
-        scope.run();
+        // A handler may have come here again, by `exit`, and not have returned.
+        let destructors = self.destructors();
+        if destructors.is_empty() {
+            return Ok(());
+        }
+        runtime.end_library(LibraryEnd { scope, destructors })
     }
 
     /// The constructors to run now, in order; from now on they have been run.
@@ -108,6 +201,23 @@ impl Library {
         functions.into_iter().map(|(_, function)| function).collect()
     }
 
+    /// The destructors that there are by now, in the order in which they run at the end, whether constructors have run or not.
+    fn known_destructors(&self) -> Vec<u64> {
+        let state = self.session.state.lock();
+        let mut linked: Vec<_> = state
+            .objects_of(self.id)
+            .filter_map(|(_, object)| match &object.phase {
+                Phase::Linked(linked) => Some((object.serial, &linked.initializers.destructors)),
+                _ => None,
+            })
+            .collect();
+        linked.sort_by_key(|(serial, _)| *serial);
+        let mut functions: Vec<(u32, u64)> =
+            linked.into_iter().flat_map(|(_, destructors)| destructors).copied().collect();
+        functions.sort_by_key(|(priority, _)| *priority);
+        functions.into_iter().rev().map(|(_, function)| function).collect()
+    }
+
     /// The destructors to run now, in order; from now on they have been run.
     fn destructors(&self) -> Vec<u64> {
         let mut state = self.session.state.lock();
@@ -129,38 +239,23 @@ impl Library {
     }
 }
 
-/// What an object has for its end: taken from the session when the object is, run when nothing is locked.
-pub(super) struct Ending {
-    scope: Arc<ExitScope>,
-    destructors: Vec<(u32, u64)>,
-}
-
-impl Ending {
-    /// An object's, before it is forgotten. Its destructors count if its constructors have run.
-    pub(super) fn of(state: &State, id: ObjectId) -> Option<Self> {
-        let object = state.object(id);
-        let library = state.library(object.library);
+impl State {
+    /// What an object has for its end, before it is forgotten. Its destructors count if its constructors have run.
+    pub(super) fn end_of(&self, id: ObjectId) -> Option<ObjectEnd> {
+        let object = self.object(id);
         let Phase::Linked(linked) = &object.phase else { return None };
         let mut destructors = match object.constructed {
             Some(_) => linked.initializers.destructors.clone(),
             None => Vec::new(),
         };
         destructors.sort_by_key(|(priority, _)| *priority);
-        Some(Self { scope: Arc::clone(&library.scope), destructors })
-    }
-
-    /// Runs exit handlers, then destructors, which may register further handlers. Blocks until they are done.
-    pub(super) fn run(&self, linked: &Linked) {
-        self.run_handlers(linked);
-        for (_, function) in self.destructors.iter().rev() {
-            // SAFETY: the address of a destructor; who ran the constructors vouched for the code.
-            unsafe { call_at_bottom(*function, [0; 3]) };
-        }
-    }
-
-    /// Runs the object's exit handlers. Whether there were any: those may have registered others.
-    pub(super) fn run_handlers(&self, linked: &Linked) -> bool {
-        self.scope.run_some(|handler| linked.has(handler))
+        let scope = self.library(object.library).scope;
+        (scope.is_some() || !destructors.is_empty()).then(|| ObjectEnd {
+            scope,
+            destructors: destructors.into_iter().rev().map(|(_, function)| function).collect(),
+            ranges: linked.ranges.clone(),
+            thread_locals: linked.tls.as_ref().and_then(|tls| tls.number),
+        })
     }
 }
 

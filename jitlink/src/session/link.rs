@@ -5,21 +5,23 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
+use longshore_runtime::service::thread_locals::NewThreadLocals;
 
 use super::bounds::SharedSections;
 use super::copies::Copies;
+use super::externals::ProcessData;
 use super::initializers::Initializers;
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
 use super::pass::Stage;
 use super::resolve::{Found, Wanted};
-use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls, TlsStorage};
+use super::runtime::Acquired;
+use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls};
 use super::table::{Entry, EntryId, Flags};
 use super::targets::Targets;
 use super::times::lap;
 use super::{Lookup, Shared};
 use crate::graph::{Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
 use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement};
-use crate::runtime::{TlsModule, tls_descriptor};
 use crate::{Error, Result, Undefined};
 
 /// An object while it is linked.
@@ -49,6 +51,9 @@ pub(super) struct Batch {
     pub(super) shared: Vec<SharedSections>,
     /// The memory of so many members each, in their order.
     pub(super) allocations: Vec<(usize, InFlight)>,
+    /// What members have of the process besides.
+    pub(super) acquired: Acquired,
+    data: ProcessData,
     index: HashMap<ObjectId, usize>,
 }
 
@@ -58,20 +63,33 @@ impl Shared {
         library: LibraryId,
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
-        self.linking(|state| self.look_up_in(state, library, names))
+        self.linking(|state| {
+            let order = state.search_order(library);
+            self.look_up_in(state, library, &order, names)
+        })
+    }
+
+    /// The same in that library only.
+    pub(super) fn lookup_own(
+        &self,
+        library: LibraryId,
+        names: &[(&str, Lookup)],
+    ) -> Result<Vec<Option<u64>>> {
+        self.linking(|state| self.look_up_in(state, library, &[library], names))
     }
 
     fn look_up_in(
         &self,
         state: &mut State,
         library: LibraryId,
+        order: &[LibraryId],
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
         let wanted: Vec<_> = names
             .iter()
             .map(|(name, _)| Wanted { name: name.as_bytes(), ..Wanted::default() })
             .collect();
-        let found = self.resolve(state, library, &wanted)?;
+        let found = self.resolve(state, library, order, &wanted)?;
         let is_variable = |found: &Option<Found>| {
             found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
         };
@@ -146,6 +164,7 @@ impl Shared {
             return Ok(());
         }
         let placement = self.placement(&batch);
+        batch.data = self.process_data(state, &batch.members)?;
         let copies = Copies::make(self, state, &mut batch.members, placement)?;
         batch.index_members();
         let result = self.link_batch(state, &mut batch, placement);
@@ -174,6 +193,7 @@ impl Shared {
                 linking.graph.release_memory();
                 linking.tls = None;
             }
+            batch.acquired = Acquired::default();
             self.allocate_batch(state, batch, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }
@@ -194,8 +214,9 @@ impl Shared {
         placement: Placement,
         reach: Reach,
     ) -> Result<()> {
-        let requests = parallel_mut_map(self.options.threads, &mut batch.members, |linking| {
-            let externals = self.externals(state, None, linking);
+        let Batch { members, data, .. } = batch;
+        let requests = parallel_mut_map(self.options.threads, members, |linking| {
+            let externals = self.externals(state, None, data, linking);
             linking.graph.reserve_tables(externals, reach);
             linking.graph.set_externals(Externals::default());
             linking.graph.lay_out()
@@ -211,7 +232,7 @@ impl Shared {
         let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
         });
-        let allocations = pollster::block_on(try_join_all(allocations))?;
+        let allocations = crate::wait(try_join_all(allocations))?;
         let mut members = batch.members.iter_mut();
         for (allocation, parts) in allocations {
             batch.allocations.push((parts.len(), allocation));
@@ -273,8 +294,7 @@ impl Shared {
 
     fn fix_up(&self, linking: &mut Linking) -> Result<()> {
         let tls = linking.tls.as_ref().map_or_else(|| self.tls_layout(), |tls| tls.layout);
-        linking.graph.fix_up(tls)?;
-        linking.initialize_static_tls()
+        linking.graph.fix_up(tls)
     }
 
     /// Tells some of the graphs what their symbols elsewhere are.
@@ -286,7 +306,7 @@ impl Shared {
     ) -> Result<()> {
         let told = &batch.members[members.clone()];
         let externals = parallel(self.options.threads, told, |linking| {
-            Ok(self.externals(state, Some(batch), linking))
+            Ok(self.externals(state, Some(batch), &batch.data, linking))
         })?;
         for (linking, externals) in batch.members[members].iter_mut().zip(externals) {
             linking.graph.set_externals(externals);
@@ -297,48 +317,50 @@ impl Shared {
     /// Where thread-local variables live: at a fixed offset from the thread pointer if any code of the batch wants that.
     fn place_thread_locals(&self, batch: &mut Batch) -> Result<()> {
         let fixed = batch.members.iter().any(|linking| linking.graph.uses_thread_pointer());
-        for linking in &mut batch.members {
-            let Some((template, address)) = linking.graph.tls_template() else { continue };
-            let mut layout = self.tls_layout();
-            let storage = match self.options.static_tls {
-                _ if !self.options.executes => {
-                    layout.module = 1;
-                    layout.from_thread_pointer = Some(0);
-                    TlsStorage::None
-                }
-                Some(reserve) if fixed => {
-                    let block = reserve
-                        .allocate(template.size, template.alignment)
-                        .map_err(|error| of_object(error, linking.graph.name()))?;
-                    let offset = block.offset_from_thread_pointer();
-                    layout.from_thread_pointer = Some(offset);
-                    (layout.module, layout.module_offset) =
-                        crate::runtime::static_tls::module_and_offset(offset);
-                    TlsStorage::Static(block)
-                }
-                _ => {
-                    let module = TlsModule::new(
-                        address,
-                        template.content_size,
-                        template.size,
-                        template.alignment,
-                    )?;
-                    layout.module = module.handle();
-                    TlsStorage::Dynamic(module)
-                }
+        let of_members = batch.members.iter_mut();
+        let mut with_template: Vec<_> = of_members
+            .filter_map(|linking| Some((linking.graph.tls_template()?, linking)))
+            .collect();
+        if with_template.is_empty() {
+            return Ok(());
+        }
+        let Some(runtime) = &self.runtime else {
+            for ((_, template), linking) in with_template {
+                let from_thread_pointer = Some(0);
+                let layout = TlsLayout { module: 1, from_thread_pointer, ..TlsLayout::default() };
+                linking.tls = Some(Tls { layout, template, number: None, is_static: false });
+            }
+            return Ok(());
+        };
+        let reserve = runtime.static_tls().filter(|_| fixed);
+        let wanted = with_template.iter().map(|((template, address), _)| NewThreadLocals {
+            template: *address,
+            content_size: template.content_size,
+            size: template.size,
+            alignment: template.alignment,
+            reserve,
+        });
+        let name_of = |index: usize| match with_template.get(index) {
+            Some((_, linking)) => linking.graph.name().to_string(),
+            None => "an object".to_owned(),
+        };
+        let places = runtime.create_thread_locals(wanted.collect(), name_of)?;
+        batch.acquired.thread_locals(runtime, places.iter().map(|place| place.number));
+        for (((_, template), linking), place) in with_template.iter_mut().zip(places) {
+            let layout = TlsLayout {
+                module: place.module,
+                module_offset: place.module_offset,
+                from_thread_pointer: place.from_thread_pointer,
+                ..self.tls_layout()
             };
-            linking.tls = Some(Tls { layout, template: address, storage });
+            let (template, number) = (*template, Some(place.number));
+            linking.tls = Some(Tls { layout, template, number, is_static: reserve.is_some() });
         }
         Ok(())
     }
 
     fn tls_layout(&self) -> TlsLayout {
-        if !self.options.executes {
-            return TlsLayout::default();
-        }
-        let (static_resolver, dynamic_resolver) =
-            (tls_descriptor::static_resolver(), tls_descriptor::dynamic_resolver());
-        TlsLayout { static_resolver, dynamic_resolver, ..TlsLayout::default() }
+        self.runtime.as_ref().map(|runtime| runtime.tls_layout()).unwrap_or_default()
     }
 }
 
@@ -427,17 +449,6 @@ impl Linking {
             .filter_map(|(_, found)| found)
     }
 
-    /// The template at a fixed offset is final now.
-    fn initialize_static_tls(&mut self) -> Result<()> {
-        let (Some(tls), Some((template, _))) = (&self.tls, self.graph.tls_template()) else {
-            return Ok(());
-        };
-        let TlsStorage::Static(block) = &tls.storage else { return Ok(()) };
-        block.initialise(
-            &self.graph.working_memory(template.segment)[..template.content_size as usize],
-        )
-    }
-
     /// The objects that this one uses.
     pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
         let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
@@ -446,16 +457,6 @@ impl Linking {
         let mut uses: Vec<ObjectId> = used.into_iter().collect();
         uses.sort_unstable();
         uses
-    }
-}
-
-/// Says for which object memory was wanted.
-fn of_object(error: Error, object: &str) -> Error {
-    match error {
-        Error::Memory { name, problem } => {
-            Error::Memory { name: format!("{name} of {object}"), problem }
-        }
-        error => error,
     }
 }
 

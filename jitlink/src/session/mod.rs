@@ -8,11 +8,13 @@ mod finalize;
 mod gather;
 mod generator;
 mod initializers;
+mod library;
 mod link;
 mod object;
 mod parallel;
 mod pass;
 mod resolve;
+mod runtime;
 mod runtime_symbols;
 mod state;
 mod symbols;
@@ -23,25 +25,30 @@ mod times;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use longshore_runtime::StaticTls;
+use longshore_runtime::service::Released;
 use parking_lot::Mutex;
 
 use crate::debug::DebugSupport;
 use crate::elf::{Archive, is_archive};
 use crate::graph::LinkGraph;
 use crate::memory::{InProcessMemory, MemoryManager, Placement};
-use crate::runtime::StaticTls;
+use crate::process::{InProcess, TargetProcess};
 use crate::{Architecture, Error, Result, Undefined};
 
-pub use generator::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request, StaticArchive};
+pub use generator::{
+    DynamicLibrary, Generated, GeneratedGraph, Generator, ProcessSymbols, Request, StaticArchive,
+};
 pub use initializers::MainArguments;
 pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
 pub use times::LinkTimes;
 
+use runtime::{Runtime, log_failure};
 use state::{LibraryId, ObjectId, State};
 
-/// Links objects for one process (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use it; links of one
-/// session happen one after the other.
+/// Links objects for one process, this one or another (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use
+/// it; links of one session happen one after the other.
 ///
 /// Dropping the last handle of a session and its libraries gives all memory back, without running destructors: see
 /// [`Library::deinitialize`].
@@ -57,7 +64,9 @@ pub struct Library {
 /// What a session is made of.
 pub struct SessionBuilder {
     architecture: Option<Architecture>,
+    process: Option<Arc<dyn TargetProcess>>,
     memory: Option<Arc<dyn MemoryManager>>,
+    static_tls: Option<&'static StaticTls>,
     options: Options,
 }
 
@@ -73,6 +82,8 @@ pub enum Lookup {
 struct Shared {
     architecture: Architecture,
     memory: Arc<dyn MemoryManager>,
+    /// What executes the code, if anything does.
+    runtime: Option<Arc<Runtime>>,
     options: Options,
     state: Mutex<State>,
 }
@@ -80,13 +91,10 @@ struct Shared {
 struct Options {
     threads: usize,
     placement: Placement,
-    /// Code is executed in this process.
-    executes: bool,
     prunes: bool,
     phony_externals: Option<u64>,
     passes: Passes,
     debug: Option<DebugSupport>,
-    static_tls: Option<&'static StaticTls>,
     rebinds_process_data: bool,
     /// Which data of the process may be copied, by its name.
     copies: Box<dyn Fn(&str) -> bool + Send + Sync>,
@@ -116,16 +124,16 @@ impl Session {
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
             architecture: None,
+            process: None,
             memory: None,
+            static_tls: None,
             options: Options {
                 threads: 1,
                 placement: Placement::Anywhere,
-                executes: true,
                 prunes: false,
                 phony_externals: None,
                 passes: Passes::default(),
                 debug: None,
-                static_tls: None,
                 rebinds_process_data: false,
                 copies: Box::new(|_| true),
             },
@@ -135,6 +143,11 @@ impl Session {
     /// The instruction set that it links for.
     pub fn architecture(&self) -> Architecture {
         self.0.architecture
+    }
+
+    /// The process that executes its code, if any does.
+    pub(crate) fn process(&self) -> Option<Arc<dyn TargetProcess>> {
+        self.0.runtime.as_ref().map(|runtime| runtime.shared_process())
     }
 
     /// How long its links have taken by now.
@@ -150,13 +163,19 @@ impl Session {
 }
 
 impl SessionBuilder {
-    /// Links for this instruction set: that of the program, unless said otherwise.
+    /// Links for code that this process executes: the one that links, unless said otherwise.
+    pub fn process(mut self, process: Arc<dyn TargetProcess>) -> Self {
+        self.process = Some(process);
+        self
+    }
+
+    /// Links for this instruction set: that of the process, unless said otherwise.
     pub fn architecture(mut self, architecture: Architecture) -> Self {
         self.architecture = Some(architecture);
         self
     }
 
-    /// Takes memory from this manager: [`InProcessMemory`], unless said otherwise.
+    /// Takes memory from this manager, which must be of the process that executes: that process's own, unless said otherwise.
     pub fn memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
         self.memory = Some(memory);
         self
@@ -200,13 +219,15 @@ impl SessionBuilder {
         self
     }
 
-    /// Puts thread-local variables of code that wants them at a fixed offset from the thread pointer into this reserve.
+    /// Puts thread-local variables of code that wants them at a fixed offset from the thread pointer into this reserve of this process.
+    /// Unless said otherwise it is the one that the process that executes has
+    /// [set aside](longshore_runtime::set_static_tls), if it has.
     pub fn static_tls(mut self, reserve: &'static StaticTls) -> Self {
-        self.options.static_tls = Some(reserve);
+        self.static_tls = Some(reserve);
         self
     }
 
-    /// Makes the libraries of this process use the copies of their data that code which is not position-independent gets, as
+    /// Makes the libraries of the process use the copies of their data that code which is not position-independent gets, as
     /// `stdout`, `environ` or `std::cout`: what either side writes there the other one reads. It is what the dynamic linker does for
     /// a program with copy relocations. Without it such a copy keeps what the data was when the code was linked.
     ///
@@ -233,49 +254,81 @@ impl SessionBuilder {
         self
     }
 
-    /// A session whose code this process executes.
+    /// A session whose code is executed: by the process that was chosen, else by this one.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the architecture is not that of the program.
+    /// [`Error::Unsupported`] if the architecture is not that of the process, if the process lacks something of `longshore-runtime`,
+    /// and if something was chosen that only this process can do while another one executes: debug support, and a reserve of this
+    /// process.
     ///
     /// # Safety
-    /// What is linked becomes part of this process: its frames are given to the unwinder, its indirect functions are called, its
-    /// generators' addresses are believed. The memory is this process's. So everything that is added must be as sound to have in this process as a library that
-    /// it opens. Damage in an object's headers, tables and relocations is found; damage in its code and its frames cannot be.
-    pub unsafe fn build(self) -> Result<Session> {
-        let unsupported =
-            |problem: String| Error::Unsupported { file: "this program".into(), problem };
-        let native = Architecture::native();
-        if native.is_none()
-            || self.architecture.is_some_and(|architecture| Some(architecture) != native)
-        {
-            return Err(unsupported(format!(
-                "it executes {native:?}, the session links for {:?}",
-                self.architecture
-            )));
-        }
-        self.finish()
+    /// What is linked becomes part of the process: its frames are given to the unwinder, its indirect functions are called, its
+    /// generators' addresses are believed. The memory is that process's. So everything that is added must be as sound to have in that
+    /// process as a library that it opens. Damage in an object's headers, tables and relocations is found; damage in its code and its
+    /// frames cannot be.
+    pub unsafe fn build(mut self) -> Result<Session> {
+        let process = match self.process.take() {
+            Some(process) => process,
+            None => {
+                let memory = self.memory.take();
+                let memory = memory.unwrap_or_else(|| Arc::new(InProcessMemory::new()));
+                Arc::new(InProcess::with_memory(memory)?)
+            }
+        };
+        self.check_process(&*process)?;
+        let architecture = process.facts().architecture;
+        let memory = self.memory.unwrap_or_else(|| process.memory());
+        let runtime = Runtime::new(process, self.static_tls.map(StaticTls::address))?;
+        let (runtime, options) = (Some(Arc::new(runtime)), self.options);
+        let state = Mutex::new(State::default());
+        Ok(Session(Arc::new(Shared { architecture, memory, runtime, options, state })))
     }
 
-    /// A session whose code this process does not execute: nothing is registered with it, none of the code is called, and the
+    /// A session whose code nobody executes: nothing is registered with any process, none of the code is called, and the
     /// linker's own functions are not offered.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if no architecture was chosen and the program's is not supported.
-    pub fn build_without_execution(mut self) -> Result<Session> {
-        self.options.executes = false;
-        self.finish()
-    }
-
-    fn finish(self) -> Result<Session> {
+    pub fn build_without_execution(self) -> Result<Session> {
         let unsupported = || Error::Unsupported {
             file: "this program".into(),
             problem: "is for a processor that is not supported; choose an architecture".into(),
         };
         let architecture = self.architecture.or(Architecture::native()).ok_or_else(unsupported)?;
         let memory = self.memory.unwrap_or_else(|| Arc::new(InProcessMemory::new()));
+        let (runtime, options) = (None, self.options);
         let state = Mutex::new(State::default());
-        Ok(Session(Arc::new(Shared { architecture, memory, options: self.options, state })))
+        Ok(Session(Arc::new(Shared { architecture, memory, runtime, options, state })))
+    }
+
+    /// Whether a process can do what was chosen.
+    fn check_process(&self, process: &dyn TargetProcess) -> Result<()> {
+        let facts = process.facts();
+        let problem = match self.architecture {
+            Some(architecture) if architecture != facts.architecture => {
+                format!(
+                    "it executes {:?}, the session links for {architecture:?}",
+                    facts.architecture
+                )
+            }
+            _ if facts.is_this_process => return Ok(()),
+            _ if self.options.debug.is_some() => {
+                "debuggers and profilers are told about code of this process only; link for this \
+                 process, or leave debug support out"
+                    .to_owned()
+            }
+            _ if self.static_tls.is_some() => {
+                "a reserve of static thread-local storage of this process is of no use to another \
+                 one, which sets its own aside"
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        let file = match facts.is_this_process {
+            true => "this program".to_owned(),
+            false => format!("the process for {}", facts.triple),
+        };
+        Err(Error::Unsupported { file, problem })
     }
 }
 
@@ -302,7 +355,7 @@ impl Library {
         &self,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<Object> {
-        let added = self.session.add_made(self.id, make)?;
+        let added = self.session.add_made(&mut self.session.state.lock(), self.id, make)?;
         Ok(self.session.handle(added))
     }
 
@@ -423,18 +476,23 @@ impl Library {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        // No thread may call into the code any more that is about to go.
-        state.scopes().for_each(|scope| scope.forget());
         let linked = state.take_linked();
-        let allocations = linked.into_iter().map(object::dismantle).collect();
-        if let Err(error) = pollster::block_on(self.memory.deallocate(allocations)) {
-            log::warn!("the memory of a session: {error}");
-        }
+        // No thread may call into the code any more that is about to go: so scopes go before the memory.
+        let released = Released { scopes: state.exit_scopes().collect(), ..Released::default() };
+        log_failure("giving back what a session has", self.give_back(linked, released));
     }
 }
 
 impl Shared {
     fn handle(self: &Arc<Self>, (id, generation): (ObjectId, u32)) -> Object {
         Object { session: Arc::clone(self), id, generation }
+    }
+
+    /// The client of the process that executes.
+    fn runtime(&self) -> Result<&Runtime> {
+        self.runtime.as_deref().ok_or_else(|| Error::Unsupported {
+            file: "this session".into(),
+            problem: "was built without execution, so nothing can be run".into(),
+        })
     }
 }

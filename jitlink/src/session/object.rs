@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::initializers::Ending;
 use super::state::{LibraryId, Linked, MadeGraph, ObjectId, Phase, Source, State};
 use super::{Library, Shared};
 use crate::elf::ElfObject;
@@ -11,6 +10,7 @@ use crate::graph::LinkGraph;
 use crate::{Architecture, Error, Result};
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
+use longshore_runtime::service::Released;
 
 /// An object of a library (ORC's `ResourceTracker`). Dropping the handle leaves the object where it is.
 #[must_use = "without it the object cannot be removed before its session ends"]
@@ -42,7 +42,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::InUse`] if others use it and it was to be removed only if not; nothing has changed then. [`Error::Action`] if an
-    /// action failed; it is removed all the same.
+    /// action failed, and those of a [process](crate::process::TargetProcess): it is removed all the same. But its memory stays in a
+    /// process that lives and has not done what comes before, since its code may still be called there.
     pub fn remove(self, removal: Removal) -> Result<()> {
         self.session.remove(&self, removal)
     }
@@ -67,12 +68,12 @@ impl Shared {
     /// Adds a graph that is made by hand, and its definitions, to a library.
     pub(super) fn add_made(
         &self,
+        state: &mut State,
         library: LibraryId,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
     ) -> Result<(ObjectId, u32)> {
         let graph = make();
-        let mut state = self.state.lock();
-        self.check_room(&state, graph.name(), graph.architecture())?;
+        self.check_room(state, graph.name(), graph.architecture())?;
         check_names(&graph)?;
         let source = Source::Made(MadeGraph::new(&graph, make));
         let id = state.new_object(Arc::clone(graph.name()), library, source);
@@ -105,39 +106,53 @@ impl Shared {
             return Err(Error::InUse { object: known.name.to_string(), users });
         }
         // From here on nobody finds them. Users go first.
-        let mut leaving = Vec::new();
+        let (mut leaving, mut ends) = (Vec::new(), Vec::new());
         let mut libraries = Vec::new();
         for id in order.into_iter().rev() {
-            let ending = Ending::of(&state, id);
+            ends.extend(state.end_of(id));
             let forgotten = state.forget_object(id);
             libraries.push(forgotten.library);
             if let Phase::Linked(linked) = forgotten.phase {
-                leaving.push((ending, *linked));
+                leaving.push(*linked);
             }
         }
         state.reclaim(libraries);
-        leaving.extend(state.forget_unused_copies().into_iter().map(|linked| (None, linked)));
+        leaving.extend(state.forget_unused_copies());
         drop(state);
-        end(&leaving);
-        let allocations = leaving.into_iter().map(|(_, linked)| dismantle(linked)).collect();
-        pollster::block_on(self.memory.deallocate(allocations))
+        // They may call each other and look symbols up, so everything of theirs is still there and the session is not locked.
+        let ended = match &self.runtime {
+            Some(runtime) if !ends.is_empty() => runtime.end_objects(ends),
+            _ => Ok(()),
+        };
+        unless_alive(&ended)?;
+        ended.and(self.give_back(leaving, Released::default()))
+    }
+
+    /// Gives back what linked objects have in the process, and something more before it. Memory comes last: it stays where code in it
+    /// may still be called, since giving back the rest has failed in a process that lives.
+    pub(super) fn give_back(&self, objects: Vec<Linked>, mut released: Released) -> Result<()> {
+        let mut allocations = Vec::with_capacity(objects.len());
+        for linked in objects {
+            drop(linked.debug);
+            released.thread_locals.extend(linked.tls.and_then(|tls| tls.number));
+            released.dso_handles.extend(linked.dso_handle);
+            allocations.push(linked.allocation);
+        }
+        let released = self.runtime.as_ref().map_or(Ok(()), |runtime| runtime.release(released));
+        unless_alive(&released)?;
+        if allocations.is_empty() {
+            return released;
+        }
+        released.and(crate::wait(self.memory.deallocate(allocations)))
     }
 }
 
-/// Runs the exit handlers and the destructors of objects that go together. They may call each other and look symbols up, so
-/// everything of theirs is still there and the session is not locked.
-fn end(leaving: &[(Option<Ending>, Linked)]) {
-    let endings = || leaving.iter().filter_map(|(ending, linked)| Some((ending.as_ref()?, linked)));
-    endings().for_each(|(ending, linked)| ending.run(linked));
-    while endings().any(|(ending, linked)| ending.run_handlers(linked)) {}
-}
-
-/// Takes everything of a linked object away but its memory.
-pub(super) fn dismantle(linked: Linked) -> crate::memory::FinalizedAllocation {
-    drop(linked.debug);
-    drop(linked.tls);
-    drop(linked.dso_handle);
-    linked.allocation
+/// The error of a process that lives. If the process is gone, what there is of it here can still be given back.
+fn unless_alive(result: &Result<()>) -> Result<()> {
+    match result {
+        Ok(()) | Err(Error::ProcessGone { .. }) => Ok(()),
+        Err(error) => Err(error.clone()),
+    }
 }
 
 impl State {

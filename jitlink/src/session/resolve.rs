@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Shared;
 use super::generator::{Generated, Request};
-use super::state::{LibraryId, LibraryState, State, too_many_names};
+use super::state::{LibraryId, LibraryState, ObjectId, State, too_many_names};
 use super::table::{Entry, EntryId, Flags, Owner};
 use crate::graph::{Linkage, Scope, Symbol};
 use crate::{Error, Result};
@@ -50,16 +48,24 @@ impl Shared {
         linked
     }
 
-    /// Looks names up from a library: in it, then in those that come after it. Generators are asked for what is not there.
+    /// Looks names up for a library, in these libraries. Generators are asked for what is not there.
     pub(super) fn resolve(
         &self,
         state: &mut State,
         library: LibraryId,
+        order: &[LibraryId],
         wanted: &[Wanted<'_>],
     ) -> Result<Vec<Option<Found>>> {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
         let mut names = Vec::new();
-        for searched in state.search_order(library) {
+        if order.first() != Some(&library) {
+            // Wherever the process has functions of these names, linked code has others.
+            for (found, wanted) in found.iter_mut().zip(wanted) {
+                let defined = self.define_runtime_symbol(state, library, wanted.name)?;
+                *found = defined.map(|entry| (library, entry));
+            }
+        }
+        for &searched in order {
             let own = searched == library;
             state.library(searched).follow_aliases(wanted, &mut names);
             let wanted = &with_names(wanted, &names)[..];
@@ -70,7 +76,7 @@ impl Shared {
                 }
                 found[index] = state.find(searched, wanted, own);
                 if found[index].is_none() && own {
-                    let defined = self.define_runtime_symbol(state, library, wanted.name);
+                    let defined = self.define_runtime_symbol(state, library, wanted.name)?;
                     found[index] = defined.map(|entry| (library, entry));
                 }
                 if found[index].is_none() && state.may_generate(searched, wanted, own) {
@@ -78,15 +84,21 @@ impl Shared {
                 }
             }
             let asked = missing.clone();
-            self.generate(state, searched, wanted, own, &mut missing)?;
+            let reexported = self.generate(state, searched, wanted, own, &mut missing)?;
             for index in asked {
                 found[index] = state.find(searched, &wanted[index], own);
+            }
+            for (index, from) in reexported {
+                if found[index].is_none() {
+                    found[index] = self.resolve(state, from, &[from], &wanted[index..=index])?[0];
+                }
             }
         }
         Ok(found)
     }
 
-    /// Asks a library's generators, one after the other, for what is still missing.
+    /// Asks a library's generators, one after the other, for what is still missing. Says what of that they have found in other
+    /// libraries.
     fn generate(
         &self,
         state: &mut State,
@@ -94,7 +106,9 @@ impl Shared {
         wanted: &[Wanted<'_>],
         own: bool,
         missing: &mut Vec<usize>,
-    ) -> Result<()> {
+    ) -> Result<Vec<(usize, LibraryId)>> {
+        let mut reexported: Vec<(usize, LibraryId)> = Vec::new();
+        let process = self.runtime.as_ref().map(|runtime| runtime.process());
         for generator in state.library(library).generators.clone() {
             let asked: Vec<(usize, Request<'_>)> = missing
                 .iter()
@@ -104,12 +118,21 @@ impl Shared {
                 break;
             }
             let requests: Vec<Request<'_>> = asked.iter().map(|(_, request)| *request).collect();
-            for generated in generator.generate(&requests)? {
-                self.define_generated(state, library, &requests, generated)?;
+            for generated in generator.generate_for(process, &requests)? {
+                match generated {
+                    Generated::Reexport { index, library: from } => {
+                        let asked = asked.get(index).filter(|_| from.is_of(self));
+                        reexported.extend(asked.map(|(index, _)| (*index, from.id)));
+                    }
+                    generated => self.define_generated(state, library, &requests, generated)?,
+                }
             }
-            missing.retain(|index| state.may_generate(library, &wanted[*index], own));
+            let is_elsewhere = |index| reexported.iter().any(|(known, _)| *known == index);
+            missing.retain(|index| {
+                state.may_generate(library, &wanted[*index], own) && !is_elsewhere(*index)
+            });
         }
-        Ok(())
+        Ok(reexported)
     }
 
     fn define_generated(
@@ -123,8 +146,14 @@ impl Shared {
             Generated::Address { index, address } => (index, address, None),
             Generated::ThreadLocal { index, variable } => (index, variable.offset, Some(variable)),
             Generated::Object { name, bytes } => {
-                return self.add_generated(state, library, &name, bytes);
+                let added = self.add_elf(state, library, &name, bytes);
+                return keep_generated(state, added);
             }
+            Generated::Graph(graph) => {
+                let added = self.add_made(state, library, move || graph.make());
+                return keep_generated(state, added);
+            }
+            Generated::Reexport { .. } => return Ok(()),
         };
         let Some(request) = requests.get(index) else { return Ok(()) };
         let Some(id) = state.intern(library, request.name.as_bytes()) else {
@@ -144,37 +173,39 @@ impl Shared {
         }
         Ok(())
     }
+}
 
-    fn add_generated(
-        &self,
-        state: &mut State,
-        library: LibraryId,
-        name: &str,
-        bytes: Bytes,
-    ) -> Result<()> {
-        match self.add_elf(state, library, name, bytes) {
-            Ok((object, _)) => state.generated.push(object),
-            // It is there already, without what is asked for: that was pruned.
-            Err(Error::Duplicate { first, second, .. }) if first == second => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
+/// Remembers an object that a generator has given.
+fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) -> Result<()> {
+    match added {
+        Ok((object, _)) => state.generated.push(object),
+        // It is there already, without what is asked for: that was pruned.
+        Err(Error::Duplicate { first, second, .. }) if first == second => {}
+        Err(error) => return Err(error),
     }
+    Ok(())
 }
 
 impl State {
     /// What defines a name by now, for a library. Nothing is generated.
     pub(super) fn find_defined(&self, library: LibraryId, wanted: Wanted<'_>) -> Option<Found> {
         let mut names = Vec::new();
-        self.search_order(library).into_iter().find_map(|searched| {
+        self.reference_order(library).into_iter().find_map(|searched| {
             self.library(searched).follow_aliases(&[wanted], &mut names);
             self.find(searched, &with_names(&[wanted], &names)[0], searched == library)
         })
     }
 
     /// A library and those that come after it.
-    fn search_order(&self, library: LibraryId) -> Vec<LibraryId> {
+    pub(super) fn search_order(&self, library: LibraryId) -> Vec<LibraryId> {
         std::iter::once(library).chain(self.library(library).link_order.iter().copied()).collect()
+    }
+
+    /// The libraries in which a library's objects find what they refer to.
+    pub(super) fn reference_order(&self, library: LibraryId) -> Vec<LibraryId> {
+        let through =
+            self.library(library).refers_through.map(|library| self.search_order(library));
+        through.into_iter().flatten().chain(self.search_order(library)).collect()
     }
 
     /// A definition that a library has. Hidden ones are for the library itself, and so is what hidden references find.

@@ -1,21 +1,14 @@
 //! Names that the linker itself defines for code that it executes: what has to know of which library it is called.
 
-use std::ffi::c_int;
+use longshore_runtime::exit::LONGSHORE_ATEXIT;
+use longshore_runtime::names;
 
 use super::Shared;
 use super::state::{LibraryId, MadeGraph, Source, State};
 use super::table::{Entry, EntryId, Flags};
-use crate::Architecture;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::memory::{Lifetime, Protection};
-use crate::runtime::{exit, tls};
-
-type Handler = Option<unsafe extern "C" fn()>;
-
-unsafe extern "C" {
-    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
-    fn at_quick_exit(function: Handler) -> c_int;
-}
+use crate::{Architecture, Result};
 
 impl Shared {
     /// Defines one of those names, if it is one.
@@ -24,34 +17,36 @@ impl Shared {
         state: &mut State,
         library: LibraryId,
         name: &[u8],
-    ) -> Option<EntryId> {
-        if !self.options.executes {
-            return None;
+    ) -> Result<Option<EntryId>> {
+        let Some(runtime) = &self.runtime else { return Ok(None) };
+        if name == b"atexit" {
+            let Some(function) = runtime.address_of(LONGSHORE_ATEXIT) else { return Ok(None) };
+            let handle = state.exit_scope(runtime, library)?;
+            return Ok(self.define_atexit(state, library, function, handle));
         }
-        let handle = state.library(library).scope.dso_handle();
-        let address = match name {
-            b"atexit" => return self.define_atexit(state, library, handle),
-            b"__tls_get_addr" => tls::tls_get_address_function(),
-            // The C library has these in a part that is linked into every program.
-            b"pthread_atfork" => pthread_atfork as *const () as u64,
-            b"at_quick_exit" => at_quick_exit as *const () as u64,
-            _ if !name.starts_with(b"__") => return None,
-            _ => exit::exit_functions().into_iter().find(|(known, _)| known.as_bytes() == name)?.1,
+        let address = std::str::from_utf8(name).ok().and_then(names::stand_in);
+        let Some(address) = address.and_then(|name| runtime.address_of(name)) else {
+            return Ok(None);
         };
-        let id = state.intern(library, name)?;
+        let Some(id) = state.intern(library, name) else { return Ok(None) };
         let flags = Flags::GENERATED.with(Flags::HIDDEN, true).with(Flags::CALLABLE, true);
         state.set_entry((library, id), Entry::absolute(address, flags));
-        Some(id)
+        Ok(Some(id))
     }
 
     /// `atexit` is not told whose handler it registers, so each library has one of its own.
-    fn define_atexit(&self, state: &mut State, library: LibraryId, handle: u64) -> Option<EntryId> {
+    fn define_atexit(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        function: u64,
+        handle: u64,
+    ) -> Option<EntryId> {
         if state.is_full() {
             return None;
         }
         let id = state.intern(library, b"atexit")?;
         let architecture = self.architecture;
-        let (_, function) = exit::exit_functions()[1];
         let made = move || atexit_graph(architecture, function, handle);
         let graph = made();
         let symbol = graph.symbol_named(b"atexit").expect("it is defined there").id;

@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use longshore_runtime::ProcessTls;
 
 use super::generator::Generator;
 use super::initializers::Initializers;
 use super::resolve::Found;
+use super::runtime::Runtime;
 use super::symbols::{EntryList, LinkedAddresses, LinkedSymbols};
 use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
 use super::times::LinkTimes;
@@ -15,7 +17,6 @@ use crate::debug::Registration;
 use crate::elf::ElfObject;
 use crate::graph::{Definition, LinkGraph, Symbol, SymbolId, TlsLayout};
 use crate::memory::FinalizedAllocation;
-use crate::runtime::{ExitScope, Handler, ProcessTls, StaticTlsBlock, TlsModule};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,10 +53,13 @@ pub(super) struct LibraryState {
     pub(super) name: Arc<str>,
     pub(super) table: SymbolTable,
     pub(super) link_order: Vec<LibraryId>,
+    /// What objects refer to is looked for from this library first, and only then here.
+    pub(super) refers_through: Option<LibraryId>,
     /// Other names, and what they stand for.
     pub(super) aliases: HashMap<Box<[u8]>, Arc<[u8]>>,
     pub(super) generators: Vec<Arc<dyn Generator>>,
-    pub(super) scope: Arc<ExitScope>,
+    /// The exit scope in the process, once something needs it.
+    pub(super) scope: Option<u64>,
     /// Who has the sections of each COMDAT group.
     pub(super) groups: HashMap<EntryId, ObjectId>,
     /// Whether linked objects have left names or groups to others.
@@ -153,29 +157,11 @@ pub(super) struct Linked {
     pub(super) uses: Vec<ObjectId>,
     pub(super) initializers: Initializers,
     pub(super) tls: Option<Tls>,
-    pub(super) dso_handle: Option<DsoHandle>,
+    /// The address that its code has as its `__dso_handle`.
+    pub(super) dso_handle: Option<u64>,
     pub(super) debug: Option<Registration>,
     /// For copies of data: the symbols that they define, and what these were.
     pub(super) replaced: Vec<(EntryId, Entry)>,
-}
-
-/// The `__dso_handle` of an object. Dropping it takes it from its library's scope.
-pub(super) struct DsoHandle {
-    scope: Arc<ExitScope>,
-    address: u64,
-}
-
-impl DsoHandle {
-    pub(super) fn new(scope: &Arc<ExitScope>, address: u64) -> Self {
-        scope.add_handle(address);
-        Self { scope: Arc::clone(scope), address }
-    }
-}
-
-impl Drop for DsoHandle {
-    fn drop(&mut self) {
-        self.scope.remove_handle(self.address);
-    }
 }
 
 /// The thread-local variables of an object.
@@ -183,14 +169,10 @@ pub(super) struct Tls {
     pub(super) layout: TlsLayout,
     /// The address of the template, by which its symbols are known.
     pub(super) template: u64,
-    pub(super) storage: TlsStorage,
-}
-
-pub(super) enum TlsStorage {
-    Dynamic(TlsModule),
-    Static(StaticTlsBlock),
-    /// Nothing is executed.
-    None,
+    /// Its storage in the process; none if nothing is executed.
+    pub(super) number: Option<u64>,
+    /// Whether that is at a fixed offset from the thread pointer.
+    pub(super) is_static: bool,
 }
 
 impl State {
@@ -199,9 +181,10 @@ impl State {
             name: name.into(),
             table: SymbolTable::default(),
             link_order: Vec::new(),
+            refers_through: None,
             aliases: HashMap::new(),
             generators: Vec::new(),
-            scope: Arc::new(ExitScope::new()),
+            scope: None,
             groups: HashMap::new(),
             has_given_up: false,
             thread_locals: HashMap::new(),
@@ -212,9 +195,18 @@ impl State {
         LibraryId::new(self.libraries.len() - 1)
     }
 
-    /// The exit handlers of all libraries.
-    pub(super) fn scopes(&self) -> impl Iterator<Item = &ExitScope> {
-        self.libraries.iter().map(|library| &*library.scope)
+    /// The exit scopes of all libraries that have one.
+    pub(super) fn exit_scopes(&self) -> impl Iterator<Item = u64> {
+        self.libraries.iter().filter_map(|library| library.scope)
+    }
+
+    /// The exit scope of a library, made if it has none.
+    pub(super) fn exit_scope(&mut self, runtime: &Runtime, library: LibraryId) -> Result<u64> {
+        let scope = &mut self.library_mut(library).scope;
+        match scope {
+            Some(scope) => Ok(*scope),
+            None => Ok(*scope.insert(runtime.create_exit_scope()?)),
+        }
     }
 
     pub(super) fn library(&self, id: LibraryId) -> &LibraryState {
@@ -521,31 +513,6 @@ impl ObjectState {
         match &self.phase {
             Phase::Pending(Source::Elf(object)) => object.is_symbol_named(symbol, name),
             _ => self.symbol_name(symbol) == name,
-        }
-    }
-}
-
-impl Linked {
-    /// Whether an exit handler is the object's: a function of it, or one that destroys what is its own. A destructor can be
-    /// another library's while what it destroys is the object's.
-    pub(super) fn has(&self, handler: &Handler) -> bool {
-        let inside = |address: usize| {
-            self.ranges.iter().any(|(start, size)| (address as u64).wrapping_sub(*start) < *size)
-        };
-        inside(handler.function as usize)
-            || inside(handler.argument)
-            || self.tls.as_ref().is_some_and(|tls| tls.has(handler))
-    }
-}
-
-impl Tls {
-    /// Whether an exit handler destroys a variable of any thread.
-    fn has(&self, handler: &Handler) -> bool {
-        let address = handler.argument as u64;
-        match &self.storage {
-            TlsStorage::Dynamic(module) => module.contains(address),
-            TlsStorage::Static(block) => block.contains(address, handler.thread_pointer),
-            TlsStorage::None => false,
         }
     }
 }

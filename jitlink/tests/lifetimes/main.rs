@@ -121,6 +121,11 @@ impl Drop for Counted {
     }
 }
 
+/// A session whose code the tests' own process executes.
+fn executed(session: SessionBuilder) -> SessionBuilder {
+    session
+}
+
 fn counting() -> (Arc<Counting>, SessionBuilder) {
     let memory = Arc::new(Counting::default());
     (Arc::clone(&memory), Session::builder().memory(memory))

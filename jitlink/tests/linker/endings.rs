@@ -109,7 +109,7 @@ const STATIC_VARIABLE: &str = "
     long f(void) { x = 5; return __cxa_thread_atexit(destroy, &x, &__dso_handle); }";
 
 fn with_static_tls() -> Library {
-    let reserve = longshore_jitlink::static_tls_reserve!(4096).unwrap();
+    let reserve = longshore_runtime::static_tls_reserve!(4096).unwrap();
     library_of(Session::builder().static_tls(reserve), &[])
 }
 

@@ -22,3 +22,10 @@ mod tables;
 mod thread_locals;
 mod together;
 mod unwinding;
+
+use longshore_jitlink::session::SessionBuilder;
+
+/// A session whose code the tests' own process executes.
+fn executed(session: SessionBuilder) -> SessionBuilder {
+    session
+}

@@ -133,7 +133,8 @@ pub(crate) fn library(objects: &[Bytes]) -> Library {
 /// The same, in a session with other choices.
 pub(crate) fn library_of(session: SessionBuilder, objects: &[Bytes]) -> Library {
     // SAFETY: the objects are programs of these tests, which are sound to have in this process.
-    let library = unsafe { session.build() }.unwrap().create_library("program");
+    let session = unsafe { crate::executed(session).build() }.unwrap();
+    let library = session.create_library("program");
     for (index, object) in objects.iter().enumerate() {
         let _object = library.add_object(&format!("{index}.o"), object.clone()).unwrap();
     }
@@ -224,7 +225,7 @@ pub(crate) fn initialize(library: &Library) {
 /// Runs a library's destructors.
 pub(crate) fn deinitialize(library: &Library) {
     // SAFETY: the tests' sources are sound to run.
-    unsafe { library.deinitialize() };
+    unsafe { library.deinitialize() }.unwrap();
 }
 
 /// The string at an address.

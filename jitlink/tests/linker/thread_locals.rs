@@ -13,7 +13,7 @@ use crate::support::{
 
 /// A session that has room for variables at a fixed offset from the thread pointer.
 fn with_static_tls(objects: &[bytes::Bytes]) -> Library {
-    let reserve = longshore_jitlink::static_tls_reserve!(4096).unwrap();
+    let reserve = longshore_runtime::static_tls_reserve!(4096).unwrap();
     library_of(Session::builder().static_tls(reserve), objects)
 }
 

@@ -149,7 +149,7 @@ impl Loaded for Linked {
 
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
-        unsafe { self.library.deinitialize() };
+        unsafe { self.library.deinitialize() }.map_err(refusal::of)?;
         functions::destructor_status(self)
     }
 

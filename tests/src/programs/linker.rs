@@ -14,8 +14,8 @@ use tempfile::TempDir;
 /// What links a program and runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Linker {
-    /// `longshore link`, the command being this file.
-    Longshore(PathBuf),
+    /// `longshore link`, the command being this file, with these options.
+    Longshore(PathBuf, &'static [&'static str]),
     /// LLVM's linker in memory.
     LlvmJitlink,
     /// The system's, by the C compiler's driver, into an executable.
@@ -86,9 +86,9 @@ impl Linker {
     /// The command that links the program, if it has not been linked yet, and runs it.
     fn command(&self, inputs: &Inputs, step: &Step) -> Result<Command, Unavailable> {
         let mut command = match self {
-            Linker::Longshore(program) => {
+            Linker::Longshore(program, options) => {
                 let mut command = Command::new(program);
-                command.arg("link").args(&inputs.objects);
+                command.arg("link").args(&inputs.objects).args(*options);
                 flagged(&mut command, "--archive", &inputs.archives);
                 flagged(&mut command, "--dylib", &inputs.libraries);
                 command.arg("--args");

@@ -45,7 +45,11 @@ impl Folder {
     /// `longshore link ARGUMENTS...`
     pub(super) fn link(&self, arguments: &[&str]) -> Output {
         let mut link = Command::new(command());
-        link.arg("link").args(arguments).current_dir(self.0.path()).env("FOR_MAIN", "here");
+        link.arg("link")
+            .args(super::OPTIONS)
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env("FOR_MAIN", "here");
         link.output().expect("the command is built")
     }
 

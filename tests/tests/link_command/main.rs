@@ -1,11 +1,19 @@
 //! `longshore link`: what programs that it links do, what it tells other tools, and its errors.
 //! What the system's linker can do too is compared with it.
 
+#![allow(clippy::duplicate_mod, reason = "tests of programs are run in several places")]
+
+mod by_messages;
 mod dumps;
 mod errors;
+mod executors;
 mod folder;
+mod in_executor;
 mod json;
 mod options;
 mod runs;
+
+/// Options with which the command runs everything.
+const OPTIONS: &[&str] = &[];
 
 const AARCH64: &str = "aarch64-linux-gnu-gcc";

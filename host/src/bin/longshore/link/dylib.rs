@@ -2,19 +2,17 @@
 
 use super::inputs::read;
 use super::kind::Kind;
-use super::static_tls::make_static;
 use crate::failure::{Exit, Failure};
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use longshore_jitlink::Architecture;
-use std::error::Error;
+use longshore_jitlink::process::TargetProcess;
+use longshore_jitlink::{Architecture, Error};
 use std::path::Path;
 
-/// Opens a shared library for good. Its symbols are for the program and for other libraries.
-pub(super) fn open(name: &Path) -> Result<(), Failure> {
+/// Opens a shared library for good, in the process that runs the program. Its symbols are for the program and for other libraries.
+pub(super) fn open(process: &dyn TargetProcess, name: &Path) -> Result<(), Failure> {
     // SAFETY: the user asks for this library's constructors to be run.
-    let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) };
-    let library = opened.map_err(|error| {
-        let reason = reason(&error);
+    let opened = longshore_jitlink::wait(unsafe { process.open_globally(name) });
+    opened.map_err(|error| {
+        let Error::Open { problem: reason, .. } = error else { return error.into() };
         let name = name.display().to_string();
         let what = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
         let failure = Failure::new(Exit::Runtime, format!("cannot open '{name}': {what}"));
@@ -24,14 +22,7 @@ pub(super) fn open(name: &Path) -> Result<(), Failure> {
         }
     })?;
     log::info!("opened {}", name.display());
-    // SAFETY: the handle stays open, since nothing owns it any more.
-    unsafe { make_static(library.into_raw()) };
     Ok(())
-}
-
-/// What the dynamic linker said, or whatever else went wrong.
-pub(super) fn reason(error: &dyn Error) -> String {
-    error.source().unwrap_or(error).to_string()
 }
 
 /// What to do about a library. The reason starts with the file that could not be opened: the library, or one that it needs.

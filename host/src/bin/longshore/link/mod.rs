@@ -5,13 +5,13 @@
 mod arguments;
 mod dump;
 mod dylib;
+mod executor;
 mod failure;
 mod inputs;
 mod kind;
 mod program;
 mod progress;
 mod section;
-mod static_tls;
 mod times;
 mod undefined;
 
@@ -19,14 +19,18 @@ use crate::failure::{Exit, Failure};
 use arguments::{Absolute, Alias, SectionFile};
 use clap::Args;
 use dump::Dump;
+use executor::Executor;
 use failure::{Given, LinkFailure};
 use inputs::read_all;
+use longshore_executor::controller::ExecutorProcess;
 use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::memory::SlabMemory;
+use longshore_jitlink::process::{InProcess, TargetProcess};
 use longshore_jitlink::session::{
     Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
-use longshore_jitlink::{Architecture, Library, Session, static_tls_reserve};
+use longshore_jitlink::{Architecture, Error, Library, Session};
+use longshore_runtime::static_tls_reserve;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,6 +43,7 @@ The exit code is the program's. Where the link fails it is 1, and nothing has ru
 Examples:
   longshore link main.o parts.o --archive libz.a --dylib libm.so.6 --args -v file
   longshore link main.o --dylib libstdc++.so.6
+  longshore link main.o --executor
   longshore link main.o --slab-address 0x40000000 --phony-externals --dump-memory main.json";
 
 /// Link relocatable objects in memory and run them
@@ -106,6 +111,8 @@ pub(crate) struct Link {
     #[arg(long, value_name = "DIR")]
     jitdump: Option<PathBuf>,
     #[command(flatten)]
+    executor: Executor,
+    #[command(flatten)]
     slab: Slab,
 }
 
@@ -127,7 +134,7 @@ struct Slab {
 /// Where the code is linked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// This process.
+    /// The process that runs the program: this one, or an executor.
     Process,
     /// Somewhere else: nothing of this process is offered to it.
     Elsewhere,
@@ -145,12 +152,16 @@ impl Link {
             inputs.push(section::object(section, architecture)?);
         }
         let archives = read_all(&self.archive)?;
+        let executor = match place {
+            Place::Process => self.executor.start(architecture, &first)?,
+            Place::Elsewhere => None,
+        };
         if place == Place::Process {
-            self.dylib.iter().try_for_each(|library| dylib::open(library))?;
+            self.open_libraries(executor.as_ref())?;
         }
         let dump = self.dump_memory.as_ref().map(|_| Dump::new(&inputs, &archives));
         let dump = dump.map(Arc::new);
-        let session = self.session(architecture, place, dump.as_ref())?;
+        let session = self.session(architecture, place, dump.as_ref(), executor.as_ref())?;
         let library = session.create_library("program");
         let given =
             Given { inputs: &inputs, archives: &archives, architecture, entry: &self.entry };
@@ -167,9 +178,23 @@ impl Link {
         }
         match entry {
             Some(entry) if self.runs(place) => {
-                program::run(library, entry, &self.files[0], &self.args)
+                let ended = program::run(&library, entry, &self.files[0], &self.args);
+                match executor {
+                    Some(executor) => executor::end_as(&executor, ended),
+                    None => match ended? {},
+                }
             }
             _ => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    fn open_libraries(&self, executor: Option<&Arc<ExecutorProcess>>) -> Result<(), Failure> {
+        let open = |process: &dyn TargetProcess| {
+            self.dylib.iter().try_for_each(|library| dylib::open(process, library))
+        };
+        match executor {
+            Some(executor) => open(&**executor),
+            None => open(&InProcess::new()?),
         }
     }
 
@@ -214,6 +239,9 @@ impl Link {
         if self.slab.is_wanted() {
             return Ok(Place::Elsewhere);
         }
+        if self.executor.is_wanted() {
+            return Ok(Place::Process);
+        }
         if Architecture::native() == Some(architecture) {
             return Ok(Place::Process);
         }
@@ -233,6 +261,7 @@ impl Link {
         architecture: Architecture,
         place: Place,
         dump: Option<&Arc<Dump>>,
+        executor: Option<&Arc<ExecutorProcess>>,
     ) -> Result<Session, Failure> {
         let mut builder = Session::builder()
             .architecture(architecture)
@@ -249,14 +278,22 @@ impl Link {
         }
         Ok(match place {
             // SAFETY: this process is there to run the program that it is given.
-            Place::Process => unsafe { self.in_process(builder)?.build() }?,
+            Place::Process => unsafe { self.in_process(builder, executor)?.build() }?,
             Place::Elsewhere => builder.build_without_execution()?,
         })
     }
 
-    /// What only code of this process can have.
-    fn in_process(&self, builder: SessionBuilder) -> Result<SessionBuilder, Failure> {
-        let builder = builder.static_tls(static_tls_reserve!(STATIC_TLS)?).rebind_process_data();
+    /// What only code that is executed can have.
+    fn in_process(
+        &self,
+        builder: SessionBuilder,
+        executor: Option<&Arc<ExecutorProcess>>,
+    ) -> Result<SessionBuilder, Failure> {
+        let builder = match executor.cloned() {
+            Some(executor) => builder.process(executor),
+            None => builder.static_tls(static_tls_reserve!(STATIC_TLS).map_err(Error::from)?),
+        };
+        let builder = builder.rebind_process_data();
         let options =
             DebugOptions { gdb: self.gdb, perf_map: self.perf_map, jitdump: self.jitdump.clone() };
         if options == DebugOptions::default() {

@@ -1,0 +1,15 @@
+//! Connections are total: whatever the other side says and writes into shared memory, this side goes on or ends.
+//!
+//! Run it with `cargo +nightly fuzz run messages`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/exercise/mod.rs"]
+mod exercise;
+
+fuzz_target!(|bytes: &[u8]| {
+    exercise::says(bytes);
+    exercise::writes(bytes);
+});

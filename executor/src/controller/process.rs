@@ -1,0 +1,282 @@
+//! An executor as a process for which code is linked.
+
+use std::collections::HashMap;
+use std::future::ready;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use longshore_jitlink::memory::{MemoryManager, Pending, ProcessMemory, SharedFile, SharedPages};
+use longshore_jitlink::process::{Facts, Handler, ProcessCalls, TargetProcess};
+use longshore_jitlink::{Architecture, Error, Result};
+use parking_lot::{Mutex, RwLock};
+
+use super::{Executor, Spawn, SpawnError, data};
+use crate::arena::{Arena, Mapped};
+use crate::protocol::{self, CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, FACTS, join, split};
+use crate::remote::{self, Key, RemoteError};
+use crate::rpc::{CallError, Connection, Options, Peer, Service};
+
+/// A process of an executor (ORC's `SimpleRemoteEPC`). Dropping it ends the process, as [`Executor`] says.
+///
+/// Answers of several requests can be waited for together; who waits blocks where it polls.
+pub struct ExecutorProcess {
+    calls: Arc<Calls>,
+    memory: Arc<ProcessMemory>,
+    data: data::Data,
+    handlers: Arc<Handlers>,
+    /// Taken when it is disconnected.
+    process: Mutex<Option<Process>>,
+}
+
+/// Why there is no such process.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It could not be reached.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// It did not say what it is.
+    #[error("the executor does not say what it is: {0}")]
+    Facts(String),
+}
+
+enum Process {
+    Child(Executor),
+    Remote(#[allow(dead_code, reason = "it lives as long as this")] Connection),
+}
+
+impl ExecutorProcess {
+    /// Starts an executor on this machine.
+    ///
+    /// # Errors
+    /// Why there is none. Nothing is left of it then.
+    pub fn spawn(spawn: &Spawn) -> std::result::Result<Arc<Self>, ProcessError> {
+        let handlers = Arc::new(Handlers::default());
+        let executor = spawn.start(Arc::clone(&handlers) as Arc<dyn Service>)?;
+        let (peer, arena) = (Arc::clone(executor.peer()), executor.arena().cloned());
+        Self::new(peer, arena, handlers, Process::Child(executor))
+    }
+
+    /// Connects to an executor that listens.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn connect(
+        address: &str,
+        key: &Key,
+        options: Options,
+    ) -> std::result::Result<Arc<Self>, ProcessError> {
+        let handlers = Arc::new(Handlers::default());
+        let service = Arc::clone(&handlers) as Arc<dyn Service>;
+        let connection = remote::connect(address, key, options, service)?;
+        Self::new(Arc::clone(connection.peer()), None, handlers, Process::Remote(connection))
+    }
+
+    /// Kills the process, if it was started here. Does not block.
+    pub fn kill(&self) {
+        if let Some(Process::Child(executor)) = &*self.process.lock() {
+            executor.child().kill();
+        }
+    }
+
+    /// The other side of the connection.
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.calls.peer
+    }
+
+    fn new(
+        peer: Arc<Peer>,
+        arena: Option<Arc<Arena>>,
+        handlers: Arc<Handlers>,
+        process: Process,
+    ) -> std::result::Result<Arc<Self>, ProcessError> {
+        let facts = facts(&peer).map_err(ProcessError::Facts)?;
+        let calls = Arc::new(Calls { peer, facts });
+        let file = arena.map(|arena| Arc::new(File(arena)) as Arc<dyn SharedFile>);
+        let memory = ProcessMemory::new(Arc::clone(&calls) as Arc<dyn ProcessCalls>, file);
+        let (memory, process) = (Arc::new(memory), Mutex::new(Some(process)));
+        let data = data::Data::new(Arc::clone(&memory));
+        Ok(Arc::new(Self { calls, memory, data, handlers, process }))
+    }
+}
+
+fn facts(peer: &Peer) -> std::result::Result<Facts, String> {
+    let answer = peer.call(FACTS, &[]).map_err(|error| error.to_string())?;
+    let facts: protocol::Facts =
+        postcard::from_bytes(&answer).map_err(|error| error.to_string())?;
+    let known = [Architecture::X86_64, Architecture::Aarch64];
+    let architecture = known
+        .into_iter()
+        .find(|architecture| architecture.triple() == facts.triple)
+        .ok_or_else(|| format!("code for {} cannot be linked", facts.triple))?;
+    Ok(Facts {
+        triple: facts.triple,
+        architecture,
+        page_size: facts.page_size,
+        is_this_process: false,
+        symbols: facts.symbols.into_iter().collect(),
+    })
+}
+
+/// Calls of the process.
+struct Calls {
+    peer: Arc<Peer>,
+    facts: Facts,
+}
+
+impl ProcessCalls for Calls {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        self.send(CALL, function, argument)
+    }
+}
+
+impl Calls {
+    fn send(&self, method: u32, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        let failed = move |error| match error {
+            CallError::Ended(ended) => Error::ProcessGone { how: ended.to_string() },
+            CallError::Failed(problem) => {
+                Error::Call { function: format!("{function:#x}"), problem }
+            }
+            large @ CallError::TooLarge { .. } => {
+                Error::Call { function: format!("{function:#x}"), problem: large.to_string() }
+            }
+        };
+        match self.peer.start(method, &join(function, argument)) {
+            Ok(started) => Box::pin(async move { started.wait().map_err(failed) }),
+            Err(error) => Box::pin(ready(Err(failed(error)))),
+        }
+    }
+}
+
+impl ProcessCalls for ExecutorProcess {
+    fn facts(&self) -> &Facts {
+        self.calls.facts()
+    }
+
+    unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.calls.call(function, argument) }
+    }
+}
+
+impl TargetProcess for ExecutorProcess {
+    fn memory(&self) -> Arc<dyn MemoryManager> {
+        Arc::clone(&self.memory) as Arc<dyn MemoryManager>
+    }
+
+    unsafe fn call_on_first_thread(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
+        self.calls.send(CALL_ON_FIRST_THREAD, function, argument)
+    }
+
+    unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
+        // SAFETY: promised by the caller.
+        unsafe { data::write(&self.memory, &*self.calls, writes) }
+    }
+
+    unsafe fn read(&self, ranges: &[(u64, usize)]) -> Pending<Vec<Vec<u8>>> {
+        // SAFETY: promised by the caller.
+        unsafe { data::read(&self.memory, &*self.calls, ranges) }
+    }
+
+    fn allocate(&self, size: u64, alignment: u64) -> Pending<u64> {
+        self.data.allocate(size, alignment)
+    }
+
+    unsafe fn free(&self, address: u64) -> Pending<()> {
+        self.data.free(address)
+    }
+
+    fn serve(&self, tag: u64, handler: Handler) -> Result<()> {
+        self.handlers.add(tag, handler)
+    }
+
+    fn disconnect(&self) -> Result<()> {
+        let process = self.process.lock().take();
+        drop(process);
+        self.handlers.0.write().clear();
+        Ok(())
+    }
+}
+
+/// What code of the process can call, by tag.
+#[derive(Default)]
+struct Handlers(RwLock<HashMap<u64, Handler>>);
+
+impl Handlers {
+    fn add(&self, tag: u64, handler: Handler) -> Result<()> {
+        let mut handlers = self.0.write();
+        if handlers.contains_key(&tag) {
+            let function = format!("the controller by tag {tag:#x}");
+            let problem = "the tag has a handler already".to_owned();
+            return Err(Error::Call { function, problem });
+        }
+        handlers.insert(tag, handler);
+        Ok(())
+    }
+}
+
+impl Service for Handlers {
+    fn call(
+        &self,
+        _: &Arc<Peer>,
+        method: u32,
+        argument: &[u8],
+    ) -> std::result::Result<Vec<u8>, String> {
+        if method != CALL_CONTROLLER {
+            return Err(format!("the controller has no method {method}"));
+        }
+        let (tag, argument) = split(argument)?;
+        let handler = self.0.read().get(&tag).cloned();
+        let handler =
+            handler.ok_or_else(|| format!("nobody answers calls with the tag {tag:#x}"))?;
+        handler(argument).map_err(|error| error.to_string())
+    }
+
+    fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+}
+
+/// The arena as the linker uses it.
+struct File(Arc<Arena>);
+
+impl SharedFile for File {
+    fn take(&self, size: u64) -> std::result::Result<Box<dyn SharedPages>, String> {
+        let failed = |error: std::io::Error| format!("shared memory: {error}");
+        let piece = Arc::new(self.0.take(size, 1).map_err(failed)?);
+        Ok(Box::new(Pages(piece.map().map_err(failed)?)))
+    }
+}
+
+struct Pages(Mapped);
+
+impl SharedPages for Pages {
+    fn offset(&self) -> u64 {
+        self.0.piece().offset()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: nothing was unmapped yet, as the linker promises; the process does not touch the pages before it is told to.
+        unsafe {
+            let bytes = self.0.piece().bytes() as usize;
+            std::slice::from_raw_parts_mut(self.0.address().as_ptr(), bytes)
+        }
+    }
+
+    fn unmap(&mut self, pages: Range<usize>) {
+        self.0.unmap(pages);
+    }
+
+    fn address(&self) -> NonNull<u8> {
+        self.0.address()
+    }
+
+    fn leave(&self) {
+        self.0.piece().leave();
+    }
+}

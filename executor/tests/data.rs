@@ -1,0 +1,75 @@
+//! Memory of an executor that its controller allocates, writes and reads.
+
+#![cfg(feature = "jitlink")]
+
+use std::sync::Arc;
+
+use longshore_executor::controller::{ExecutorProcess, Spawn};
+use longshore_jitlink::process::{ProcessCalls, TargetProcess};
+use longshore_jitlink::{Error, wait};
+
+fn both_ways(test: impl Fn(Arc<ExecutorProcess>)) {
+    for shares in [true, false] {
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).shares_memory(shares);
+        test(ExecutorProcess::spawn(&spawn).unwrap());
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    both_ways(|process| {
+        for size in [1, 8, 4096, 5000, (1 << 20) + 1, 3 << 20] {
+            let address = wait(process.allocate(size as u64, 64)).unwrap();
+            assert!(address.is_multiple_of(64));
+            let bytes: Vec<u8> = (0..size).map(|index| (index * 7) as u8).collect();
+            // SAFETY: so many bytes were allocated there, and nobody else uses them.
+            unsafe {
+                assert_eq!(wait(process.read(&[(address, size)])).unwrap(), [vec![0; size]]);
+                wait(process.write(&[(address, &bytes)])).unwrap();
+                let ranges = [(address, size), (address + size as u64 / 2, 1)];
+                let read = wait(process.read(&ranges)).unwrap();
+                assert_eq!(read, [bytes.clone(), vec![bytes[size / 2]]]);
+                wait(process.free(address)).unwrap();
+                assert!(matches!(wait(process.free(address)), Err(Error::Memory { .. })));
+            }
+        }
+    });
+}
+
+#[test]
+fn the_process_sees_what_is_written() {
+    both_ways(|process| {
+        let address = wait(process.allocate(16, 8)).unwrap();
+        let peek = process.facts().symbols["__longshore_read"];
+        // SAFETY: the bytes were allocated; the service reads them, in the process.
+        unsafe {
+            wait(process.write(&[(address, &7_u64.to_le_bytes()), (address + 8, b"12345678")]))
+                .unwrap();
+            let ranges = postcard::to_stdvec(&vec![(address, 16_u64)]).unwrap();
+            let answer = wait(process.call(peek, &ranges)).unwrap();
+            assert!(answer.ends_with(b"\x07\0\0\0\0\0\0\x0012345678"), "{answer:?}");
+        }
+    });
+}
+
+#[test]
+fn impossible_sizes_and_alignments_are_errors() {
+    both_ways(|process| {
+        for (size, alignment) in [(u64::MAX, 8), (1 << 62, 8), (8, 3), (8, 0)] {
+            let error = wait(process.allocate(size, alignment)).unwrap_err();
+            assert!(matches!(error, Error::Memory { .. }), "{error}");
+        }
+        assert!(wait(process.allocate(1, 1)).is_ok());
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_is_gone_for_all_that_is_asked_of_it() {
+    both_ways(|process| {
+        process.kill();
+        process.peer().wait_for_end();
+        let error = wait(process.allocate(8, 8)).unwrap_err();
+        assert!(matches!(&error, Error::ProcessGone { how } if how.contains("SIGKILL")), "{error}");
+        process.disconnect().unwrap();
+    });
+}

@@ -1,0 +1,134 @@
+//! Executors that wait for a controller over TCP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use longshore_executor::remote::{Key, Listener, RemoteError, connect};
+use longshore_executor::rpc::{CallError, Connection, Ended, Options, Peer, Service};
+
+struct Echo;
+
+impl Service for Echo {
+    fn call(&self, _: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(argument.to_vec())
+    }
+
+    fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+}
+
+/// An executor that listens, which ends with this.
+struct Waiting {
+    process: Child,
+    address: String,
+}
+
+impl Waiting {
+    fn start(key: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longshore-executor"));
+        command.args(["--listen", "127.0.0.1:0", "--key"]).arg(key);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
+        Self { process, address }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+    }
+}
+
+fn key_file(folder: &Path, digit: char) -> std::path::PathBuf {
+    let path = folder.join(format!("key-{digit}"));
+    std::fs::write(&path, digit.to_string().repeat(64)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+fn open(address: &str, key: &Key) -> Result<Connection, RemoteError> {
+    connect(address, key, Options::default(), Arc::new(Echo))
+}
+
+#[test]
+fn a_controller_with_the_key_calls_and_others_are_sent_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = key_file(folder.path(), 'a');
+    let mut executor = Waiting::start(&path);
+    let wrong = Key::new([7; Key::BYTES]);
+    assert!(matches!(open(&executor.address, &wrong), Err(RemoteError::Refused { .. })));
+    // Something that speaks another protocol, and something that says nothing.
+    let mut stranger = TcpStream::connect(&executor.address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
+    drop(TcpStream::connect(&executor.address).unwrap());
+    let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
+    for size in [0, 1, 65518, 65519, 65520, 1 << 20] {
+        let argument: Vec<u8> = (0..size).map(|index| (index * 13) as u8).collect();
+        assert_eq!(connection.call(0, &argument), Ok(argument), "{size}");
+    }
+    connection.close();
+    assert!(executor.process.wait().unwrap().success());
+}
+
+#[test]
+fn an_executor_that_is_killed_ends_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = key_file(folder.path(), 'b');
+    let mut executor = Waiting::start(&path);
+    let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
+    executor.process.kill().unwrap();
+    assert_eq!(connection.wait_for_end(), Ended::Cut);
+    assert_eq!(connection.call(0, &[]), Err(CallError::Ended(Ended::Cut)));
+}
+
+#[test]
+fn what_is_said_cannot_be_read_or_changed_on_its_way() {
+    let key = Key::new([3; Key::BYTES]);
+    let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
+    let behind = listener.address().unwrap();
+    let between = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = between.local_addr().unwrap().to_string();
+    let executor = thread::spawn(move || {
+        let transport = listener.accept().unwrap();
+        Connection::open(transport, Options::default(), Arc::new(Echo)).unwrap().wait_for_end()
+    });
+    const SECRET: &[u8] = b"a secret that would be found";
+    let meddler = thread::spawn(move || {
+        let (mut front, _) = between.accept().unwrap();
+        let mut back = TcpStream::connect(behind).unwrap();
+        let (mut from, mut to) = (back.try_clone().unwrap(), front.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Both);
+        });
+        let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+        while let Ok(size @ 1..) = front.read(&mut piece) {
+            seen.extend_from_slice(&piece[..size]);
+            // The third thing that is said after the greeting is changed.
+            if seen.len() > 1000 {
+                piece[size - 1] ^= 1;
+            }
+            if back.write_all(&piece[..size]).is_err() {
+                break;
+            }
+        }
+        seen
+    });
+    let connection = open(&address, &key).unwrap();
+    assert_eq!(connection.call(0, SECRET).unwrap(), SECRET);
+    let error = connection.call(0, &SECRET.repeat(100)).unwrap_err();
+    assert!(matches!(error, CallError::Ended(_)), "{error}");
+    let ended = executor.join().unwrap();
+    assert!(ended.to_string().contains("changed on its way"), "{ended}");
+    drop(connection);
+    let seen = meddler.join().unwrap();
+    assert!(!seen.windows(SECRET.len()).any(|window| window == SECRET));
+}

@@ -1,0 +1,108 @@
+//! Running the program in another process (`--executor`).
+
+use crate::failure::{Exit, Failure};
+use clap::Args;
+use longshore_executor::controller::{ExecutorProcess, ProcessError, Spawn};
+use longshore_executor::remote::Key;
+use longshore_executor::rpc::{Ended, Options};
+use longshore_jitlink::Architecture;
+use longshore_jitlink::process::ProcessCalls;
+use std::convert::Infallible;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Which process runs the program, if it is not this one.
+#[derive(Args)]
+#[command(next_help_heading = "Running the program in another process")]
+pub(super) struct Executor {
+    /// Run the program in a process of this executor: the one beside this command, a path, or ADDRESS:PORT of one that listens
+    #[arg(long, value_name = "EXECUTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    executor: Option<String>,
+    /// The key of an executor that listens: a file with 64 hexadecimal digits
+    #[arg(long, value_name = "FILE", requires = "executor")]
+    executor_key: Option<PathBuf>,
+    /// Send everything to the executor by messages, without memory that both have
+    #[arg(long, requires = "executor")]
+    no_shared_memory: bool,
+}
+
+impl Executor {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.executor.is_some()
+    }
+
+    /// Starts it, if one is wanted, for objects of this architecture, of which this is the first.
+    pub(super) fn start(
+        &self,
+        architecture: Architecture,
+        first: &str,
+    ) -> Result<Option<Arc<ExecutorProcess>>, Failure> {
+        let Some(name) = &self.executor else { return Ok(None) };
+        let process = match &self.executor_key {
+            Some(key) => self.connect(name, key)?,
+            None => self.spawn(name)?,
+        };
+        let theirs = process.facts().architecture;
+        if theirs != architecture {
+            let message = format!(
+                "'{first}' is for {}, the executor runs code for {}",
+                architecture.triple(),
+                theirs.triple()
+            );
+            return Err(Failure::new(Exit::Runtime, message)
+                .or_hint("--executor=PATH takes an executor for the architecture of the objects"));
+        }
+        Ok(Some(process))
+    }
+
+    fn spawn(&self, name: &str) -> Result<Arc<ExecutorProcess>, Failure> {
+        let path = match name {
+            "" => beside_this()?,
+            name => PathBuf::from(name),
+        };
+        let spawn = Spawn::new(path).shares_memory(!self.no_shared_memory);
+        ExecutorProcess::spawn(&spawn).map_err(failure)
+    }
+
+    fn connect(&self, address: &str, key: &Path) -> Result<Arc<ExecutorProcess>, Failure> {
+        let key = Key::read(key).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        ExecutorProcess::connect(address, &key, Options::default()).map_err(failure)
+    }
+}
+
+/// Ends as the program in the executor did: with its code, or by its signal.
+pub(super) fn end_as(
+    executor: &ExecutorProcess,
+    ended: Result<Infallible, Failure>,
+) -> Result<ExitCode, Failure> {
+    let Err(failure) = ended;
+    let Some(Ended::Died(death)) = executor.peer().ended() else { return Err(failure) };
+    if let Some(signal) = death.0.signal() {
+        // SAFETY: the default action calls nothing, and raising the signal ends this process as it did the other one.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return Err(failure);
+    }
+    let code = death.0.code().and_then(|code| u8::try_from(code).ok());
+    code.map(ExitCode::from).ok_or(failure)
+}
+
+fn beside_this() -> Result<PathBuf, Failure> {
+    let here = std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Runtime, format!("this command's file cannot be found: {error}"))
+    })?;
+    Ok(here.with_file_name("longshore-executor"))
+}
+
+fn failure(error: ProcessError) -> Failure {
+    let failure = Failure::new(Exit::Runtime, error.to_string());
+    match error {
+        ProcessError::Spawn(_) => failure
+            .or_hint("--executor=PATH takes the path of a longshore-executor of this release"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,50 @@
+//! Who is told of entries, and of calls that cannot go on.
+
+use std::fmt;
+
+use crate::Error;
+
+/// Is told what becomes of entries (ORC's `LazyReexportsManager::Listener`), for example to have what is likely to be called next
+/// linked before it is.
+pub trait Listener: Send + Sync {
+    /// Entries of these names are about to be there. The session may be locked, so it must not be used here.
+    fn reexports_created(&self, names: &mut dyn Iterator<Item = &str>) {
+        _ = names;
+    }
+
+    /// An entry has been called that may not have its implementation yet (ORC's `onLazyReexportCalled`). It is called on the thread
+    /// that made the call, before the implementation is looked up, and several times for one entry if several threads call it
+    /// first. It may look names up.
+    fn reexport_called(&self, name: &str) {
+        _ = name;
+    }
+
+    /// Entries of these names are gone.
+    fn reexports_removed(&self, names: &mut dyn Iterator<Item = &str>) {
+        _ = names;
+    }
+}
+
+/// A call of an entry whose implementation cannot be had.
+#[derive(Debug, Clone)]
+pub struct FailedCall<'a> {
+    /// The entry's name.
+    pub entry: &'a str,
+    /// The name of its implementation.
+    pub implementation: &'a str,
+    /// What went wrong.
+    pub error: Error,
+}
+
+impl fmt::Display for FailedCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entry, implementation, error } = self;
+        write!(
+            f,
+            "{entry} was called, and its implementation {implementation} is not to be had: {error}"
+        )
+    }
+}
+
+/// Says where a call goes on that has failed: see [`LazyReexports::on_failure`](super::LazyReexports::on_failure).
+pub(super) type FailureHandler = dyn Fn(&FailedCall<'_>) -> u64 + Send + Sync;

@@ -1,0 +1,282 @@
+//! The entries, and what happens when one is called.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+
+use super::constructors::{File, Turns};
+use super::listener::{FailedCall, FailureHandler, Listener};
+use super::{
+    RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
+};
+use crate::graph::LinkGraph;
+use crate::session::Library;
+use crate::{Architecture, Error, Result, Undefined};
+use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
+
+/// What is behind a [`LazyReexports`](super::LazyReexports).
+pub(super) struct Manager {
+    emitters: Arc<Emitters>,
+    batches: RwLock<Batches>,
+    /// What was added lazily.
+    files: RwLock<Vec<Arc<File>>>,
+    turns: Turns,
+    failure: RwLock<Option<Arc<FailureHandler>>>,
+    listener: Option<Arc<dyn Listener>>,
+}
+
+/// Who makes the code of entries.
+struct Emitters {
+    trampolines: Box<dyn TrampolineEmitter>,
+    symbols: Box<dyn RedirectableSymbols>,
+}
+
+impl Emitters {
+    /// Whether hooks write to slots.
+    fn by_hook(&self) -> bool {
+        self.trampolines.hooks_write() && self.symbols.hooks_may_write()
+    }
+}
+
+#[derive(Default)]
+struct Batches {
+    last: u64,
+    known: HashMap<u64, Arc<Batch>>,
+}
+
+/// Entries that were made together.
+struct Batch {
+    implementations: Implementations,
+    entries: Box<[Entry]>,
+    /// Whether the entries' memory may go: then nobody writes there any more.
+    leaving: RwLock<bool>,
+}
+
+/// Where implementations are.
+pub(super) enum Implementations {
+    Library(Library),
+    File(Arc<File>),
+}
+
+struct Entry {
+    name: Box<str>,
+    implementation: Box<str>,
+    /// Where the entry has been redirected to; 0 before.
+    destination: AtomicU64,
+}
+
+/// Entries that are to be made: the code of a batch.
+#[derive(Clone)]
+pub(super) struct BatchCode {
+    emitters: Arc<Emitters>,
+    architecture: Architecture,
+    number: u64,
+    entries: Arc<[Reexport]>,
+}
+
+impl Manager {
+    pub(super) fn new(
+        mut trampolines: Box<dyn TrampolineEmitter>,
+        symbols: Box<dyn RedirectableSymbols>,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Result<Arc<Self>> {
+        let mut connected = Ok(());
+        let manager = Arc::new_cyclic(|manager: &Weak<Self>| {
+            connected = trampolines.connect(manager.clone());
+            Self {
+                emitters: Arc::new(Emitters { trampolines, symbols }),
+                batches: RwLock::default(),
+                files: RwLock::default(),
+                turns: Turns::default(),
+                failure: RwLock::default(),
+                listener,
+            }
+        });
+        connected.map(|()| manager)
+    }
+
+    pub(super) fn set_failure_handler(&self, handler: Arc<FailureHandler>) {
+        *self.failure.write() = Some(handler);
+    }
+
+    /// Keeps a file, and says by what number it is known.
+    pub(super) fn add_file(&self, file: Arc<File>) -> usize {
+        let mut files = self.files.write();
+        files.push(file);
+        files.len() - 1
+    }
+
+    /// The file of a number.
+    pub(super) fn file(&self, number: usize) -> Arc<File> {
+        Arc::clone(&self.files.read()[number])
+    }
+
+    /// Who runs constructors.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Registers entries, and says how their code is made.
+    pub(super) fn add_batch(
+        &self,
+        entries: Arc<[Reexport]>,
+        implementations: Implementations,
+    ) -> (u64, BatchCode) {
+        let architecture = implementations.library().architecture();
+        let known = entries.iter().map(|reexport| Entry {
+            name: reexport.name.as_str().into(),
+            implementation: reexport.implementation.as_str().into(),
+            destination: AtomicU64::new(0),
+        });
+        let batch =
+            Batch { implementations, entries: known.collect(), leaving: RwLock::new(false) };
+        let mut batches = self.batches.write();
+        batches.last += 1;
+        let number = batches.last;
+        batches.known.insert(number, Arc::new(batch));
+        drop(batches);
+        if let Some(listener) = &self.listener {
+            listener.reexports_created(&mut entries.iter().map(|entry| entry.name.as_str()));
+        }
+        (number, BatchCode { emitters: Arc::clone(&self.emitters), architecture, number, entries })
+    }
+
+    /// Forgets a batch. Calls of its entries that are here already go on.
+    pub(super) fn forget_batch(&self, number: u64) {
+        let Some(batch) = self.batches.write().known.remove(&number) else { return };
+        if let Some(listener) = &self.listener {
+            listener.reexports_removed(&mut batch.entries.iter().map(|entry| &*entry.name));
+        }
+    }
+
+    /// Says whether a batch's memory may go. When this returns nobody writes there who may not.
+    pub(super) fn set_leaving(&self, number: u64, leaving: bool) -> Result<()> {
+        if let Some(batch) = self.batch(number) {
+            *batch.leaving.write() = leaving;
+            if self.emitters.by_hook() {
+                self.emitters.trampolines.retire(number, leaving)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&self, number: u64) -> Option<Arc<Batch>> {
+        self.batches.read().known.get(&number).map(Arc::clone)
+    }
+
+    /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
+    /// for the turn, if constructors are to be run.
+    fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
+        // Others may have been here while this thread came.
+        let known = entry.destination.load(Ordering::Acquire);
+        if known != 0 {
+            // A hook that has not written, as the entry was about to go, does so now.
+            return Ok(Onward { target: known, redirect: self.emitters.by_hook() });
+        }
+        if call.while_linking {
+            let file = "a function that is called while objects are linked".to_owned();
+            let problem =
+                "it needs what is not linked yet, which must wait for that; look it up before";
+            return Err(Error::Unsupported { file, problem: problem.to_owned() });
+        }
+        match &batch.implementations {
+            Implementations::File(file) if file.constructs() => {
+                self.turns.take(|is_new| {
+                    let target = file.implementations.lookup_own(&entry.implementation)?;
+                    file.construct()?;
+                    // A constructor's call comes before the end of the constructors, which others have to wait for.
+                    Ok(match is_new {
+                        true => self.redirect(batch, entry, call.slot, target),
+                        false => Onward { target, redirect: false },
+                    })
+                })
+            }
+            implementations => {
+                let target = implementations.library().lookup_own(&entry.implementation)?;
+                Ok(self.redirect(batch, entry, call.slot, target))
+            }
+        }
+    }
+
+    /// Has later calls go there at once.
+    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, target: u64) -> Onward {
+        let leaving = batch.leaving.read();
+        if *leaving {
+            return Onward { target, redirect: false };
+        }
+        if self.emitters.by_hook() {
+            entry.destination.store(target, Ordering::Release);
+            return Onward { target, redirect: true };
+        }
+        match self.emitters.symbols.redirect(slot, target) {
+            Ok(()) => entry.destination.store(target, Ordering::Release),
+            // The next call comes here again.
+            Err(error) => log::warn!("redirecting {}: {error}", entry.name),
+        }
+        Onward { target, redirect: false }
+    }
+
+    /// What becomes of a call that has failed.
+    fn fail(&self, entry: &str, implementation: &str, error: Error) -> Result<Onward, String> {
+        let handler = self.failure.read().clone();
+        let call = FailedCall { entry, implementation, error };
+        let target = handler.map(|handler| handler(&call)).ok_or_else(|| call.to_string())?;
+        Ok(Onward { target, redirect: false })
+    }
+}
+
+impl Implementations {
+    fn library(&self) -> &Library {
+        match self {
+            Self::Library(library) => library,
+            Self::File(file) => &file.implementations,
+        }
+    }
+}
+
+impl Reenter for Manager {
+    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+        let batch = self.batch(call.batch);
+        let Some((batch, entry)) = batch.as_deref().and_then(|batch| {
+            let index = usize::try_from(call.index).ok()?;
+            Some((batch, batch.entries.get(index)?))
+        }) else {
+            let symbol = format!("entry {} of batch {}", call.index, call.batch);
+            let file = "a call through a lazy entry that was removed".to_owned();
+            let error = Error::Undefined(vec![Undefined { symbol: symbol.clone(), file }]);
+            return self.fail(&symbol, "", error);
+        };
+        if let Some(listener) = &self.listener {
+            listener.reexport_called(&entry.name);
+        }
+        self.materialize(batch, entry, call)
+            .or_else(|error| self.fail(&entry.name, &entry.implementation, error))
+    }
+}
+
+impl BatchCode {
+    /// Makes the graph: the same each time.
+    pub(super) fn make(&self) -> LinkGraph {
+        let Self { emitters, architecture, number, entries } = self;
+        let mut graph = LinkGraph::new(&format!("lazy entries, batch {number}"), *architecture);
+        let symbols: Vec<RedirectableSymbol<'_>> = entries
+            .iter()
+            .map(|Reexport { name, linkage, scope, .. }| RedirectableSymbol {
+                name,
+                linkage: *linkage,
+                scope: *scope,
+            })
+            .collect();
+        let slots = emitters.symbols.emit(&mut graph, &symbols);
+        let count = symbols.len() as u32;
+        let batch = TrampolineBatch { number: *number, count, slots: slots.symbol };
+        let trampolines = emitters.trampolines.emit(&mut graph, batch);
+        for index in 0..count {
+            let offset = trampolines.first + u64::from(index) * trampolines.stride;
+            slots.point(&mut graph, index, trampolines.symbol, offset);
+        }
+        graph
+    }
+}

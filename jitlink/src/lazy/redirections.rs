@@ -1,0 +1,101 @@
+//! Functions that are redirected by name.
+
+use hashbrown::HashMap;
+
+use super::trampolines::local;
+use super::{RedirectableSymbol, RedirectableSymbols};
+use crate::graph::{Definition, LinkGraph, Linkage, NewSymbol, Scope};
+use crate::session::{Library, Object, Removal};
+use crate::{Error, Result, Undefined};
+
+/// Functions of a library that lead where they are told, and later elsewhere (what ORC's `RedirectableSymbolManager` makes by
+/// `createRedirectableSymbols`): for code that is replaced by better code while it runs. Dropping it leaves them as they are. Any
+/// thread may use it.
+pub struct Redirections<R> {
+    symbols: R,
+    /// The address of each function's slot, by its name.
+    slots: HashMap<Box<str>, u64>,
+    object: Object,
+}
+
+impl<R: RedirectableSymbols + Clone + 'static> Redirections<R> {
+    /// Defines functions and links them: each name with the address at which calls of it arrive at first.
+    ///
+    /// # Errors
+    /// As for [`Library::add_graph`], and whatever goes wrong in the link; nothing has changed then.
+    pub fn define(
+        library: &Library,
+        symbols: R,
+        functions: impl IntoIterator<Item = (String, u64)>,
+    ) -> Result<Self> {
+        let functions: Vec<(String, u64)> = functions.into_iter().collect();
+        let architecture = library.architecture();
+        let first = functions.first().map_or("nothing", |(name, _)| name);
+        let base = format!("__slots_of_{first}");
+        let names = functions.iter().map(|(name, _)| Box::from(name.as_str()));
+        let names: Vec<Box<str>> = names.collect();
+
+        let (emitter, symbol) = (symbols.clone(), base.clone());
+        let object = library.add_graph(move || {
+            let mut graph = LinkGraph::new(&symbol, architecture);
+            emit(&mut graph, &emitter, &functions, &symbol);
+            graph
+        })?;
+        match library.lookup_own(&base) {
+            Ok(base) => {
+                let slots = names.into_iter().zip((base..).step_by(8)).collect();
+                Ok(Self { symbols, slots, object })
+            }
+            Err(error) => {
+                object.remove(Removal::Unused)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has calls of a function arrive at another address from now on, also those of code that has its address (ORC's
+    /// `RedirectionManager::redirect`). Who is on the way to the old one still arrives there.
+    ///
+    /// # Errors
+    /// [`Error::Undefined`] for a name that is not among those that were given, and if the executing side cannot be reached.
+    pub fn redirect(&self, name: &str, destination: u64) -> Result<()> {
+        let Some(slot) = self.slots.get(name) else {
+            let file = "a redirection".to_owned();
+            return Err(Error::Undefined(vec![Undefined { symbol: name.to_owned(), file }]));
+        };
+        self.symbols.redirect(*slot, destination)
+    }
+
+    /// Takes the functions away, as [`Object::remove`] does.
+    ///
+    /// # Errors
+    /// As for [`Object::remove`].
+    pub fn remove(self, removal: Removal) -> Result<()> {
+        self.object.remove(removal)
+    }
+}
+
+/// Adds the functions, their destinations, and a name by which their slots are found.
+fn emit(
+    graph: &mut LinkGraph,
+    emitter: &impl RedirectableSymbols,
+    functions: &[(String, u64)],
+    slots_name: &str,
+) {
+    let of_name =
+        |name| RedirectableSymbol { name, linkage: Linkage::Strong, scope: Scope::Default };
+    let symbols: Vec<_> = functions.iter().map(|(name, _)| of_name(name.as_str())).collect();
+    let slots = emitter.emit(graph, &symbols);
+    for (index, (_, destination)) in (0..).zip(functions) {
+        let first = local(graph, "first_destination", Definition::Absolute(*destination));
+        slots.point(graph, index, first, 0);
+    }
+    graph.add_symbol(NewSymbol {
+        name: slots_name,
+        definition: Definition::Block(slots.block, 0),
+        size: 8 * functions.len() as u64,
+        linkage: Linkage::Strong,
+        scope: Scope::Hidden,
+        callable: false,
+    });
+}

@@ -1,0 +1,31 @@
+//! Linking for a process that is asked for everything and answers later, as another process does: what is run, what it is asked
+//! for, and what happens when it fails or dies.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+#[path = "../linker/endings.rs"]
+mod endings;
+#[path = "../linker/initializers.rs"]
+mod initializers;
+mod messages;
+mod others;
+mod steps;
+#[path = "../linker/support.rs"]
+#[allow(dead_code)]
+mod support;
+#[path = "../linker/thread_locals.rs"]
+mod thread_locals;
+#[path = "../linker/unwinding.rs"]
+mod unwinding;
+mod watched;
+
+use std::sync::Arc;
+
+use longshore_jitlink::session::SessionBuilder;
+
+use watched::{Plan, Watched};
+
+/// A session whose code such a process executes.
+fn executed(session: SessionBuilder) -> SessionBuilder {
+    session.process(Arc::new(Watched::new(Plan::Live)))
+}

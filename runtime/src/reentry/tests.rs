@@ -1,0 +1,136 @@
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+/// Registers that may hold arguments, in the order of [`arch::tests::call`].
+#[repr(C, align(64))]
+#[derive(Clone, PartialEq)]
+pub(super) struct Registers {
+    pub(super) general: [u64; 16],
+    pub(super) vectors: [[u8; 64]; 24],
+}
+
+impl Registers {
+    const ZERO: Self = Self { general: [0; 16], vectors: [[0; 64]; 24] };
+
+    /// All different.
+    fn pattern() -> Self {
+        Self {
+            general: std::array::from_fn(|index| 0x1111_2222_0000_0000 + index as u64),
+            vectors: std::array::from_fn(|index| {
+                std::array::from_fn(|byte| (index * 64 + byte) as u8 ^ 0x5a)
+            }),
+        }
+    }
+}
+
+/// Answers with an address, after it has changed what it may.
+struct Answers(Mutex<Vec<ReentryCall>>);
+
+impl Reenter for Answers {
+    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+        self.0.lock().unwrap().push(call);
+        // SAFETY: this thread's variable.
+        unsafe { *libc::__errno_location() = 77 };
+        arch::tests::clobber_vectors();
+        Ok(Onward { target: arch::tests::recorder(), redirect: false })
+    }
+}
+
+/// Memory with code that arrives as a trampoline does.
+struct Code(*mut u8);
+
+impl Code {
+    const SIZE: usize = 4096;
+
+    fn arriving(header: &TrampolineHeader, trampoline: u64) -> Self {
+        let bytes = arch::tests::arriving(&raw const *header as u64, trampoline);
+        // SAFETY: new memory, which is written before it is executed, and given back when this is dropped.
+        let code = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let code = libc::mmap(std::ptr::null_mut(), Self::SIZE, access, flags, -1, 0);
+            assert_ne!(code, libc::MAP_FAILED);
+            code.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            assert_eq!(libc::mprotect(code, Self::SIZE, libc::PROT_READ | libc::PROT_EXEC), 0);
+            code.cast()
+        };
+        Self(code)
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this size, and nothing runs there.
+        unsafe { libc::munmap(self.0.cast(), Self::SIZE) };
+    }
+}
+
+#[test]
+fn all_registers_of_arguments_arrive_whatever_the_hook_changes() {
+    for (reenter, width) in arch::tests::forms() {
+        let answers = Arc::new(Answers(Mutex::default()));
+        let context = ReentryContext::new(Arc::downgrade(&answers) as Weak<dyn Reenter>);
+        let header = TrampolineHeader {
+            reenter,
+            hook: hook_function(),
+            context: context.number(),
+            batch: 5,
+            trampolines: 0x1000,
+            slots: 0x8000,
+        };
+        let code = Code::arriving(&header, 0x1000 + 3 * TRAMPOLINE_SIZE);
+        let (before, mut after) = (Registers::pattern(), Registers::ZERO);
+        // SAFETY: this thread's variable.
+        unsafe { *libc::__errno_location() = 11 };
+        // SAFETY: the code re-enters, and goes on at the recorder.
+        unsafe { arch::tests::call(code.0 as u64, &before, &mut after) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 11);
+        for index in 0..arch::tests::GENERAL {
+            assert_eq!(before.general[index], after.general[index], "general register {index}");
+        }
+        for index in 0..arch::tests::VECTORS {
+            let [before, after] = [&before, &after].map(|r| &r.vectors[index][..width]);
+            assert!(before == after, "vector register {index}: {before:x?}, {after:x?}");
+        }
+        let slot = 0x8000 + 3 * 8;
+        let expected = ReentryCall { batch: 5, index: 3, slot, while_linking: false };
+        assert_eq!(*answers.0.lock().unwrap(), [expected]);
+    }
+}
+
+#[test]
+fn a_context_has_a_number_of_its_own_and_is_unknown_once_it_is_dropped() {
+    let answers = Arc::new(Answers(Mutex::default()));
+    let context = || ReentryContext::new(Arc::downgrade(&answers) as Weak<dyn Reenter>);
+    let is_known = |number| CONTEXTS.read().known.contains_key(&number);
+    let (first, second) = (context(), context());
+    let (one, other) = (first.number(), second.number());
+    assert_ne!(one, other);
+    drop(first);
+    assert_eq!((is_known(one), is_known(other)), (false, true));
+}
+
+#[test]
+fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
+    let slot = AtomicU64::new(0);
+    let header = TrampolineHeader {
+        reenter: 0,
+        hook: 0,
+        // No context of this process has it.
+        context: u64::MAX,
+        batch: 8,
+        trampolines: 0,
+        slots: slot.as_ptr() as u64,
+    };
+    let go_on = |target, redirect| {
+        assert_eq!(super::go_on(&header, header.call_of(0), Onward { target, redirect }), target);
+        slot.load(Ordering::Relaxed)
+    };
+    assert_eq!((go_on(1, false), go_on(2, true)), (0, 2));
+    retire(u64::MAX, 8, true);
+    assert_eq!(go_on(3, true), 2);
+    retire(u64::MAX, 8, false);
+    assert_eq!(go_on(4, true), 4);
+}

@@ -1,0 +1,14 @@
+//! Trampolines of linked code.
+
+use super::services;
+use crate::reentry;
+
+services! {
+    /// Has hooks write nothing any more to the slots of a batch of trampolines, by its context and its number, or with `false` write
+    /// there again.
+    RETIRE_TRAMPOLINES = "__longshore_retire_trampolines", fn((u64, u64, bool)) -> (), retire;
+}
+
+fn retire((context, batch, retired): (u64, u64, bool)) {
+    reentry::retire(context, batch, retired);
+}

@@ -1,0 +1,88 @@
+//! Running constructors and programs.
+
+use std::ffi::{CString, c_char};
+use std::ptr::null;
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::services;
+use crate::call_at_bottom;
+
+services! {
+    /// Makes what `main` and constructors are called with, of these strings and the environment of this process. They live until
+    /// the process ends, since whoever has seen them may keep them.
+    MAKE_ARGUMENTS = "__longshore_make_arguments", fn(Vec<ByteBuf>) -> Arguments, make;
+    /// Calls functions with these arguments, one after the other.
+    RUN_CONSTRUCTORS = "__longshore_run_constructors", fn((Vec<u64>, Arguments)) -> (), run_constructors;
+    /// Calls a function as `main`, and returns what that returns. It may also end the process.
+    RUN_MAIN = "__longshore_run_main", fn((u64, Arguments)) -> i32, run_main;
+    /// Calls a function as `main` with strings as [`MAKE_ARGUMENTS`] takes them.
+    RUN_AS_MAIN = "__longshore_run_as_main", fn((u64, Vec<ByteBuf>)) -> i32, run_as_main;
+}
+
+/// What `main` is called with: addresses of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Arguments {
+    /// Number of arguments.
+    pub argc: u64,
+    /// The address of the arguments and a null pointer; 0 for a null pointer alone.
+    pub argv: u64,
+    /// The address of the environment and a null pointer; 0 for a null pointer alone.
+    pub environment: u64,
+}
+
+impl Arguments {
+    fn words(self) -> [u64; 3] {
+        let list = |address| if address == 0 { &raw const NO_STRINGS.0 as u64 } else { address };
+        [self.argc, list(self.argv), list(self.environment)]
+    }
+}
+
+struct NoStrings(*const c_char);
+
+// SAFETY: it is a null pointer that nobody writes.
+unsafe impl Sync for NoStrings {}
+
+static NO_STRINGS: NoStrings = NoStrings(null());
+
+unsafe extern "C" {
+    /// The C library's: the environment as code of the process may change it.
+    static environ: *const *const c_char;
+}
+
+pub(super) fn make(strings: Vec<ByteBuf>) -> Arguments {
+    let argc = strings.len() as u64;
+    let up_to_zero = |string: ByteBuf| {
+        let end = memchr::memchr(0, &string).unwrap_or(string.len());
+        CString::new(&string[..end]).expect("it has no zero in it").into_raw().cast_const()
+    };
+    let mut argv: Vec<*const c_char> = strings.into_iter().map(up_to_zero).collect();
+    argv.push(null());
+    // SAFETY: the C library has it from the start of the process; who changes it says when.
+    let environment = unsafe { environ } as u64;
+    Arguments { argc, argv: argv.leak().as_ptr() as u64, environment }
+}
+
+/// # Safety
+/// They must be functions that may be called with these arguments.
+pub(super) unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
+    for function in functions {
+        // SAFETY: promised by the caller.
+        unsafe { call_at_bottom(function, arguments.words()) };
+    }
+}
+
+/// # Safety
+/// It must be a function that may be called as `main` with these arguments.
+pub(super) unsafe fn run_main((function, arguments): (u64, Arguments)) -> i32 {
+    // SAFETY: promised by the caller.
+    (unsafe { call_at_bottom(function, arguments.words()) }) as i32
+}
+
+/// # Safety
+/// It must be a function that may be called as `main`.
+unsafe fn run_as_main((function, strings): (u64, Vec<ByteBuf>)) -> i32 {
+    // SAFETY: promised by the caller; the arguments are made here.
+    unsafe { run_main((function, make(strings))) }
+}

@@ -1,0 +1,96 @@
+//! TLS descriptors: pairs [resolver, argument] through which position-independent code finds thread-local variables. The
+//! code calls the resolver with the address of the descriptor and gets the variable's offset from the thread pointer.
+//!
+//! The call has a convention of its own, so that the code around it can keep its values in registers: the address comes
+//! in `rax` (x86-64) or `x0` (AArch64), the offset goes out there, and all other registers are preserved but the
+//! condition flags, and on AArch64 the link register and what SVE adds to the 128 bits of the vector registers.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as arch;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as arch;
+
+use crate::thread_pointer;
+use crate::tls::tls_get_address;
+
+/// The address of the resolver for variables at a fixed offset from the thread pointer; the argument is that offset.
+pub fn static_resolver() -> u64 {
+    arch::resolve_static as *const () as u64
+}
+
+/// The address of the resolver for all others; the argument is the address of a pair [handle, offset], as
+/// [`tls_get_address_function`](super::tls::tls_get_address_function) takes it.
+pub fn dynamic_resolver() -> u64 {
+    arch::dynamic_resolver()
+}
+
+/// # Safety
+///
+/// As for [`tls_get_address`].
+unsafe extern "C" fn offset_from_thread_pointer(pair: *const [u64; 2]) -> u64 {
+    // SAFETY: promised by the caller.
+    let address = unsafe { tls_get_address(pair) } as u64;
+    address.wrapping_sub(thread_pointer())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TlsModule;
+    use super::arch::tests::{dynamic_resolvers, resolve};
+    use super::*;
+
+    /// The general registers, then the vector state as the processor saves it.
+    #[repr(C, align(64))]
+    #[derive(Clone)]
+    pub(super) struct Registers {
+        pub(super) general: [u64; 32],
+        pub(super) vector: [u8; 4096],
+    }
+
+    impl Registers {
+        pub(super) const ZERO: Self = Self { general: [0; 32], vector: [0; 4096] };
+
+        /// All different.
+        pub(super) fn pattern() -> Self {
+            let mut registers = Self::ZERO;
+            registers.general = std::array::from_fn(|index| 0x1111_2222_0000_0000 + index as u64);
+            for (index, byte) in registers.vector.iter_mut().enumerate() {
+                *byte = (index % 251) as u8 + 1;
+            }
+            registers
+        }
+    }
+
+    #[test]
+    fn the_static_resolver_returns_its_argument_and_preserves_the_registers() {
+        assert_eq!(resolve(static_resolver(), 42), 42);
+        assert_eq!(resolve(static_resolver(), -8i64 as u64), -8i64 as u64);
+    }
+
+    #[test]
+    fn a_dynamic_resolver_finds_the_threads_block_and_preserves_the_registers() {
+        let check = |resolver, size: usize| {
+            let template = vec![3u8; size];
+            let module =
+                TlsModule::new(template.as_ptr() as u64, size as u64, size as u64, 64).unwrap();
+            let pair = [module.handle(), 24];
+            for _ in 0..2 {
+                let offset = resolve(resolver, pair.as_ptr() as u64);
+                // SAFETY: the module is alive.
+                let expected = unsafe { tls_get_address(&pair) } as u64;
+                assert_eq!(thread_pointer().wrapping_add(offset), expected);
+                // SAFETY: it is in the calling thread's block.
+                assert_eq!(unsafe { *(expected as *const u8) }, 3);
+            }
+        };
+        for resolver in dynamic_resolvers() {
+            // Sizes for which the C library copies with different registers.
+            [32, 64, 200, 500, 1 << 16].into_iter().for_each(|size| check(resolver, size));
+        }
+    }
+}

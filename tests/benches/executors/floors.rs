@@ -1,0 +1,82 @@
+//! What two processes can do at best.
+
+use anyhow::{Result, ensure};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How a process waits for the other one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Asleep,
+    Spinning,
+}
+
+/// A word for each direction, which this process and a forked one count up in turns.
+pub(crate) struct PingPong {
+    words: &'static [AtomicU32; 64],
+    waiting: Waiting,
+    round: u32,
+    child: i32,
+}
+
+const HERE: usize = 0;
+const THERE: usize = 32;
+
+impl PingPong {
+    pub(crate) fn new(waiting: Waiting) -> Result<Self> {
+        let (size, access) = (4096, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping of zeroes, which stays until this process ends.
+        let words = unsafe { libc::mmap(null_mut(), size, access, flags, -1, 0) };
+        ensure!(words != libc::MAP_FAILED, "no shared memory");
+        // SAFETY: the mapping is larger, and used by atomic operations alone.
+        let words = unsafe { &*words.cast::<[AtomicU32; 64]>() };
+        // SAFETY: the child does nothing but to count and to wait, until it is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            for round in 0.. {
+                wait(&words[HERE], round, waiting);
+                set(&words[THERE], round + 1, waiting);
+            }
+        }
+        Ok(Self { words, waiting, round: 0, child })
+    }
+
+    /// There and back.
+    pub(crate) fn round(&mut self) {
+        self.round += 1;
+        set(&self.words[HERE], self.round, self.waiting);
+        wait(&self.words[THERE], self.round - 1, self.waiting);
+    }
+}
+
+impl Drop for PingPong {
+    fn drop(&mut self) {
+        // SAFETY: it is this process's child, which nobody has waited for.
+        unsafe {
+            libc::kill(self.child, libc::SIGKILL);
+            libc::waitpid(self.child, null_mut(), 0);
+        }
+    }
+}
+
+fn set(word: &AtomicU32, value: u32, waiting: Waiting) {
+    word.store(value, Ordering::Release);
+    if waiting == Waiting::Asleep {
+        futex(word, libc::FUTEX_WAKE, 1);
+    }
+}
+
+fn wait(word: &AtomicU32, while_it_is: u32, waiting: Waiting) {
+    while word.load(Ordering::Acquire) == while_it_is {
+        match waiting {
+            Waiting::Asleep => futex(word, libc::FUTEX_WAIT, while_it_is),
+            Waiting::Spinning => std::hint::spin_loop(),
+        }
+    }
+}
+
+fn futex(word: &AtomicU32, operation: i32, value: u32) {
+    // SAFETY: the word lives during the call.
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, 0, 0, 0) };
+}

@@ -1,0 +1,183 @@
+//! Executors beside what two processes can do at best: waking each other by a futex, looking at a word that the other one writes, and
+//! copying through memory that both have.
+//!
+//! In turns, in one run; shown and judged are the best times and, in brackets, the medians.
+
+mod floors;
+#[path = "../common/machine.rs"]
+mod machine;
+#[path = "../common/report.rs"]
+mod report;
+#[path = "../common/turns.rs"]
+mod turns;
+
+use anyhow::Result;
+use clap::Parser;
+use floors::{PingPong, Waiting};
+use longshore_executor::controller::{ExecutorProcess, Spawn};
+use longshore_jitlink::process::{ProcessLibrary, SymbolRequest, TargetProcess, WantedSymbol};
+use longshore_jitlink::session::Lookup;
+use longshore_jitlink::wait;
+use longshore_tests::world::executor;
+use report::{Limit, Report};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use turns::{Contender, in_turns};
+
+/// Measures executors.
+#[derive(Parser)]
+struct Arguments {
+    /// Measure only this: calls, memory, look-ups, life.
+    filter: Option<String>,
+    /// Cargo says this to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let filter = arguments.filter.unwrap_or_default();
+    let mut report = Report::new();
+    for (name, measure) in [
+        ("calls", calls as fn(&mut Report) -> Result<()>),
+        ("memory", memory),
+        ("look-ups", look_ups),
+        ("life", life),
+    ] {
+        if name.contains(&filter) {
+            measure(&mut report)?;
+        }
+    }
+    report.print();
+    println!("{}", machine::load());
+    Ok(())
+}
+
+/// A call that does nothing.
+const ECHO: u32 = 0;
+const CALLS: u32 = 2000;
+
+fn process(spawn: Spawn) -> Result<Arc<ExecutorProcess>> {
+    Ok(ExecutorProcess::spawn(&spawn)?)
+}
+
+fn call(process: &ExecutorProcess) -> Contender<'_> {
+    Contender::new(CALLS, || drop(process.peer().call(ECHO, &[]).expect("it answers")))
+}
+
+fn calls(report: &mut Report) -> Result<()> {
+    let sleeping = process(Spawn::new(executor()))?;
+    let spinning = process(Spawn::new(executor()).spin(Duration::from_micros(50)))?;
+    let stream = process(Spawn::new(executor()).shares_memory(false))?;
+    let (mut futex, mut spin) =
+        (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
+    let [floor, ours] =
+        in_turns([Some(Contender::new(CALLS, || futex.round())), Some(call(&sleeping))]);
+    if let (Some(floor), Some(ours)) = (floor, ours) {
+        let most = Limit::of("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
+        report.row("a call that does nothing", Some(&floor), &ours, most);
+    }
+    let [floor, ours, streamed] = in_turns([
+        Some(Contender::new(CALLS, || spin.round())),
+        Some(call(&spinning)),
+        Some(call(&stream)),
+    ]);
+    if let (Some(floor), Some(ours)) = (floor, ours) {
+        let most = Limit::of("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
+        report.row("the same, looking before sleeping", Some(&floor), &ours, most);
+    }
+    streamed.iter().for_each(|times| report.note("the same over a bare stream", times));
+    Ok(())
+}
+
+const LARGE: usize = 64 << 20;
+
+fn memory(report: &mut Report) -> Result<()> {
+    let process = process(Spawn::new(executor()))?;
+    for (name, size, count) in [("8 bytes written", 8, 100_000), ("64 MiB written", LARGE, 2)] {
+        let address = wait(process.allocate(size as u64, 8))?;
+        let (source, mut target) = (vec![1_u8; size], vec![0_u8; size]);
+        let floor = Contender::new(count, || {
+            black_box(&mut target).copy_from_slice(black_box(&source));
+        });
+        let write = Contender::new(count, || {
+            // SAFETY: so many bytes were allocated there.
+            wait(unsafe { process.write(&[(address, black_box(&source))]) }).expect("it is there");
+        });
+        if let [Some(floor), Some(ours)] = in_turns([Some(floor), Some(write)]) {
+            let most = match size {
+                // A call of the C library's function is beyond what a clock resolves.
+                8 => Limit::new("100 ns", Duration::from_nanos(100), Duration::from_nanos(100)),
+                _ => Limit::share(0.95, &floor),
+            };
+            report.row(name, Some(&floor), &ours, most);
+        }
+        // SAFETY: it is used no more.
+        wait(unsafe { process.free(address) })?;
+    }
+    Ok(())
+}
+
+fn look_ups(report: &mut Report) -> Result<()> {
+    const NAMES: [&str; 10] = [
+        "malloc", "free", "memcpy", "memset", "strlen", "printf", "exit", "fopen", "qsort",
+        "getenv",
+    ];
+    let process = process(Spawn::new(executor()))?;
+    let names =
+        NAMES.map(|name| WantedSymbol { name, thread_local: false, lookup: Lookup::Required });
+    let requests = [SymbolRequest { library: ProcessLibrary::GLOBAL, names: &names }];
+    let look_up = Contender::new(200, || {
+        // SAFETY: the library is always there.
+        drop(wait(unsafe { process.lookup(&requests) }).expect("the C library has them"));
+    });
+    if let [Some(ours)] = in_turns([Some(look_up)]) {
+        let most = Duration::from_micros(10);
+        report.row("ten look-ups in one message", None, &ours, Limit::new("10 us", most, most));
+    }
+    Ok(())
+}
+
+fn life(report: &mut Report) -> Result<()> {
+    let start = || {
+        let start = Instant::now();
+        let process = process(Spawn::new(executor())).expect("it starts");
+        let took = start.elapsed();
+        drop(process);
+        took
+    };
+    let nothing = || {
+        let start = Instant::now();
+        let status = std::process::Command::new("/bin/true").status();
+        assert!(status.is_ok_and(|status| status.success()));
+        start.elapsed()
+    };
+    let notice = || {
+        let process = process(Spawn::new(executor())).expect("it starts");
+        let peer = Arc::clone(process.peer());
+        let waiting = std::thread::spawn(move || {
+            peer.wait_for_end();
+            Instant::now()
+        });
+        std::thread::sleep(Duration::from_millis(2));
+        let killed = Instant::now();
+        process.kill();
+        waiting.join().expect("it does not panic").duration_since(killed)
+    };
+    let [floor, ours, noticed] = in_turns([
+        Some(Contender { turn: Box::new(nothing) }),
+        Some(Contender { turn: Box::new(start) }),
+        Some(Contender { turn: Box::new(notice) }),
+    ]);
+    if let (Some(floor), Some(ours)) = (floor, ours) {
+        let most = Duration::from_micros(1500);
+        let name = "an executor, started and ready (floor: /bin/true, to its end)";
+        report.row(name, Some(&floor), &ours, Limit::new("1.5 ms", most, most));
+    }
+    if let Some(noticed) = noticed {
+        let most = Duration::from_millis(2);
+        report.row("a killed executor is noticed", None, &noticed, Limit::new("2 ms", most, most));
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Calls through entries, and what it takes to have entries.
+
+use crate::report::{Limit, Report};
+use crate::turns::{Contender, in_turns};
+use anyhow::{Result, ensure};
+use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};
+use longshore_jitlink::session::{Lookup, Removal};
+use longshore_jitlink::{Library, Session};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+type Function = extern "C" fn(u64) -> u64;
+
+const ENTRIES: usize = 10_000;
+/// Later calls that are timed together: one takes about a nanosecond.
+const CALLS: u32 = 1000;
+
+/// The implementation of all entries, which is there already.
+extern "C" fn implementation(n: u64) -> u64 {
+    black_box(n) + 1
+}
+
+struct Entries {
+    library: Library,
+    implementations: Library,
+    lazy: LazyReexports,
+    names: Vec<String>,
+}
+
+pub(crate) fn measure(report: &mut Report) -> Result<()> {
+    let entries = Entries::new()?;
+    let direct = || Some(calling(black_box(implementation)));
+
+    let first = Some(Contender { turn: Box::new(|| entries.first_calls()) });
+    let [floor, ours] = in_turns([direct(), first]);
+    let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
+    let most = CALLS * Duration::from_micros(2);
+    let limit = Limit::new("2 us each", most, most);
+    report.row("1000 first calls, the code is there", Some(&floor), &ours, limit);
+
+    let (tracker, functions) = entries.add()?;
+    ensure!(functions[0](1) == 2 && functions[0](2) == 3, "an entry has another implementation");
+    let [floor, ours] = in_turns([direct(), Some(calling(functions[0]))]);
+    let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
+    let most = |floor| floor + CALLS * Duration::from_nanos(1);
+    let limit = Limit::of("1 ns more each", &floor, most);
+    report.row("1000 later calls", Some(&floor), &ours, limit);
+    tracker.remove(Removal::Unused)?;
+
+    let adding = Some(Contender { turn: Box::new(|| entries.adding().0) });
+    let asking = Some(Contender { turn: Box::new(|| entries.adding().1) });
+    let [adding, asking] = in_turns([adding, asking]);
+    report.note("adding 10,000 entries", &adding.expect("it ran"));
+    report.note("asking for the first of them, which links them", &asking.expect("it ran"));
+    Ok(())
+}
+
+impl Entries {
+    fn new() -> Result<Self> {
+        // SAFETY: nothing is linked but entries.
+        let session = unsafe { Session::new() }?;
+        let (library, implementations) =
+            (session.create_library("entries"), session.create_library("implementations"));
+        implementations.define_absolute("it", implementation as *const () as u64)?;
+        let names = (0..ENTRIES).map(|index| format!("kernel_{index:05}")).collect();
+        Ok(Self { lazy: LazyReexports::for_session(&session)?, library, implementations, names })
+    }
+
+    fn define(&self) -> Result<LazyTracker> {
+        let reexports = self.names.iter().map(|name| Reexport::new(name, "it"));
+        Ok(self.lazy.add(&self.library, &self.implementations, reexports)?)
+    }
+
+    fn add(&self) -> Result<(LazyTracker, Vec<Function>)> {
+        let tracker = self.define()?;
+        let names: Vec<_> = self.names.iter().map(|name| (&**name, Lookup::Required)).collect();
+        let addresses = self.library.lookup_all(&names)?.into_iter().flatten();
+        // SAFETY: the implementation has this type.
+        let function =
+            |address| unsafe { std::mem::transmute::<usize, Function>(address as usize) };
+        Ok((tracker, addresses.map(function).collect()))
+    }
+
+    /// The time of as many first calls as later ones are timed together, of the first calls of new entries.
+    fn first_calls(&self) -> Duration {
+        let (tracker, functions) = self.add().expect("the names are free");
+        let start = Instant::now();
+        for function in &functions {
+            black_box(function(1));
+        }
+        let took = start.elapsed() * CALLS / ENTRIES as u32;
+        tracker.remove(Removal::Unused).expect("nobody uses them");
+        took
+    }
+
+    /// The time to add entries, and to ask for one.
+    fn adding(&self) -> (Duration, Duration) {
+        let start = Instant::now();
+        let tracker = self.define().expect("the names are free");
+        let added = start.elapsed();
+        let start = Instant::now();
+        self.library.lookup(&self.names[0]).expect("it was added");
+        let asked = start.elapsed();
+        tracker.remove(Removal::Unused).expect("nobody uses them");
+        (added, asked)
+    }
+}
+
+/// Many calls of a function.
+fn calling(function: Function) -> Contender<'static> {
+    Contender::new(1000, move || {
+        for n in 0..CALLS {
+            black_box(function(black_box(n.into())));
+        }
+    })
+}

@@ -1,0 +1,138 @@
+//! Programs that run in an executor, and what goes wrong with that. Those of `runs` run there too.
+
+use super::AARCH64;
+use super::folder::{Folder, error_of, is_installed, text};
+use longshore_tests::world;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const EXIT: &str = "int main(int argc, char **argv) { return argc; }";
+
+#[test]
+fn an_executor_is_found_beside_the_command_or_by_its_path() {
+    let folder = Folder::of_c(&[("main", EXIT)]);
+    let path = world::command().with_file_name("longshore-executor");
+    for executor in ["--executor".to_owned(), format!("--executor={}", path.display())] {
+        assert_eq!(folder.code(&[&executor, "main.o", "--args", "x"]), Some(2));
+    }
+}
+
+#[test]
+fn an_executor_that_is_none_is_an_error_that_says_so() {
+    let folder = Folder::of_c(&[("main", EXIT)]);
+    for (executor, problem) in [
+        ("/nowhere/executor", "No such file"),
+        ("/bin/false", "exited with code 1"),
+        ("./main.o", "Permission denied"),
+    ] {
+        let output = folder.link(&["main.o", &format!("--executor={executor}")]);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(problem) && error.contains(executor), "{error}");
+        assert!(error.contains("hint: --executor=PATH"), "{error}");
+    }
+}
+
+#[test]
+fn a_key_that_is_none_is_an_error_with_what_a_key_is() {
+    let folder = Folder::of_c(&[("main", EXIT)]);
+    let key = folder.0.path().join("key");
+    let link = |content: &str, mode| {
+        fs::write(&key, content).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let arguments = ["main.o", "--executor=127.0.0.1:1", "--executor-key", "key"];
+        error_of(&folder.link(&arguments))
+    };
+    assert!(link("short", 0o600).contains("64 hexadecimal digits"));
+    assert!(link(&"a".repeat(64), 0o644).contains("chmod 600"));
+    let refused = link(&"a".repeat(64), 0o600);
+    assert!(refused.contains("127.0.0.1:1") && refused.contains("refused"), "{refused}");
+}
+
+#[test]
+fn what_is_linked_for_debuggers_of_another_process_is_refused() {
+    let folder = Folder::of_c(&[("main", EXIT)]);
+    let output = folder.link(&["main.o", "--executor", "--gdb"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error_of(&output).contains("process"), "{}", error_of(&output));
+}
+
+const CPP: &str = r#"
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+struct Global { Global() { std::puts("constructed"); } ~Global() { std::puts("destroyed"); } } global;
+thread_local int variable = 42;
+static int thrower(int depth) {
+    if (depth == 0) throw std::runtime_error("thrown");
+    return thrower(depth - 1) + 1;
+}
+int main(int argc, char **argv) {
+    try { thrower(10); } catch (const std::exception &error) { std::puts(error.what()); }
+    int other = 0;
+    std::thread([&] { other = ++variable; }).join();
+    std::printf("%d %d %s\n", variable, other, argv[argc - 1]);
+    return 7;
+}
+"#;
+
+/// The option for an executor of another machine, below an emulator.
+fn emulated(folder: &Folder) -> Option<String> {
+    let executor = emulated_executor()?;
+    let emulator = ["qemu-aarch64-static", "qemu-aarch64"]
+        .into_iter()
+        .find(|emulator| is_installed(emulator))?;
+    let path = folder.0.path().join("executor");
+    let script = format!(
+        "#!/bin/sh\nexec {emulator} -L /usr/aarch64-linux-gnu {} \"$@\"\n",
+        executor.display()
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    Some(format!("--executor={}", path.display()))
+}
+
+/// `longshore-executor` for AArch64, if there is what it takes to build it.
+fn emulated_executor() -> Option<PathBuf> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated");
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "-p", "longshore-executor", "--target", TARGET, "--target-dir"])
+        .arg(&target_folder)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", AARCH64)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("error[E0463]") {
+        eprintln!("skipped: there is no standard library for {TARGET}; `rustup target add` it");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(target_folder.join(TARGET).join("debug/longshore-executor"))
+}
+
+#[test]
+fn code_for_another_machine_is_linked_here_and_runs_in_its_executor() {
+    if !is_installed("aarch64-linux-gnu-g++") {
+        return eprintln!("skipped: there is no aarch64-linux-gnu-g++");
+    }
+    let folder = Folder::new();
+    let Some(executor) = emulated(&folder) else { return };
+    for flags in [["-O0", "-fPIC"], ["-O2", "-fno-pic"]] {
+        folder.compile("aarch64-linux-gnu-g++", "main.cpp", CPP, &flags);
+        for sharing in [&[][..], &["--no-shared-memory"]] {
+            let options = ["main.o", "--dylib", "libstdc++.so.6", &executor];
+            let output = folder.link(&[&options[..], sharing, &["--args", "last"]].concat());
+            let expected = "constructed\nthrown\n42 43 last\ndestroyed\n";
+            assert_eq!(text(&output.stdout), expected, "{}", error_of(&output));
+            assert_eq!(output.status.code(), Some(7));
+        }
+    }
+    folder.compile("gcc", "native.c", EXIT, &[]);
+    let output = folder.link(&["native.o", &executor]);
+    let error = error_of(&output);
+    assert!(error.contains("x86_64") && error.contains("aarch64"), "{error}");
+}
