@@ -418,6 +418,9 @@ impl Peer {
                 break ended;
             }
         };
+        if self.is_shared && !self.is_over() {
+            self.workers.take_last_posts(self);
+        }
         self.end(ended);
     }
 

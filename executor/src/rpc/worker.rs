@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use parking_lot::Mutex;
 
 use super::connection::Peer;
-use super::link::{Direction, SLOTS};
+use super::link::{Direction, RING_BYTES, SLOTS};
 use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
 use super::wire::{Header, Kind};
 use super::{Ended, futex};
@@ -29,6 +29,20 @@ impl Workers {
     /// Starts the first thread.
     pub(super) fn start(&self, peer: &Arc<Peer>) -> Result<(), Ended> {
         self.spawn(peer)
+    }
+
+    /// Takes what the other side has posted before it went. Its calls have nobody who waits for an answer.
+    pub(super) fn take_last_posts(&self, peer: &Arc<Peer>) {
+        let (ring, mut content) = (peer.incoming(), Vec::new());
+        let mut receiver = self.receiver.lock();
+        // More do not fit into the ring: who is still there and goes on posting is not listened to for ever.
+        for _ in 0..RING_BYTES / Header::BYTES {
+            match receiver.receive(ring, &mut content) {
+                Ok(Some(header)) if header.kind == Kind::Post => peer.take_post(header, &content),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 
     /// Wakes all threads, so that they see that the connection is over.

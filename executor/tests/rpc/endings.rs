@@ -29,6 +29,23 @@ fn closing_one_end_ends_the_calls_of_the_other() {
 }
 
 #[test]
+fn what_was_posted_before_the_end_is_taken() {
+    for over in ALL {
+        for _ in 0..50 {
+            let pair = pair(over);
+            for index in 0..20 {
+                pair.controller.post(index, &[0; 100]).unwrap();
+            }
+            pair.controller.close();
+            assert_eq!(pair.executor.wait_for_end(), Ended::There);
+            let posts = pair.service.posts.lock();
+            let methods: Vec<_> = posts.iter().map(|(method, _)| *method).collect();
+            assert_eq!(methods, (0..20).collect::<Vec<_>>(), "{over:?}");
+        }
+    }
+}
+
+#[test]
 fn a_peer_that_does_not_answer_in_time_is_given_up() {
     for over in ALL {
         let pair = pair(over);

@@ -9,6 +9,7 @@ use longshore_plugin_api::{
 use parking_lot::Mutex;
 
 use super::Isolated;
+use super::addresses;
 use super::event::IsolatedEvent;
 use super::link::Link;
 use super::module::{IsolatedKernel, IsolatedModule};
@@ -56,6 +57,16 @@ impl IsolatedDevice {
         Ok(address)
     }
 
+    fn allocate_there(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
+        let (device, kind) = (self.id, kind as u32);
+        let allocate = || self.link.ask(&Request::Allocate { device, kind, bytes, alignment });
+        addresses::allocate_apart(bytes, allocate, |address| {
+            if let Err(error) = self.link.ask::<()>(&Request::Free { device, kind, address }) {
+                log::warn!("freeing memory at {address:#x}: {error}");
+            }
+        })
+    }
+
     fn same_process(&self, peer: &Self) -> bool {
         Arc::ptr_eq(&self.link, &peer.link)
     }
@@ -80,12 +91,7 @@ impl Device<Isolated> for IsolatedDevice {
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         match kind {
             MemoryKind::Host | MemoryKind::Managed => self.allocate_shared(kind, bytes, alignment),
-            MemoryKind::Device => self.link.ask(&Request::Allocate {
-                device: self.id,
-                kind: kind as u32,
-                bytes,
-                alignment,
-            }),
+            MemoryKind::Device => self.allocate_there(kind, bytes, alignment),
         }
     }
 
@@ -99,7 +105,11 @@ impl Device<Isolated> for IsolatedDevice {
         drop(shared);
         let freed = self.link.ask(&Request::Free { device: self.id, kind: kind as u32, address });
         drop(block);
-        given_up(&self.link, freed)
+        let freed = given_up(&self.link, freed);
+        if freed.is_ok() && kind == MemoryKind::Device {
+            addresses::give_up(address);
+        }
+        freed
     }
 
     fn load(&self, image: ImageBytes) -> Result<IsolatedModule> {

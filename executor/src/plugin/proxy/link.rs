@@ -42,7 +42,7 @@ impl Link {
     /// Takes an executor over, whose callbacks these are.
     ///
     /// # Errors
-    /// `OutOfResources` if there are no addresses for shared memory, or no thread can be started.
+    /// `OutOfResources` if no thread can be started; that the process is gone.
     pub(super) fn new(
         executor: Executor,
         callbacks: Arc<Callbacks>,
@@ -67,10 +67,16 @@ impl Link {
         };
         link.start_watching()?;
         if let Some(arena) = link.executor.arena() {
-            let window = Window::new(arena, |address, bytes| {
-                link.ask(&Request::Reserve { address, bytes })
-            })?;
-            link.window = Some(window);
+            let window =
+                Window::new(arena, |address, bytes| link.ask(&Request::Reserve { address, bytes }));
+            link.window = match window {
+                Err(error) if !link.is_alive() => return Err(error),
+                Err(error) => {
+                    log::warn!("plugin '{backend}' has no host memory: {error}");
+                    None
+                }
+                Ok(window) => Some(window),
+            };
         }
         Ok(Arc::new(link))
     }

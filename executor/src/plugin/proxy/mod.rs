@@ -1,6 +1,7 @@
 //! The host's side: a platform that is another process's.
 
 mod accepted;
+mod addresses;
 mod callbacks;
 mod copy;
 mod device;

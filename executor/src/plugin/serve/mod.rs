@@ -62,10 +62,10 @@ impl Server {
 
     fn take(&self, request: &Request<'_>) -> Result<(), Error> {
         let (queue, result) = match request {
-            Request::Launch(launch) => (launch.queue, self.launch(launch)),
-            Request::Copy(copy) => (copy.queue, self.copy(copy)),
-            Request::Fill { queue, address, bytes, pattern, wait } => {
-                (*queue, self.fill(*queue, *address, *bytes, pattern, *wait))
+            Request::Launch(launch) if !launch.wait => (launch.queue, self.launch(launch)),
+            Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(copy)),
+            Request::Fill { queue, address, bytes, pattern, wait: false } => {
+                (*queue, self.fill(*queue, *address, *bytes, pattern, false))
             }
             Request::WaitEvent { queue, event } => (*queue, self.wait_event(*queue, *event)),
             Request::RecordEvent { queue, event } => (*queue, self.record_event(*queue, *event)),
@@ -73,7 +73,7 @@ impl Server {
             Request::DestroyEvent { event } => return self.events.take(*event).map(drop),
             other => {
                 log::error!(
-                    "a request that wants an answer was sent as one that does not: {other:?}"
+                    "a request that waits or is answered was sent as one that is not: {other:?}"
                 );
                 return Ok(());
             }
