@@ -10,6 +10,7 @@
 mod protocol;
 mod proxy;
 pub(crate) mod serve;
+mod values;
 
 pub use proxy::{
     Isolated, IsolatedDescription, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record,

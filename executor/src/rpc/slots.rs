@@ -181,7 +181,10 @@ impl Slots {
     pub(super) fn give_up(&self, direction: Direction<'_>) {
         for (slot, streamed) in self.streamed.iter().enumerate() {
             if streamed.lock().awaited.is_some() {
-                set(direction, slot, LOST);
+                // Always woken: the other side may have died between its answer and the waking for it.
+                let word = direction.slot_state(slot);
+                word.store(LOST, Ordering::Release);
+                futex::wake(word, i32::MAX as u32);
             }
         }
         drop(self.free.lock());
