@@ -1,7 +1,7 @@
 //! Data of a process: memory that the controller allocates, writes and reads. What both processes have is copied here; the rest goes
 //! by messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::ready;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use longshore_jitlink::memory::{
     Placement, ProcessMemory, Protection, SegmentRequest,
 };
 use longshore_jitlink::process::{ProcessCalls, call_service};
-use longshore_jitlink::{Error, Result};
+use longshore_jitlink::{Error, Result, wait};
 use longshore_runtime::service::memory::{READ, WRITE};
 use parking_lot::Mutex;
 use serde_bytes::ByteBuf;
@@ -59,10 +59,13 @@ impl Data {
     }
 }
 
-/// The most bytes of a message.
+/// Messages under way for one request: the connection has a limit for all.
+const AT_ONCE: usize = 16;
+
+/// The most bytes that a message is for.
 const PIECE: usize = 1 << 20;
 
-/// As [`TargetProcess::write`](longshore_jitlink::process::TargetProcess::write).
+/// As [`TargetProcess::write`](longshore_jitlink::process::TargetProcess::write). Blocks while as many messages are under way as may be.
 ///
 /// # Safety
 /// As there.
@@ -71,27 +74,21 @@ pub(super) unsafe fn write(
     calls: &dyn ProcessCalls,
     writes: &[(u64, &[u8])],
 ) -> Pending<()> {
-    let mut sent: Vec<Pending<()>> = Vec::new();
-    for (address, bytes) in writes {
+    // SAFETY: promised by the caller.
+    let far = |(address, bytes): &&(u64, &[u8])| unsafe { !memory.write(*address, bytes) };
+    let pieces = writes.iter().filter(far).flat_map(|(address, bytes)| {
+        let piece = move |(index, piece)| (address + (index * PIECE) as u64, ByteBuf::from(piece));
+        bytes.chunks(PIECE).enumerate().map(piece)
+    });
+    let mut under_way = UnderWay::default();
+    for message in messages(pieces, |(_, bytes)| bytes.len()) {
         // SAFETY: promised by the caller.
-        if unsafe { memory.write(*address, bytes) } {
-            continue;
-        }
-        for (index, piece) in bytes.chunks(PIECE).enumerate() {
-            let write = (address + (index * PIECE) as u64, ByteBuf::from(piece));
-            // SAFETY: promised by the caller.
-            sent.push(unsafe { call_service(calls, WRITE, &vec![write]) });
-        }
+        under_way.add(unsafe { call_service(calls, WRITE, &message) });
     }
-    Box::pin(async move {
-        for piece in sent {
-            piece.await?;
-        }
-        Ok(())
-    })
+    Box::pin(async move { under_way.finish().await.map(drop) })
 }
 
-/// As [`TargetProcess::read`](longshore_jitlink::process::TargetProcess::read).
+/// As [`TargetProcess::read`](longshore_jitlink::process::TargetProcess::read). Blocks while as many messages are under way as may be.
 ///
 /// # Safety
 /// As there.
@@ -100,55 +97,75 @@ pub(super) unsafe fn read(
     calls: &dyn ProcessCalls,
     ranges: &[(u64, usize)],
 ) -> Pending<Vec<Vec<u8>>> {
-    let read = |(address, size): &(u64, usize)| {
+    let near = |(address, size): &(u64, usize)| {
         // SAFETY: promised by the caller.
-        match unsafe { memory.read(*address, *size) } {
-            Some(bytes) => Part::Here(bytes),
-            // SAFETY: as above.
-            None => Part::There(unsafe { ask(calls, *address, *size) }),
-        }
+        unsafe { memory.read(*address, *size) }
     };
-    let parts: Vec<Part> = ranges.iter().map(read).collect();
+    let mut all: Vec<Option<Vec<u8>>> = ranges.iter().map(near).collect();
+    let far = ranges.iter().zip(&all).filter(|(_, near)| near.is_none());
+    let far: Vec<(u64, usize)> = far.map(|(range, _)| *range).collect();
+    let pieces = far.iter().flat_map(|(address, size)| {
+        let starts = (0..*size).step_by(PIECE);
+        starts.map(move |start| (address + start as u64, PIECE.min(size - start) as u64))
+    });
+    let mut under_way = UnderWay::default();
+    for message in messages(pieces, |(_, size)| *size as usize) {
+        // SAFETY: promised by the caller.
+        under_way.add(unsafe { call_service(calls, READ, &message) });
+    }
     Box::pin(async move {
-        let mut all = Vec::with_capacity(parts.len());
-        for part in parts {
-            all.push(part.bytes().await?);
+        let mut answers = Vec::new();
+        for answer in under_way.finish().await? {
+            answers.extend(answer?);
         }
-        Ok(all)
+        let mut answers = answers.into_iter();
+        for ((_, size), bytes) in far.iter().zip(all.iter_mut().filter(|near| near.is_none())) {
+            let pieces = answers.by_ref().take(size.div_ceil(PIECE));
+            *bytes = Some(pieces.flat_map(ByteBuf::into_vec).collect());
+        }
+        Ok(all.into_iter().flatten().collect())
     })
 }
 
-enum Part {
-    Here(Vec<u8>),
-    There(Vec<Pending<longshore_runtime::Result<Vec<ByteBuf>>>>),
+/// Puts pieces together in messages.
+fn messages<T>(pieces: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    for piece in pieces {
+        // What is said of a piece takes room too.
+        bytes += size(&piece) + 16;
+        if bytes > PIECE || messages.is_empty() {
+            bytes = size(&piece) + 16;
+            messages.push(Vec::new());
+        }
+        messages.last_mut().expect("one was just added").push(piece);
+    }
+    messages
 }
 
-impl Part {
-    async fn bytes(self) -> Result<Vec<u8>> {
-        let pieces = match self {
-            Self::Here(bytes) => return Ok(bytes),
-            Self::There(pieces) => pieces,
-        };
-        let mut bytes = Vec::new();
-        for piece in pieces {
-            piece.await??.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        }
-        Ok(bytes)
+/// Messages whose answers are waited for when there are too many, in order.
+struct UnderWay<T> {
+    waiting: VecDeque<Pending<T>>,
+    done: Vec<Result<T>>,
+}
+
+impl<T> Default for UnderWay<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), done: Vec::new() }
     }
 }
 
-/// # Safety
-/// As for [`read`].
-unsafe fn ask(
-    calls: &dyn ProcessCalls,
-    address: u64,
-    size: usize,
-) -> Vec<Pending<longshore_runtime::Result<Vec<ByteBuf>>>> {
-    let starts = (0..size).step_by(PIECE);
-    let piece = |start: usize| {
-        let range = (address + start as u64, PIECE.min(size - start) as u64);
-        // SAFETY: promised by the caller.
-        unsafe { call_service(calls, READ, &vec![range]) }
-    };
-    starts.map(piece).collect()
+impl<T> UnderWay<T> {
+    fn add(&mut self, message: Pending<T>) {
+        if self.waiting.len() == AT_ONCE {
+            self.done.extend(self.waiting.pop_front().map(wait));
+        }
+        self.waiting.push_back(message);
+    }
+
+    async fn finish(mut self) -> Result<Vec<T>> {
+        for message in self.waiting {
+            self.done.push(message.await);
+        }
+        self.done.into_iter().collect()
+    }
 }

@@ -112,6 +112,10 @@ fn facts(peer: &Peer) -> std::result::Result<Facts, String> {
         .into_iter()
         .find(|architecture| architecture.triple() == facts.triple)
         .ok_or_else(|| format!("code for {} cannot be linked", facts.triple))?;
+    let (theirs, here) = (facts.page_size, rustix::param::page_size() as u64);
+    if !theirs.is_power_of_two() || peer.shares_memory() && theirs != here {
+        return Err(format!("its pages have {theirs} bytes, this process's {here}"));
+    }
     Ok(Facts {
         triple: facts.triple,
         architecture,

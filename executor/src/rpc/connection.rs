@@ -1,11 +1,14 @@
 //! One end of a connection.
 
+use std::any::Any;
 use std::io::{Read, Write};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -84,6 +87,8 @@ pub struct Peer {
     service: Arc<dyn Service>,
     options: Options,
     ended: OnceLock<Ended>,
+    /// Whether the calls that are under way end with that.
+    is_finished: AtomicBool,
     end: (Mutex<bool>, Condvar),
     birthplace: Birthplace,
 }
@@ -130,6 +135,7 @@ impl Connection {
             service,
             options,
             ended: OnceLock::new(),
+            is_finished: AtomicBool::new(false),
             end: (Mutex::new(false), Condvar::new()),
             birthplace: Birthplace::here(),
         });
@@ -190,9 +196,11 @@ impl Peer {
         argument: &[u8],
     ) -> Result<Vec<u8>, CallError> {
         self.check(argument)?;
-        let taken = self.slots.take(self.outgoing(), &self.ended)?;
-        let sent = self.send_call(method, argument, taken);
-        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
+        let limit = Limit::new(limit);
+        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit));
+        let taken = taken.map_err(|ended| self.ended_or(ended))?;
+        let sent = self.send_call(method, argument, taken, &limit);
+        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, &limit));
         self.slots.free(self.outgoing(), taken);
         answer
     }
@@ -204,10 +212,11 @@ impl Peer {
     /// [`CallError::TooLarge`], and why the connection is over.
     pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
         self.check(argument)?;
-        let taken = self.slots.take(self.outgoing(), &self.ended)?;
+        let limit = Limit::new(None);
+        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit))?;
         let started = Started { peer: Arc::clone(self), taken: Some(taken) };
         // If the connection is over, nobody answers it, and giving it up does not wait.
-        self.send_call(method, argument, taken)?;
+        self.send_call(method, argument, taken, &limit)?;
         Ok(started)
     }
 
@@ -221,7 +230,8 @@ impl Peer {
         if size > Self::MAX_POST {
             return Err(CallError::TooLarge { bytes: size, most: Self::MAX_POST });
         }
-        Ok(self.send(Header { kind: Kind::Post, method, identity: 0, size }, argument)?)
+        let header = Header { kind: Kind::Post, method, identity: 0, size };
+        Ok(self.send(header, argument, &Limit::new(None))?)
     }
 
     /// The most bytes of a message that is not answered.
@@ -252,6 +262,9 @@ impl Peer {
 
     /// Blocks until the connection is over, and says why.
     pub fn wait_for_end(&self) -> Ended {
+        if !self.is_here() {
+            return Ended::Forked;
+        }
         let mut is_over = self.end.0.lock();
         while !*is_over {
             self.end.1.wait(&mut is_over);
@@ -261,9 +274,15 @@ impl Peer {
 
     /// Ends the connection for this reason, unless it is over. All calls that are under way end with it. Does not block.
     pub fn end(&self, ended: Ended) {
-        if self.ended.set(ended).is_err() {
-            return;
+        // In a forked child it is the parent's.
+        if self.is_here() && self.ended.set(ended).is_ok() {
+            self.finish();
         }
+    }
+
+    /// Ends what is under way, now that it is known why.
+    fn finish(&self) {
+        self.is_finished.store(true, Ordering::Release);
         (self.shut_down)();
         self.slots.give_up(self.outgoing());
         self.workers.end(self.incoming());
@@ -278,6 +297,11 @@ impl Peer {
 
     pub(super) fn is_over(&self) -> bool {
         self.ended.get().is_some()
+    }
+
+    /// Whether the calls that were under way have ended, and messages are not taken any more.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished.load(Ordering::Acquire)
     }
 
     pub(super) fn spin(&self) -> Duration {
@@ -319,7 +343,9 @@ impl Peer {
 
     /// Answers a call.
     pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8]) {
-        let answer = self.service.call(self, header.method, content);
+        let call = || self.service.call(self, header.method, content);
+        let answer = catch_unwind(AssertUnwindSafe(call))
+            .unwrap_or_else(|panic| Err(format!("what answers it panicked: {}", text_of(&*panic))));
         if self.is_over() {
             return;
         }
@@ -338,7 +364,10 @@ impl Peer {
     }
 
     pub(super) fn take_post(self: &Arc<Self>, header: Header, content: &[u8]) {
-        self.service.post(self, header.method, content);
+        let post = || self.service.post(self, header.method, content);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(post)) {
+            log::error!("what takes a message panicked: {}", text_of(&*panic));
+        }
     }
 
     fn answer_by_stream(
@@ -377,11 +406,11 @@ impl Peer {
         }
     }
 
-    fn send(&self, header: Header, content: &[u8]) -> Result<(), Ended> {
+    fn send(&self, header: Header, content: &[u8], limit: &Limit) -> Result<(), Ended> {
         let sent = match self.is_shared && content.len() <= MAX_IN_RING {
             true => {
                 let mut sender = self.sender.lock();
-                sender.send(self.outgoing(), header, content, &|| self.ended.get().cloned())
+                sender.send(self.outgoing(), header, content, &|| self.ended_or_late(limit))
             }
             false => self.write(header, content),
         };
@@ -418,10 +447,16 @@ impl Peer {
                 break ended;
             }
         };
-        if self.is_shared && !self.is_over() {
+        // An executor whose controller is gone has nobody for whom it would do what was asked for last.
+        let listens = self.side == From::Controller || ended == Ended::There;
+        if self.ended.set(ended).is_err() {
+            return;
+        }
+        // No call is begun any more, also not by what takes these. Those under way do not end before it is known what was said last.
+        if self.is_shared && listens {
             self.workers.take_last_posts(self);
         }
-        self.end(ended);
+        self.finish();
     }
 
     fn read_message(self: &Arc<Self>, reader: &mut Box<dyn Read + Send>) -> Result<(), Ended> {
@@ -461,7 +496,12 @@ impl Started {
     /// # Errors
     /// As for [`Peer::call_within`].
     pub fn wait_for(mut self, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
-        let answer = self.peer.wait(self.taken.expect("it is taken by waiting alone"), limit);
+        if !self.peer.is_here() {
+            self.taken = None;
+            return Err(Ended::Forked.into());
+        }
+        let taken = self.taken.expect("it is taken by waiting alone");
+        let answer = self.peer.wait(taken, &Limit::new(limit));
         self.give_up_slot();
         answer
     }
@@ -475,26 +515,64 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if let Some(taken) = self.taken {
-            let _ = self.peer.wait(taken, None);
+        if let Some(taken) = self.taken.filter(|_| self.peer.is_here()) {
+            let _ = self.peer.wait(taken, &Limit::new(None));
             self.give_up_slot();
         }
     }
 }
 
 impl Peer {
-    fn send_call(&self, method: u32, argument: &[u8], taken: Taken) -> Result<(), Ended> {
+    fn send_call(
+        &self,
+        method: u32,
+        argument: &[u8],
+        taken: Taken,
+        limit: &Limit,
+    ) -> Result<(), Ended> {
         let size = argument.len();
-        self.send(Header { kind: Kind::Call, method, identity: taken.identity, size }, argument)
+        let header = Header { kind: Kind::Call, method, identity: taken.identity, size };
+        self.send(header, argument, limit)
     }
 
-    fn wait(&self, taken: Taken, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
+    fn wait(&self, taken: Taken, limit: &Limit) -> Result<Vec<u8>, CallError> {
         let spin = if self.is_shared { self.options.spin } else { Duration::ZERO };
-        self.slots.wait(self.outgoing(), taken, spin, limit, &self.ended).unwrap_or_else(|| {
-            self.end(Ended::Silent { limit: limit.unwrap_or_default() });
+        let finished = || self.ended.get().filter(|_| self.is_finished());
+        let ended = || finished().cloned();
+        let answer = self.slots.wait(self.outgoing(), taken, spin, limit.deadline, &ended);
+        answer.unwrap_or_else(|| {
+            self.end(limit.passed());
             Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
         })
     }
+
+    /// Why it is in vain to go on, if it is.
+    fn ended_or_late(&self, limit: &Limit) -> Option<Ended> {
+        let is_late = limit.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        self.ended.get().cloned().or(is_late.then(|| limit.passed()))
+    }
+}
+
+/// When a call has taken too long.
+struct Limit {
+    time: Option<Duration>,
+    deadline: Option<Instant>,
+}
+
+impl Limit {
+    fn new(time: Option<Duration>) -> Self {
+        Self { time, deadline: time.and_then(|time| Instant::now().checked_add(time)) }
+    }
+
+    fn passed(&self) -> Ended {
+        Ended::Silent { limit: self.time.unwrap_or_default() }
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
 }
 
 /// How long the stream is read to its end when it cannot be written any more.

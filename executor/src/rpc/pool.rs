@@ -35,7 +35,8 @@ impl Pool {
         content: Vec<u8>,
     ) -> Result<(), Ended> {
         let mut state = self.state.lock();
-        if state.open == SLOTS {
+        // Some are answered, and not counted so as yet.
+        if state.open == 2 * SLOTS {
             let problem = format!("more than {SLOTS} calls are under way");
             return Err(Ended::Protocol(problem));
         }

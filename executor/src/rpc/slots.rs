@@ -1,6 +1,5 @@
 //! Where callers wait for their answers.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -57,20 +56,20 @@ impl Slots {
         }
     }
 
-    /// Takes a slot for a call. Blocks while all are in use.
+    /// Takes a slot for a call. Blocks while all are in use, until `ended` says why that is in vain.
     pub(super) fn take(
         &self,
         direction: Direction<'_>,
-        ended: &OnceLock<Ended>,
+        ended: &dyn Fn() -> Option<Ended>,
     ) -> Result<Taken, Ended> {
         let mut free = self.free.lock();
         let slot = loop {
-            if let Some(ended) = ended.get() {
-                return Err(ended.clone());
+            if let Some(ended) = ended() {
+                return Err(ended);
             }
             match free.pop() {
                 Some(slot) => break slot,
-                None => self.freed.wait(&mut free),
+                None => drop(self.freed.wait_for(&mut free, LOOKING)),
             }
         };
         drop(free);
@@ -100,21 +99,24 @@ impl Slots {
         direction: Direction<'_>,
         taken: Taken,
         spin: Duration,
-        limit: Option<Duration>,
-        ended: &OnceLock<Ended>,
+        deadline: Option<Instant>,
+        ended: &dyn Fn() -> Option<Ended>,
     ) -> Option<Result<Vec<u8>, CallError>> {
         let word = direction.slot_state(taken.slot);
         let is_done = || !matches!(futex::load(word), PENDING | ASLEEP);
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        futex::spin(spin, || is_done() || ended.get().is_some());
+        let mut looks = 0_u32;
+        futex::spin(spin, || {
+            looks += 1;
+            is_done() || looks.is_multiple_of(64) && ended().is_some()
+        });
         loop {
             if is_done()
                 && let Some(answer) = self.answer(direction, taken, futex::load(word))
             {
                 return Some(answer);
             }
-            if let Some(ended) = ended.get() {
-                return Some(Err(ended.clone().into()));
+            if let Some(ended) = ended() {
+                return Some(Err(ended.into()));
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -123,7 +125,8 @@ impl Slots {
             let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
             let state = word.compare_exchange(PENDING, ASLEEP, success, failure);
             if matches!(state, Ok(PENDING) | Err(ASLEEP)) {
-                futex::sleep(word, ASLEEP, left);
+                // The other side can write that it sleeps over what would wake it.
+                futex::sleep(word, ASLEEP, Some(left.unwrap_or(LOOKING).min(LOOKING)));
             }
         }
     }
@@ -144,7 +147,7 @@ impl Slots {
                     _ => Err(CallError::Failed(text(&content))),
                 })
             }
-            IN_STREAM => {
+            IN_STREAM if self.streamed[taken.slot].lock().answer.is_some() => {
                 let answer = self.streamed[taken.slot].lock().answer.take();
                 answer.map(|answer| answer.map_err(CallError::Failed))
             }
@@ -183,7 +186,10 @@ impl Slots {
             if streamed.lock().awaited.is_some() {
                 // Always woken: the other side may have died between its answer and the waking for it.
                 let word = direction.slot_state(slot);
-                word.store(LOST, Ordering::Release);
+                for pending in [PENDING, ASLEEP] {
+                    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+                    let _ = word.compare_exchange(pending, LOST, success, failure);
+                }
                 futex::wake(word, i32::MAX as u32);
             }
         }
@@ -191,6 +197,9 @@ impl Slots {
         self.freed.notify_all();
     }
 }
+
+/// How long who sleeps does not look whether the connection is over, should nobody wake it.
+const LOOKING: Duration = Duration::from_secs(1);
 
 /// Answers a call of the other side in its slot. `false` if the answer is too large for that.
 pub(super) fn answer_in_slot(

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
@@ -177,7 +178,9 @@ impl Transport {
             [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
-        let sent = sendmsg(&**socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        let sent = retry_on_intr(|| {
+            sendmsg(&**socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)
+        })?;
         self.writer.write_all(&bytes[sent..])
     }
 
@@ -189,7 +192,9 @@ impl Transport {
                 [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut into = [IoSliceMut::new(&mut bytes)];
-            let received = recvmsg(&**socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC);
+            let received = retry_on_intr(|| {
+                recvmsg(&**socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)
+            });
             filled = received.map_err(|e| self.failed(e.into()))?.bytes;
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(mut files) = message {
@@ -259,15 +264,28 @@ struct Watched {
     process: Arc<OwnedFd>,
 }
 
+impl Watched {
+    /// The time after which reading fails, as it is set for the socket.
+    fn limit(&self) -> io::Result<Option<Timespec>> {
+        let limit = self.socket.read_timeout()?;
+        Ok(limit.map(|time| Timespec {
+            tv_sec: time.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(time.subsec_nanos()),
+        }))
+    }
+}
+
 impl Read for Watched {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let limit = self.limit()?;
         loop {
             let mut files = [
                 PollFd::new(&*self.socket, PollFlags::IN),
                 PollFd::new(&self.process, PollFlags::IN),
             ];
-            match poll(&mut files, None) {
+            match poll(&mut files, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                 result => result?,
             };
             if !files[0].revents().is_empty() {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -34,7 +35,8 @@ impl Workers {
     /// Takes what the other side has posted before it went. Its calls have nobody who waits for an answer.
     pub(super) fn take_last_posts(&self, peer: &Arc<Peer>) {
         let (ring, mut content) = (peer.incoming(), Vec::new());
-        let mut receiver = self.receiver.lock();
+        // Who has it takes them too, unless it is busy with one that waits for the end of the connection.
+        let Some(mut receiver) = self.receiver.try_lock_for(LAST_POSTS) else { return };
         // More do not fit into the ring: who is still there and goes on posting is not listened to for ever.
         for _ in 0..RING_BYTES / Header::BYTES {
             match receiver.receive(ring, &mut content) {
@@ -89,7 +91,7 @@ impl Workers {
         ring: Direction<'_>,
         content: &mut Vec<u8>,
     ) -> Option<Header> {
-        loop {
+        while !peer.is_finished() {
             let mut receiver = self.receiver.lock();
             match receiver.receive(ring, content) {
                 // Posts are taken in order, so the receiver stays locked.
@@ -121,6 +123,7 @@ impl Workers {
                 }
             }
         }
+        None
     }
 
     /// Whether the bell rang and no other thread has come: then this one is the look-out.
@@ -144,7 +147,8 @@ impl Workers {
     fn sleep(&self, peer: &Peer, ring: Direction<'_>) {
         let answered = self.answered.load(Ordering::Relaxed);
         if futex::load(ring.bell()) == answered && !peer.is_over() {
-            futex::sleep(ring.bell(), answered, None);
+            // The other side can write the old number over the new one.
+            futex::sleep(ring.bell(), answered, Some(LOOKING));
         }
     }
 
@@ -165,6 +169,12 @@ fn take_look_out(ring: Direction<'_>) -> bool {
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure).is_ok()
 }
+
+/// How long a thread may take for the last messages that it has begun to take.
+const LAST_POSTS: Duration = Duration::from_millis(100);
+
+/// How long an idle thread does not look whether the connection is over, should nobody wake it.
+const LOOKING: Duration = Duration::from_secs(1);
 
 /// The largest content whose memory a thread keeps for the next.
 const KEPT: usize = 64 << 10;

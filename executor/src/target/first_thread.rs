@@ -63,7 +63,14 @@ impl FirstThread {
             match work {
                 Work::End(ended) => return ended,
                 Work::Call(call) => {
-                    self.state.lock().is_busy = true;
+                    {
+                        let mut state = self.state.lock();
+                        // The program is not begun when nobody is there for whom it would run.
+                        if let Some(ended) = state.end.take() {
+                            return ended;
+                        }
+                        state.is_busy = true;
+                    }
                     last_threads::watch();
                     call();
                     let mut state = self.state.lock();

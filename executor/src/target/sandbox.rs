@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
+    SeccompRule, sock_filter,
 };
 
 /// From now on the process, and whatever it starts, cannot run programs, reach the network, look into other processes or change the
 /// system: such calls fail with `EPERM`. Files and devices stay within reach. The process has one thread as yet.
 pub(super) fn enter() -> Result<(), String> {
-    let program = program().map_err(|error| format!("--sandbox: {error}"))?;
+    let mut program = program().map_err(|error| format!("--sandbox: {error}"))?;
+    program.splice(0..0, other_numbers());
     seccompiler::apply_filter(&program).map_err(|error| format!("--sandbox: {error}"))
 }
 
@@ -25,6 +26,22 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
         std::env::consts::ARCH.try_into()?,
     )?
     .try_into()
+}
+
+/// Refuses the system calls of the x32 interface, which have other numbers on the same architecture.
+fn other_numbers() -> Vec<sock_filter> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    const X32: u32 = 0x4000_0000;
+    let (load, jump, answer) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    let step = |code: u32, jf, k| sock_filter { code: code as u16, jt: 0, jf, k };
+    let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    vec![step(load, 0, 0), step(jump, 1, X32), step(answer, 0, refusal)]
 }
 
 /// Sockets of all families but Unix's, which drivers use.
@@ -58,6 +75,12 @@ const DENIED: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,

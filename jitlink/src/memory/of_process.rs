@@ -1,11 +1,11 @@
 //! Memory of another process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, ready};
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use longshore_runtime::pages::{Plan, Run};
 use longshore_runtime::service::memory::WRITE;
@@ -21,7 +21,7 @@ use super::{
     Protection,
 };
 use crate::process::{ProcessCalls, call_service};
-use crate::{Error, Result};
+use crate::{Error, Result, wait};
 
 /// Memory of a process that runs `longshore-runtime` (JITLink's `MapperJITLinkMemoryManager`, with its `SharedMemoryMapper` or, with
 /// nothing shared, a copy for each side). Content is written once, in place, if both processes share a file.
@@ -76,8 +76,9 @@ struct Writable {
     size: u64,
     /// Where they begin in this process.
     here: NonNull<u8>,
-    /// Keeps them, as long as any object has a part of them.
-    pages: Weak<dyn SharedPages>,
+    /// The objects that have a part of them. When all are gone something else may be at the addresses.
+    objects: Vec<u64>,
+    pages: Arc<dyn SharedPages>,
 }
 
 // SAFETY: the address is used while the pages are kept, by copies alone.
@@ -159,6 +160,7 @@ impl MemoryManager for ProcessMemory {
 
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
         let numbers: Vec<u64> = allocations.iter().map(FinalizedAllocation::number).collect();
+        self.shares.write().hide(&numbers);
         // SAFETY: who deallocates says that nothing uses them any more; who made the actions vouches for those.
         let done = unsafe { call_service(&*self.process, DEALLOCATE_PAGES, &numbers) };
         let shares = Arc::clone(&self.shares);
@@ -255,6 +257,9 @@ struct InFlight {
     shares: Arc<RwLock<Shares>>,
 }
 
+/// Messages with content under way: there is a limit for all of a process.
+const AT_ONCE: usize = 16;
+
 /// The most bytes of content in a message.
 const PIECE: usize = 1 << 20;
 
@@ -270,7 +275,17 @@ impl InFlight {
             // SAFETY: the pages are reserved, writable, and nobody uses them.
             unsafe { call_service(&*self.reservation.process, WRITE, &bytes) }
         };
-        pieces.map(write).collect()
+        let mut sent: VecDeque<Pending<()>> = VecDeque::new();
+        for piece in pieces {
+            if sent.len() == AT_ONCE
+                && let Some(Err(error)) = sent.pop_front().map(wait)
+            {
+                sent.push_back(Box::pin(ready(Err(error))));
+                break;
+            }
+            sent.push_back(write(piece));
+        }
+        sent.into()
     }
 }
 
@@ -344,8 +359,9 @@ impl InFlight {
         for run in self.plan.runs.iter().filter(is_writable) {
             // SAFETY: the run is of these pages.
             let here = unsafe { pages.address().add(run.pages.start) };
-            let writable =
-                Writable { size: run.pages.len() as u64, here, pages: Arc::downgrade(&pages) };
+            let objects = run.objects.iter().filter_map(|object| numbers.get(*object).copied());
+            let (size, objects) = (run.pages.len() as u64, objects.collect());
+            let writable = Writable { size, here, objects, pages: Arc::clone(&pages) };
             shares.writable.insert(self.address + run.pages.start as u64, writable);
         }
         shares.by_object.extend(numbers.iter().map(|number| (*number, Arc::clone(&pages))));
@@ -353,13 +369,16 @@ impl InFlight {
 }
 
 impl Shares {
+    /// The objects are about to go, and with the last one of some pages what can be written.
+    fn hide(&mut self, numbers: &[u64]) {
+        self.writable.retain(|_, writable| {
+            writable.objects.retain(|object| !numbers.contains(object));
+            !writable.objects.is_empty()
+        });
+    }
+
     fn remove(&mut self, numbers: &[u64]) {
-        let removed: Vec<_> =
-            numbers.iter().filter_map(|number| self.by_object.remove(number)).collect();
-        if !removed.is_empty() {
-            drop(removed);
-            self.writable.retain(|_, writable| writable.pages.strong_count() > 0);
-        }
+        numbers.iter().for_each(|number| drop(self.by_object.remove(number)));
     }
 
     /// Where bytes of the process are in this one, if they can be written here.
@@ -367,9 +386,8 @@ impl Shares {
         let (start, writable) = self.writable.range(..=address).next_back()?;
         let offset = address - start;
         (size <= writable.size.checked_sub(offset)?).then_some(())?;
-        let pages = writable.pages.upgrade()?;
-        // SAFETY: within the pages, which are kept by now.
-        Some((pages, unsafe { writable.here.add(offset as usize) }))
+        // SAFETY: within the pages, which are kept.
+        Some((Arc::clone(&writable.pages), unsafe { writable.here.add(offset as usize) }))
     }
 }
 

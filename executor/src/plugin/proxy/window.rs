@@ -124,7 +124,13 @@ impl Window {
         map: impl FnOnce(u64, u64, u64) -> Result<()>,
         unmap: &Unmap,
     ) -> Result<Staging> {
-        let kept = self.staging.lock().pop();
+        let (kept, surplus) = {
+            let mut staging = self.staging.lock();
+            let kept = staging.pop();
+            let surplus = staging.len().saturating_sub(KEPT);
+            (kept, staging.drain(..surplus).collect::<Vec<_>>())
+        };
+        drop(surplus);
         let block = match kept {
             Some(block) => block,
             None => self.block(STAGING, 1, map, unmap)?,
@@ -235,13 +241,8 @@ impl Drop for Staging {
         if !window.arena.is_here() {
             return;
         }
-        let mut kept = window.staging.lock();
-        if kept.len() < KEPT {
-            kept.push(block);
-        } else {
-            drop(kept);
-            drop(block);
-        }
+        // Giving a block up calls the executor, which whoever takes its messages must not: that is done when the next is wanted.
+        window.staging.lock().push(block);
     }
 }
 
