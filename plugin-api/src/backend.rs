@@ -110,6 +110,16 @@ pub trait Device<B: Backend>: Send + Sync + 'static {
     /// those of the driver.
     fn load(&self, image: ImageBytes) -> Result<B::Module>;
 
+    /// Loads an image as [`Device::load`] does, and puts off what can be done when its kernels are first launched: an error of
+    /// that is one of the launch, with the code that a load would have. A backend that leaves this out loads the image at
+    /// once. May block.
+    ///
+    /// # Errors
+    /// As for [`Device::load`].
+    fn load_lazily(&self, image: ImageBytes) -> Result<B::Module> {
+        self.load(image)
+    }
+
     /// Makes a queue.
     ///
     /// # Errors

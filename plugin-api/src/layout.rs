@@ -119,6 +119,7 @@ pub fn describe_layouts() -> String {
         ExtentTable,
         ClusterTable,
         AdoptionTable,
+        LazyTable,
     );
     text
 }

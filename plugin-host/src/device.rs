@@ -58,6 +58,11 @@ impl Device<HostBackend> for HostDevice {
         HostModule::load(image, &self.allowed)
     }
 
+    /// Of relocatable objects and archives; a shared object is loaded whole, as the system's loader does.
+    fn load_lazily(&self, image: ImageBytes) -> Result<HostModule> {
+        HostModule::load_lazily(image, &self.allowed)
+    }
+
     fn create_queue(&self) -> Result<HostQueue> {
         Ok(HostQueue::new(Arc::clone(&self.engine)))
     }

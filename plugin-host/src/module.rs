@@ -16,6 +16,7 @@
 
 mod functions;
 mod kernels;
+mod lazy;
 mod library;
 mod linked;
 mod opened;
@@ -27,6 +28,7 @@ use crate::elf;
 use crate::execute::{Code, GroupCode, GroupEntry, MOST_FIBERS, Mode, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
 use kernels::ImageNotes;
+use lazy::{LateKernel, Lazy};
 use linked::Linked;
 use longshore_plugin_api::{
     Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX,
@@ -34,6 +36,7 @@ use longshore_plugin_api::{
 };
 use opened::Opened;
 use std::ffi::c_void;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// What a kernel is called as: `arguments[i]` is the address of the `i`-th argument's value.
@@ -50,14 +53,41 @@ const ARGUMENTS_OF: &str = "__longshore_arguments_";
 pub struct HostKernel {
     code: Code,
     name: String,
+    /// What is to be done before it is first launched.
+    late: Option<LateKernel>,
 }
 
 /// A loaded image. A shared object whose constructors were run and whose destructors were not stays
 /// in memory when it is unloaded: handlers that it registered would be called at the program's end.
 /// Those of relocatable objects are forgotten with it.
 pub struct HostModule {
-    image: Box<dyn Loaded>,
-    notes: ImageNotes,
+    image: Image,
+}
+
+enum Image {
+    Whole(Box<dyn Loaded>, ImageNotes),
+    Lazy(Arc<Lazy>),
+}
+
+impl Image {
+    /// What the image says of its kernels' code. Of a lazy one it reads all symbols, the first time.
+    fn notes(&self) -> &ImageNotes {
+        match self {
+            Image::Whole(_, notes) => notes,
+            Image::Lazy(image) => image.notes(),
+        }
+    }
+}
+
+impl Deref for Image {
+    type Target = dyn Loaded;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Image::Whole(image, _) => &**image,
+            Image::Lazy(image) => &**image,
+        }
+    }
 }
 
 /// An image in memory. What its symbols and profile parts say is mapped and readable while it lives.
@@ -68,8 +98,23 @@ trait Loaded: Send + Sync {
     /// `InvalidBinary` for a kernel whose resolver gives none.
     fn symbol(&self, name: &str) -> Result<Option<Symbol>>;
 
+    /// The same, if it is in memory already.
+    fn symbol_in_memory(&self, name: &str) -> Result<Option<Symbol>> {
+        self.symbol(name)
+    }
+
+    /// The content of an exported constant: what the image has for it.
+    fn constant(&self, name: &str) -> Option<Vec<u8>> {
+        let Symbol { address, bytes, .. } = variable(self.symbol(name))?;
+        // SAFETY: the variable's bytes are readable; who asks knows that they are constant.
+        Some(unsafe { std::slice::from_raw_parts(pointer(address), bytes as usize) }.to_vec())
+    }
+
     /// All exported kernels and globals.
-    fn symbols(&self) -> Vec<(String, SymbolKind)>;
+    ///
+    /// # Errors
+    /// `InvalidBinary` for a member of an archive that cannot be read, and was not before.
+    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
 
     /// Runs the constructors.
     fn construct(&self) -> Result<()>;
@@ -129,13 +174,22 @@ impl HostKernel {
 
     #[cfg(test)]
     pub(crate) fn host_form(name: &str, entry: KernelEntry) -> HostKernel {
-        HostKernel { code: Code::Host(entry), name: name.to_owned() }
+        HostKernel { code: Code::Host(entry), name: name.to_owned(), late: None }
     }
 
     #[cfg(test)]
     pub(crate) fn work_group_form(name: &str, entry: GroupEntry) -> HostKernel {
         let code = Code::Groups(GroupCode::new(entry, Mode::Loop, false, [0; 3]));
-        HostKernel { code, name: name.to_owned() }
+        HostKernel { code, name: name.to_owned(), late: None }
+    }
+
+    /// Links it, if it is linked when it is first launched, and runs the constructors of what is linked so. Blocks then.
+    ///
+    /// # Errors
+    /// Those of a load. The next call tries again.
+    #[inline]
+    pub(crate) fn prepare(&self) -> Result<()> {
+        self.late.as_ref().map_or(Ok(()), |late| late.prepare(&self.name))
     }
 
     /// Its name in the image.
@@ -159,7 +213,20 @@ impl HostModule {
             Format::SharedObject => Box::new(Opened::load(image)?),
             Format::Relocatable => Box::new(Linked::load(image, allowed)?),
         };
-        Ok(HostModule { image, notes })
+        Ok(HostModule { image: Image::Whole(image, notes) })
+    }
+
+    /// The same, but what relocatable objects have is linked when it is first called.
+    ///
+    /// # Errors
+    /// As for [`Self::load`]; those of links come with the calls.
+    pub fn load_lazily(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
+        match format_of(image.get())? {
+            Format::SharedObject => HostModule::load(image, allowed),
+            Format::Relocatable => {
+                Ok(HostModule { image: Image::Lazy(Lazy::load(image, allowed)?) })
+            }
+        }
     }
 
     /// The exported symbol of this name, if it is of this kind.
@@ -181,11 +248,8 @@ impl HostModule {
     /// The sizes of a kernel's arguments, if the image describes them. No arguments have a
     /// variable of one zero, as there are no empty variables.
     fn argument_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
-        let described = variable(&*self.image, &format!("{ARGUMENTS_OF}{kernel}"))?;
-        let sizes: *const u32 = pointer(described.address);
-        // SAFETY: `Loaded` promises that the variable's bytes are readable.
-        let sizes =
-            (0..described.bytes as usize / 4).map(|i| unsafe { sizes.add(i).read_unaligned() });
+        let described = self.image.constant(&format!("{ARGUMENTS_OF}{kernel}"))?;
+        let sizes = described.as_chunks().0.iter().map(|size| u32::from_ne_bytes(*size));
         let sizes: Vec<u32> = sizes.collect();
         Some(if sizes == [0] { Vec::new() } else { sizes })
     }
@@ -198,7 +262,7 @@ impl Module<HostBackend> for HostModule {
             KernelAttributes { address, code_bytes, ..KernelAttributes::default() };
         let code = match kernels::description(&*self.image, name)? {
             Some(description) => {
-                let notes = self.notes.of(name);
+                let notes = self.image.notes().of(name);
                 let mode = kernels::mode(description.form, notes);
                 attributes.required_group = description.required_group;
                 attributes.static_shared_bytes = notes.shared_bytes;
@@ -217,7 +281,11 @@ impl Module<HostBackend> for HostModule {
                 Code::Host(unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) })
             }
         };
-        Ok((Arc::new(HostKernel { code, name: name.to_owned() }), attributes))
+        let late = match &self.image {
+            Image::Whole(..) => None,
+            Image::Lazy(image) => Some(LateKernel::new(image)),
+        };
+        Ok((Arc::new(HostKernel { code, name: name.to_owned(), late }), attributes))
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
@@ -226,7 +294,7 @@ impl Module<HostBackend> for HostModule {
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let mut symbols = self.image.symbols();
+        let mut symbols = self.image.symbols()?;
         let is_description = |name: &str| {
             name.starts_with(ARGUMENTS_OF) || name.starts_with(KERNEL_DESCRIPTION_PREFIX)
         };
@@ -243,11 +311,17 @@ impl Module<HostBackend> for HostModule {
     }
 
     fn unload(self) -> Result<()> {
-        self.image.unload()
+        match self.image {
+            Image::Whole(image, _) => image.unload(),
+            Image::Lazy(image) => {
+                drop(image);
+                Ok(())
+            }
+        }
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
-        let tracker = variable(&*self.image, POOL_TRACKER);
+        let tracker = variable(self.image.symbol_in_memory(POOL_TRACKER));
         let Some(tracker) = tracker.filter(|tracker| tracker.bytes >= 32) else {
             return Ok(None);
         };
@@ -283,9 +357,9 @@ fn check_shared(kernel: &str, bytes: u64) -> Result<()> {
     Err(Error::new(ErrorCode::Unsupported, message))
 }
 
-/// The exported variable of this name.
-fn variable(image: &dyn Loaded, name: &str) -> Option<Symbol> {
-    image.symbol(name).ok()?.filter(|symbol| symbol.kind == SymbolKind::Global)
+/// What was found, if it is a variable.
+fn variable(found: Result<Option<Symbol>>) -> Option<Symbol> {
+    found.ok()?.filter(|symbol| symbol.kind == SymbolKind::Global)
 }
 
 fn pointer<T>(address: u64) -> *const T {

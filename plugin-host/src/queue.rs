@@ -66,6 +66,7 @@ impl Queue<HostBackend> for HostQueue {
         if !is_plain(kernel, shape) {
             check_shape(kernel, shape)?;
         }
+        kernel.prepare()?;
         self.launch_checked(Launch::new(kernel, shape), shape.wait, arguments)
     }
 

@@ -115,6 +115,8 @@ pub(super) enum Request<'a> {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
+        /// As `Device::load_lazily`.
+        lazily: bool,
     },
     /// Answered by an [`Id`].
     CreateQueue {

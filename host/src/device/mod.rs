@@ -18,7 +18,7 @@ use crate::memory::{
     Allocation, AllocationTable, Block, Buffer, DeviceMemory, DevicePointer, DeviceTracker,
     Element, MemoryReport, Released, Request, Use,
 };
-use crate::program::{Kernel, Program, ProgramCore, suitable};
+use crate::program::{Kernel, Loading, Program, ProgramCore, suitable};
 use crate::queue::{Queue, QueueCore};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::remote::RemoteDevice;
@@ -106,7 +106,24 @@ impl Device {
     /// this library, can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
     /// device was closed; those of the driver.
     pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into())
+        Program::load(self, image.into(), Loading::Whole)
+    }
+
+    /// Loads an image, and puts off what can be: of a relocatable object or an archive on the CPU, a member is linked when one of
+    /// its functions is first called, so that an archive of many kernels is loaded in the time of its index. The first launch
+    /// of a kernel links the member that has it, before it is queued. To find a kernel links nothing; to find a global links
+    /// what defines it.
+    ///
+    /// Constructors of a member run once, in the order of their priorities, before the first of its functions; those of a member
+    /// that is never called do not. Destructors of those that are linked run when the program is unloaded, in reverse.
+    ///
+    /// This is about time only. Images of other kinds, and those of backends that cannot put anything off, are loaded whole.
+    ///
+    /// # Errors
+    /// As for [`Device::load`], for what is read of the image now. What is found later is an error of the launch, with the same
+    /// code: `LinkFailure` for undefined symbols, `InvalidBinary` for a damaged member. The program can be used further.
+    pub fn load_lazily(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into(), Loading::Lazy)
     }
 
     /// Whether it takes an image, or one of those that a container holds.

@@ -23,6 +23,15 @@ pub(crate) struct ProgramCore {
     image: Mutex<Option<Image>>,
 }
 
+/// When an image is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loading {
+    /// When it is loaded.
+    Whole,
+    /// As it is used, where the backend can.
+    Lazy,
+}
+
 /// What unloading a program found.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -54,14 +63,24 @@ impl ProgramCore {
     /// `InvalidBinary` if the device takes neither the image nor one that it holds; those of
     /// [`Image::entries`] and of the plugin. Nothing is left
     /// behind then.
-    pub(crate) fn load(device: &Device, image: Image) -> Result<Arc<ProgramCore>> {
+    pub(crate) fn load(
+        device: &Device,
+        image: Image,
+        loading: Loading,
+    ) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let inner = device.inner();
         let remote = inner.remote.enter(0).ok_or_else(|| device.closed())?;
         let image = suitable::of(device, &remote, image)?;
-        // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
-        // bytes lie on the heap or in a map, where moving `image` leaves them.
-        let load = || remote.load(unsafe { ImageBytes::new(image.bytes()) });
+        let load = || {
+            // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
+            // bytes lie on the heap or in a map, where moving `image` leaves them.
+            let bytes = unsafe { ImageBytes::new(image.bytes()) };
+            match loading {
+                Loading::Whole => remote.load(bytes),
+                Loading::Lazy => remote.load_lazily(bytes),
+            }
+        };
         let module = load().or_else(|error| match error.code() {
             ErrorCode::OutOfResources => {
                 device.trim()?;

@@ -7,7 +7,7 @@ mod symbols;
 pub use life::UnloadReport;
 pub use symbols::{Global, Kernel};
 
-pub(crate) use life::ProgramCore;
+pub(crate) use life::{Loading, ProgramCore};
 
 use crate::device::Device;
 use crate::host_function;
@@ -29,8 +29,8 @@ struct Shared {
 }
 
 impl Program {
-    pub(crate) fn load(device: &Device, image: Image) -> Result<Program> {
-        let core = ProgramCore::load(device, image)?;
+    pub(crate) fn load(device: &Device, image: Image, loading: Loading) -> Result<Program> {
+        let core = ProgramCore::load(device, image, loading)?;
         Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 
 use super::constructors::File;
-use super::index::{Index, Kind};
+use super::index::{Defined, Index};
 use super::manager::{Implementations, Manager};
 use super::{LazyReexports, Reexport};
 use crate::Result;
@@ -17,12 +17,45 @@ use crate::session::{Generated, GeneratedGraph, Generator, Library, MainArgument
 pub struct LazyFile {
     manager: Weak<Manager>,
     file: Arc<File>,
+    index: Arc<Index>,
 }
 
 impl LazyFile {
     /// The library that has the file's own definitions. Looking a function up there links it now.
     pub fn implementations(&self) -> &Library {
         &self.file.implementations
+    }
+
+    /// What the file defines under a name for others; nothing if it does not. Links nothing.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member.
+    pub fn defined(&self, name: &str) -> Result<Option<Defined>> {
+        self.index.defined(name)
+    }
+
+    /// All that the file defines for others, in any order. Reads the symbols of all members, and links nothing.
+    ///
+    /// # Errors
+    /// As for [`Self::defined`].
+    pub fn all_defined(&self) -> Result<Vec<(String, Defined)>> {
+        self.index.all_defined()
+    }
+
+    /// Does what the first call of a function does, and says where the function is: links it, and runs constructors if the file
+    /// is [initialized](Self::initialize). Its entry gets there with its next call.
+    ///
+    /// # Errors
+    /// As for [`Library::lookup`] and [`Library::initialize`].
+    pub fn link(&self, function: &str) -> Result<u64> {
+        match self.manager.upgrade() {
+            Some(manager) => manager.turns().take(|_| {
+                let address = self.file.implementations.lookup_own(function)?;
+                self.file.construct()?;
+                Ok(address)
+            }),
+            None => self.file.implementations.lookup_own(function),
+        }
     }
 
     /// Runs the constructors of what of the file is linked, and of an object that has any. From now on those of what a first call links
@@ -75,8 +108,9 @@ impl LazyReexports {
         }
         let file = Arc::new(File::new(implementations));
         let (manager, number) = (Arc::downgrade(&self.0), self.0.add_file(Arc::clone(&file)));
-        library.add_generator(Entries { manager: manager.clone(), file: number, index });
-        Ok(LazyFile { manager, file })
+        let entries = Entries { manager: manager.clone(), file: number, index: Arc::clone(&index) };
+        library.add_generator(entries);
+        Ok(LazyFile { manager, file, index })
     }
 }
 
@@ -110,12 +144,12 @@ impl Generator for Entries {
             if request.hidden || request.weak && self.index.is_archive() {
                 continue;
             }
-            match self.index.kind_of(request.name)? {
-                Some(Kind::Function(linkage)) => {
+            match self.index.defined(request.name)? {
+                Some(Defined { callable: true, linkage, .. }) => {
                     functions
                         .push(Reexport { linkage, ..Reexport::new(request.name, request.name) });
                 }
-                Some(Kind::Other) => {
+                Some(_) => {
                     let library = file.implementations.clone();
                     generated.push(Generated::Reexport { index, library });
                 }

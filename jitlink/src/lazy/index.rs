@@ -1,11 +1,13 @@
 //! What a file defines, read when it is asked for.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use object::elf;
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 
-use crate::elf::{Archive, ElfObject, Home, is_archive};
+use crate::elf::{Archive, ElfObject, Home, LE, View, is_archive};
 use crate::graph::Linkage;
 use crate::{Error, Result};
 
@@ -27,13 +29,21 @@ enum Members {
     Read(HashMap<Bytes, usize>, Vec<(String, Bytes)>),
 }
 
-/// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A function that is seen outside.
-    Function(Linkage),
-    /// Something else.
-    Other,
+/// What a name stands for that a file defines for others, as its symbol says. Nothing is linked for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Defined {
+    /// Whether it is a function: only those have entries.
+    pub callable: bool,
+    /// Strong or weak.
+    pub linkage: Linkage,
+    /// Whether each thread has one of its own.
+    pub thread_local: bool,
+    /// Whether it is a function that a resolver chooses.
+    pub indirect: bool,
+    /// Its size in bytes, 0 if that is not said.
+    pub size: u64,
+    /// What the file has for it, before any relocation; nothing for what has no content there, or lies beyond its section.
+    pub content: Option<Bytes>,
 }
 
 impl Index {
@@ -55,14 +65,48 @@ impl Index {
     }
 
     /// What a name is that the file defines for others.
-    pub(super) fn kind_of(&self, name: &str) -> Result<Option<Kind>> {
+    pub(super) fn defined(&self, name: &str) -> Result<Option<Defined>> {
         match &self.members {
-            Members::File(object) => Ok(kind_in(object, name.as_bytes())),
+            Members::File(object) => Ok(defined_in(object, name.as_bytes())),
             _ => {
                 let Some((_, member, bytes)) = self.member_with(name)? else { return Ok(None) };
-                Ok(kind_in(&ElfObject::read(&member, bytes)?, name.as_bytes()))
+                Ok(defined_in(&ElfObject::read(&member, bytes)?, name.as_bytes()))
             }
         }
+    }
+
+    /// All that the file defines for others, in any order. Reads the symbols of all members.
+    pub(super) fn all_defined(&self) -> Result<Vec<(String, Defined)>> {
+        let mut all = HashMap::new();
+        let mut add = |object: &ElfObject| {
+            let view = object.view();
+            for symbol in globals(&view) {
+                if let Some(defined) = defined_by_symbol(object, symbol) {
+                    let name = String::from_utf8_lossy(view.symbol_name(symbol)).into_owned();
+                    all.entry(name).or_insert(defined);
+                }
+            }
+        };
+        match &self.members {
+            Members::File(object) => add(object),
+            Members::Indexed(places) => {
+                let mut places: Vec<u64> = places.values().copied().collect();
+                places.sort_unstable();
+                places.dedup();
+                for place in places {
+                    let (member, bytes) = self.member_at(place)?;
+                    add(&ElfObject::read(&member, bytes)?);
+                }
+            }
+            Members::Read(_, members) => {
+                // What is no object defines nothing.
+                let objects = members
+                    .iter()
+                    .filter_map(|(name, bytes)| ElfObject::read(name, bytes.clone()).ok());
+                objects.for_each(|object| add(&object));
+            }
+        }
+        Ok(all.into_iter().collect())
     }
 
     /// The members that define these names, each once, with their names for messages.
@@ -145,22 +189,49 @@ fn defined_by(members: &[(String, Bytes)]) -> HashMap<Bytes, usize> {
 }
 
 /// What a name is that an object defines for others.
-fn kind_in(object: &ElfObject, name: &[u8]) -> Option<Kind> {
+fn defined_in(object: &ElfObject, name: &[u8]) -> Option<Defined> {
     let view = object.view();
-    let mut globals = view.first_global.max(1)..view.symbols.len() as u32;
-    let symbol = globals.find(|symbol| {
+    let symbol = globals(&view).find(|symbol| {
         view.symbol_name(*symbol) == name && !matches!(view.home(*symbol), Home::Undefined)
     })?;
-    let symbol = &view.symbols[symbol as usize];
-    if matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL) {
+    defined_by_symbol(object, symbol)
+}
+
+fn globals(view: &View<'_>) -> Range<u32> {
+    view.first_global.max(1)..view.symbols.len() as u32
+}
+
+/// What a symbol defines for others; nothing if it does not.
+fn defined_by_symbol(object: &ElfObject, index: u32) -> Option<Defined> {
+    let view = object.view();
+    let symbol = &view.symbols[index as usize];
+    let is_hidden = matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
+    if is_hidden || matches!(view.home(index), Home::Undefined) {
         return None;
     }
     let kind = symbol.st_type();
-    if kind != elf::STT_FUNC && kind != elf::STT_GNU_IFUNC {
-        return Some(Kind::Other);
-    }
-    Some(Kind::Function(match symbol.st_bind() == elf::STB_WEAK {
+    let indirect = kind == elf::STT_GNU_IFUNC;
+    let linkage = match symbol.st_bind() == elf::STB_WEAK {
         true => Linkage::Weak,
         false => Linkage::Strong,
-    }))
+    };
+    let (start, size) = (symbol.st_value.get(LE), symbol.st_size.get(LE));
+    let content = match view.home(index) {
+        Home::Section(section) => {
+            let content = view.content(view.sections.get(section as usize)?);
+            let range = usize::try_from(start).ok().zip(usize::try_from(size).ok());
+            range
+                .and_then(|(start, size)| content.get(start..start.checked_add(size)?))
+                .map(|content| object.bytes().slice_ref(content))
+        }
+        _ => None,
+    };
+    Some(Defined {
+        callable: kind == elf::STT_FUNC || indirect,
+        linkage,
+        thread_local: kind == elf::STT_TLS,
+        indirect,
+        size,
+        content,
+    })
 }

@@ -66,6 +66,7 @@ use crate::session::{Library, Object, Removal, Session};
 use crate::{Error, Result};
 
 pub use files::LazyFile;
+pub use index::Defined;
 pub use listener::{FailedCall, Listener};
 pub use redirectable::{
     LinkedRedirectables, OfProcess, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots,
@@ -73,6 +74,8 @@ pub use redirectable::{
 };
 pub use redirections::Redirections;
 pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
+
+pub use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
 
 use manager::{Implementations, Manager};
 

@@ -673,6 +673,16 @@ typedef struct longshore_adoption_table {
                                             uint64_t bytes);
 } longshore_adoption_table;
 
+// "longshore.lazy", version 1: images that are linked as they are used.
+typedef struct longshore_lazy_table {
+    // Loads an image as `load` of "longshore.device" does, and puts off what can be done when its
+    // kernels are first launched: an error of that is one of the launch, with the code that `load`
+    // would have had. Kernels and globals have the names that they would have. May block.
+    struct longshore_error_object *(*load)(struct longshore_device *device,
+                                           struct longshore_bytes image,
+                                           struct longshore_module **module);
+} longshore_lazy_table;
+
 // "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's
 // shared memory.
 typedef struct longshore_cluster_table {

@@ -17,8 +17,8 @@ pub use entry::{
 };
 pub use tables::{
     AdoptionTable, ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable,
-    ModuleTable, OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable, QueueTable,
-    SelectionTable,
+    LazyTable, ModuleTable, OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable,
+    QueueTable, SelectionTable,
 };
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,

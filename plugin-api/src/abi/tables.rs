@@ -289,6 +289,20 @@ pub struct AdoptionTable {
     ) -> *mut ErrorObject,
 }
 
+/// "longshore.lazy", version 1: images that are linked as they are used.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct LazyTable {
+    /// Loads an image as `load` of "longshore.device" does, and puts off what can be done when its kernels are first launched:
+    /// an error of that is one of the launch, with the code that `load` would have had. Kernels and globals have the names
+    /// that they would have. May block.
+    pub load: unsafe extern "C" fn(
+        device: *mut DeviceHandle,
+        image: Bytes,
+        module: *mut *mut ModuleHandle,
+    ) -> *mut ErrorObject,
+}
+
 /// "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's shared
 /// memory.
 #[repr(C)]

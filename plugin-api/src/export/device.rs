@@ -45,6 +45,10 @@ pub(super) const fn adoption_table<P: Plugin>() -> &'static abi::AdoptionTable {
     &abi::AdoptionTable { adopt: adopt::<P> }
 }
 
+pub(super) const fn lazy_table<P: Plugin>() -> &'static abi::LazyTable {
+    &abi::LazyTable { load: load_lazily::<P> }
+}
+
 /// The device behind a handle.
 ///
 /// # Safety
@@ -106,6 +110,19 @@ unsafe extern "C" fn load<P: Plugin>(
     // SAFETY: an open device, and image bytes that the host keeps until `unload`.
     guard::<P>("device.load", || unsafe {
         let loaded = of::<P>(device).load(ImageBytes::new(read_bytes(image)))?;
+        give(ModuleObject::<P>::new(loaded), module);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn load_lazily<P: Plugin>(
+    device: *mut DeviceHandle,
+    image: abi::Bytes,
+    module: *mut *mut abi::ModuleHandle,
+) -> *mut ErrorObject {
+    // SAFETY: as for `load`.
+    guard::<P>("device.load_lazily", || unsafe {
+        let loaded = of::<P>(device).load_lazily(ImageBytes::new(read_bytes(image)))?;
         give(ModuleObject::<P>::new(loaded), module);
         Ok(())
     })

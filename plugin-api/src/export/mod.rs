@@ -91,6 +91,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
         ("longshore.extent", 1) => reference(device::extent_table::<P>()),
         ("longshore.cluster", 1) => reference(queue::cluster_table::<P>()),
         ("longshore.adoption", 1) => reference(device::adoption_table::<P>()),
+        ("longshore.lazy", 1) => reference(device::lazy_table::<P>()),
         ("longshore.instrumentation", 1) => reference(module::instrumentation_table::<P>()),
         _ => NONE,
     }

@@ -80,6 +80,18 @@ impl Device<Remote> for RemoteDevice {
         Ok(RemoteModule::new(handed_out("module", module)?, self.tables))
     }
 
+    /// A plugin without the table loads it at once: the program asked for less work now, not for another result.
+    fn load_lazily(&self, image: ImageBytes) -> Result<RemoteModule> {
+        let Some(table) = self.tables.lazy else {
+            log::debug!("the plugin has no table \"longshore.lazy\": an image is loaded whole");
+            return self.load(image);
+        };
+        let mut module = std::ptr::null_mut();
+        // SAFETY: as for `load`.
+        unsafe { from_raw((table.load)(self.handle, bytes(image.get()), &mut module))? };
+        Ok(RemoteModule::new(handed_out("module", module)?, self.tables))
+    }
+
     fn create_queue(&self) -> Result<RemoteQueue> {
         let mut queue = std::ptr::null_mut();
         // SAFETY: a live device and a place to write to.

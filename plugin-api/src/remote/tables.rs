@@ -21,6 +21,7 @@ pub(super) struct Tables {
     pub(super) selection: Option<&'static abi::SelectionTable>,
     pub(super) extent: Option<&'static abi::ExtentTable>,
     pub(super) adoption: Option<&'static abi::AdoptionTable>,
+    pub(super) lazy: Option<&'static abi::LazyTable>,
     pub(super) cluster: Option<&'static abi::ClusterTable>,
     pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
 }
@@ -102,6 +103,7 @@ impl Tables {
                 selection: optional(entry, "longshore.selection")?,
                 extent: optional(entry, "longshore.extent")?,
                 adoption: optional(entry, "longshore.adoption")?,
+                lazy: optional(entry, "longshore.lazy")?,
                 cluster: optional(entry, "longshore.cluster")?,
                 instrumentation: optional(entry, "longshore.instrumentation")?,
             })

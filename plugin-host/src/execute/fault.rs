@@ -80,6 +80,12 @@ impl Fault {
                 let (name, _) = signal.name();
                 return Error::new(code, message).with_vendor(name, signal.number.into());
             }
+            Cause::Stop(Stop::NotLinked(error)) => {
+                // SAFETY: it lives as long as the image, which is loaded until this was described.
+                let error = unsafe { error.as_ref() };
+                message.push_str(error.message());
+                return Error::new(error.code(), message);
+            }
             Cause::Stop(Stop::Failed(failure)) => failure.describe(&mut message),
             Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),
             Cause::Stuck(items) => stuck(&mut message, items),

@@ -16,8 +16,9 @@ use super::abi::{GroupEntry, Work};
 use context::{redirect, thread_pointer};
 use enter::{Landing, enter, leave};
 use libc::{c_int, c_void, siginfo_t};
+use longshore_plugin_api::Error;
 use std::cell::Cell;
-use std::ptr::{null, null_mut};
+use std::ptr::{NonNull, null, null_mut};
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
@@ -33,6 +34,8 @@ pub(crate) enum Stop {
     Signal(Signal),
     /// It asked for it: a failed assertion.
     Failed(Failure),
+    /// It called a function that cannot be linked. The error lives as long as the image.
+    NotLinked(NonNull<Error>),
     /// It took longer than [`Guard::call_for`] allowed.
     TimedOut,
 }
@@ -143,7 +146,16 @@ impl Guard {
     /// # Safety
     /// The thread is in [`Guard::call`], and what lies between has nothing to drop.
     pub(crate) unsafe fn fail(&self, failure: Failure) -> ! {
-        self.stop.set(Some(Stop::Failed(failure)));
+        // SAFETY: promised by the caller.
+        unsafe { self.end_with(Stop::Failed(failure)) }
+    }
+
+    /// The same for any reason.
+    ///
+    /// # Safety
+    /// As for [`Guard::fail`].
+    pub(super) unsafe fn end_with(&self, stop: Stop) -> ! {
+        self.stop.set(Some(stop));
         let landing = self.landing.swap(null_mut(), Ordering::Relaxed);
         // SAFETY: the landing is that of the call that the thread is in.
         unsafe { leave(landing) }

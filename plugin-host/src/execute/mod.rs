@@ -16,6 +16,7 @@ mod cooperative;
 mod fault;
 mod fibers;
 mod guard;
+mod late;
 mod memory;
 mod pool;
 mod runtime;
@@ -23,6 +24,7 @@ mod stack;
 
 pub(crate) use abi::GroupEntry;
 pub(crate) use fibers::MOST_ITEMS as MOST_FIBERS;
+pub(crate) use late::{LateCalls, LateImage};
 pub(crate) use memory::SHARED_BYTES;
 pub(crate) use pool::{Job, Pool};
 
@@ -321,7 +323,8 @@ impl Run<'_> {
             let call = self.call;
             Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
         };
-        let is_found = matches!(result, Err(Stop::Signal(_) | Stop::Failed(_)));
+        let is_found =
+            matches!(result, Err(Stop::Signal(_) | Stop::Failed(_) | Stop::NotLinked(_)));
         Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
     }
 

@@ -26,7 +26,8 @@ pub(super) fn destructor_status(image: &dyn Loaded) -> Result<()> {
 
 fn status(image: &dyn Loaded, name: &str, what: &str) -> Result<()> {
     let is_int = |bytes| bytes == size_of::<c_int>() as u64;
-    let Some(symbol) = variable(image, name).filter(|symbol| is_int(symbol.bytes)) else {
+    let Some(symbol) = variable(image.symbol_in_memory(name)).filter(|symbol| is_int(symbol.bytes))
+    else {
         return Ok(());
     };
     // SAFETY: `Loaded` promises that the variable's bytes are readable.

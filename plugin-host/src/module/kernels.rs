@@ -1,6 +1,6 @@
 //! What an image says of its work-group kernels: descriptions, and notes about what their code uses.
 
-use super::{Loaded, pointer, variable};
+use super::Loaded;
 use crate::execute::Mode;
 use longshore_plugin_api::{
     KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote, NoteOwner, Result,
@@ -32,13 +32,10 @@ pub(super) struct ImageNotes {
 /// # Errors
 /// `InvalidBinary` for one that is malformed, `Unsupported` for one of a later version.
 pub(super) fn description(image: &dyn Loaded, kernel: &str) -> Result<Option<KernelDescription>> {
-    let Some(symbol) = variable(image, &format!("{KERNEL_DESCRIPTION_PREFIX}{kernel}")) else {
+    let Some(bytes) = image.constant(&format!("{KERNEL_DESCRIPTION_PREFIX}{kernel}")) else {
         return Ok(None);
     };
-    let start: *const u8 = pointer(symbol.address);
-    // SAFETY: `Loaded` promises that the variable's bytes are readable; they are constant.
-    let bytes = unsafe { std::slice::from_raw_parts(start, symbol.bytes as usize) };
-    KernelDescription::parse(bytes)
+    KernelDescription::parse(&bytes)
         .map(Some)
         .map_err(|error| error.context(format!("kernel '{kernel}'")))
 }

@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What messages call the image.
-const NAME: &str = "the image";
+pub(super) const NAME: &str = "the image";
 /// Where the OS/ABI is in an ELF header.
 const OS_ABI_AT: usize = 7;
 /// The linker's section of the addresses that resolvers have chosen: those of an object's indirect
@@ -46,7 +46,7 @@ pub(super) struct Linked {
 
 /// What is known of the objects once they are in memory.
 #[derive(Default)]
-struct Contents {
+pub(super) struct Contents {
     exports: BTreeMap<String, Export>,
     profile: Vec<profile::Part>,
     /// The major version of the clang that made the first object of a profile.
@@ -126,21 +126,16 @@ impl Linked {
 
 impl Loaded for Linked {
     fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
-        Ok(self.contents.exports.get(name).map(|export| export.symbol))
+        Ok(self.contents.symbol(name))
     }
 
-    fn symbols(&self) -> Vec<(String, SymbolKind)> {
+    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let exports = self.contents.exports.iter();
-        exports.map(|(name, export)| (name.clone(), export.symbol.kind)).collect()
+        Ok(exports.map(|(name, export)| (name.clone(), export.symbol.kind)).collect())
     }
 
     fn construct(&self) -> Result<()> {
-        let arguments = MainArguments::get();
-        let arguments = session::MainArguments {
-            argc: arguments.count,
-            argv: arguments.values,
-            environment: arguments.environment(),
-        };
+        let arguments = main_arguments();
         // SAFETY: the constructors are code of the image, as was checked; running it is what a
         // program asks for that loads it. The arguments live as long as the process.
         unsafe { self.library.initialize(arguments) }.map_err(refusal::of)?;
@@ -167,8 +162,18 @@ impl Loaded for Linked {
     }
 }
 
+/// What constructors are called with.
+pub(super) fn main_arguments() -> session::MainArguments {
+    let arguments = MainArguments::get();
+    session::MainArguments {
+        argc: arguments.count,
+        argv: arguments.values,
+        environment: arguments.environment(),
+    }
+}
+
 /// Bytes of an image, which stay in place until the module is gone.
-struct Kept(ImageBytes);
+pub(super) struct Kept(pub(super) ImageBytes);
 
 impl AsRef<[u8]> for Kept {
     fn as_ref(&self) -> &[u8] {
@@ -199,7 +204,7 @@ fn link(
 
 impl Contents {
     /// Notes what a graph has, whose content is final.
-    fn take_from(&mut self, graph: &mut LinkGraph) -> longshore_jitlink::Result<()> {
+    pub(super) fn take_from(&mut self, graph: &mut LinkGraph) -> longshore_jitlink::Result<()> {
         // What the linker itself adds is nobody's to see.
         if graph.object_bytes().is_empty() {
             return Ok(());
@@ -297,17 +302,47 @@ impl Contents {
 
     /// All constructors and destructors must be code of the image.
     fn check_functions(&mut self) -> Result<()> {
+        self.wrong_function().map_or(Ok(()), |problem| Err(malformed(problem)))
+    }
+
+    /// What is wrong with the first constructor or destructor that is no code of the image.
+    pub(super) fn wrong_function(&mut self) -> Option<String> {
         self.code.sort_unstable_by_key(|range| range.start);
         let is_code = |address: u64| {
             let behind = self.code.partition_point(|range| range.start <= address);
             self.code[..behind].last().is_some_and(|range| range.contains(&address))
         };
-        match self.functions.iter().find(|function| !is_code(function.address)) {
-            Some(ListedFunction { place, address }) => Err(malformed(format!(
-                "{place} lists a function at {address:#x}, expected code of the image"
-            ))),
-            None => Ok(()),
-        }
+        let wrong = self.functions.iter().find(|function| !is_code(function.address))?;
+        let ListedFunction { place, address } = wrong;
+        Some(format!("{place} lists a function at {address:#x}, expected code of the image"))
+    }
+
+    /// The exported symbol of this name.
+    pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.exports.get(name).map(|export| export.symbol)
+    }
+
+    /// Where its profile is, and the major version of the clang that made it.
+    pub(super) fn profile(&self) -> (&[profile::Part], Option<u32>) {
+        (&self.profile, self.compiler)
+    }
+
+    /// The first exported function whose resolver has chosen none.
+    pub(super) fn unresolved(&self) -> Option<&str> {
+        // SAFETY: a word of the linked image, which stays in memory as long as the library.
+        let is_null = |choice: &&Choice| unsafe { pointer::<u64>(choice.slot).read() } == 0;
+        self.choices.iter().find(is_null).map(|choice| choice.name.as_str())
+    }
+
+    /// Adds what has been linked since.
+    pub(super) fn add(&mut self, later: Contents) {
+        let Contents { exports, profile, compiler, code, functions, choices } = later;
+        self.exports.extend(exports);
+        self.profile.extend(profile);
+        self.compiler = self.compiler.or(compiler);
+        self.code.extend(code);
+        self.functions.extend(functions);
+        self.choices.extend(choices);
     }
 
     /// Asks the linker where the functions are called that resolvers have chosen. All have chosen one.
@@ -315,12 +350,7 @@ impl Contents {
         for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
             export.symbol.address = library.lookup(name).map_err(refusal::of)?;
         }
-        // SAFETY: a word of the linked image, which stays in memory as long as the library.
-        let is_null = |choice: &&Choice| unsafe { pointer::<u64>(choice.slot).read() } == 0;
-        match self.choices.iter().find(is_null) {
-            Some(choice) => Err(refusal::of_resolver(&choice.name)),
-            None => Ok(()),
-        }
+        self.unresolved().map_or(Ok(()), |name| Err(refusal::of_resolver(name)))
     }
 }
 

@@ -102,14 +102,13 @@ impl Loaded for Opened {
         Ok(Some(Symbol { kind, address, bytes }))
     }
 
-    fn symbols(&self) -> Vec<(String, SymbolKind)> {
+    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let exported = self.image.symbols.exported(self.bytes.get());
-        exported
-            .filter_map(|(name, symbol)| {
-                let kind = self.kind_of(name, &symbol)?;
-                Some((String::from_utf8_lossy(name).into_owned(), kind))
-            })
-            .collect()
+        let symbols = exported.filter_map(|(name, symbol)| {
+            let kind = self.kind_of(name, &symbol)?;
+            Some((String::from_utf8_lossy(name).into_owned(), kind))
+        });
+        Ok(symbols.collect())
     }
 
     /// Runs `DT_INIT`, then `DT_INIT_ARRAY`; stops at an entry that is not code of the image.

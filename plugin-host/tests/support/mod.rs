@@ -68,6 +68,14 @@ pub(crate) fn load(bytes: &[u8]) -> Result<Loaded> {
     load_with(bytes, None)
 }
 
+/// Loads an image whose members are linked when they are called.
+pub(crate) fn load_lazily(bytes: &[u8]) -> Result<Loaded> {
+    let bytes = bytes.to_vec();
+    // SAFETY: as below.
+    let module = HostModule::load_lazily(unsafe { ImageBytes::new(&bytes) }, &Arc::default())?;
+    Ok(Loaded { module: Some(module), _bytes: bytes })
+}
+
 /// Loads an image that may use further names of the process.
 pub(crate) fn load_with(bytes: &[u8], symbols: Option<&str>) -> Result<Loaded> {
     let bytes = bytes.to_vec();

@@ -1,10 +1,12 @@
 //! An archive of many kernels, of which a program calls one.
 
 use crate::compile;
+use crate::image::Cpu;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use longshore::Device;
 use longshore_jitlink::lazy::LazyReexports;
 use longshore_jitlink::session::StaticArchive;
 use longshore_jitlink::{Library, Session};
@@ -27,13 +29,26 @@ const SOURCE: &str = "
         return count;
     }";
 
+/// The same in the form that a device launches.
+const IMAGE_SOURCE: &str = "
+    static const float weights[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    static void scale(float *values, int count, float by) { for (int n = 0; n < count; n++) values[n] *= by + weights[n & 7]; }
+    void kernel_NNNNN(void **arguments)
+    {
+        float *values = *(float **)arguments[0];
+        int count = *(int *)arguments[1];
+        scale(values, count, *(float *)arguments[2]);
+        for (int n = 1; n < count; n++)
+            values[n] += values[n - 1] * weights[n & 7];
+    }";
+
 type Kernel = extern "C" fn(*mut f32, i32, f32) -> i32;
 
 /// A kernel, and what its code needs until it is called.
 type Ready = (Kernel, Option<LazyReexports>);
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
-    let archive = archive()?;
+    let archive = archive(SOURCE)?;
     let timed = |run: fn(&Session, &Bytes) -> Result<Ready>| {
         let archive = &archive;
         Some(Contender { turn: Box::new(move || time(archive, run).expect("the archive is good")) })
@@ -44,6 +59,25 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     report.row("10,000 kernels: one called, of all linked", Some(&whole), &lazy, limit);
     let name = "the same by StaticArchive, which reads what members define";
     report.note(name, &members.expect("it ran"));
+    Ok(())
+}
+
+/// The same as an image of the CPU backend.
+pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
+    let cpu = Cpu::open(archive(IMAGE_SOURCE)?)?;
+    let turn = |run: fn(&Cpu) -> Result<Duration>| {
+        let cpu = &cpu;
+        Some(Contender { turn: Box::new(move || run(cpu).expect("the archive is good")) })
+    };
+    let [whole, lazy, called] = in_turns([
+        turn(|cpu| cpu.load(Device::load)),
+        turn(|cpu| cpu.load(Device::load_lazily)),
+        turn(Cpu::load_and_launch),
+    ]);
+    let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
+    let limit = Limit::share(20.0, &whole);
+    report.row("10,000 kernels: the image loaded, of loaded whole", Some(&whole), &lazy, limit);
+    report.note("the image loaded lazily, and a kernel launched", &called.expect("it ran"));
     Ok(())
 }
 
@@ -88,10 +122,10 @@ fn kernel(library: &Library) -> Result<Kernel> {
 }
 
 /// One object under many names.
-fn archive() -> Result<Bytes> {
+fn archive(source: &str) -> Result<Bytes> {
     let folder = tempfile::tempdir_in("/dev/shm")?;
     let path = |name: &str| folder.path().join(name);
-    let object = compile(SOURCE)?;
+    let object = compile(source)?;
     let at: Vec<usize> =
         (0..object.len()).filter(|at| object[*at..].starts_with(NAME.as_bytes())).collect();
     let names: Vec<String> = (0..KERNELS).map(|index| format!("kernel_{index:05}")).collect();

@@ -5,6 +5,7 @@
 mod archive;
 mod calls;
 mod executors;
+mod image;
 #[path = "../common/machine.rs"]
 mod machine;
 #[path = "../common/report.rs"]
@@ -42,6 +43,7 @@ fn main() -> Result<()> {
     }
     if wants("archive") {
         archive::measure(&mut report)?;
+        archive::measure_image(&mut report)?;
     }
     report.print();
     println!("{}", machine::load());

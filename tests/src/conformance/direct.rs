@@ -261,6 +261,28 @@ impl Device<'_> {
         let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
         // SAFETY: an open device, an image that the module borrows, and a place to write to.
         unsafe { taken((plugin.device.load)(self.held.handle, bytes, &mut handle))? };
+        self.constructed(handle)
+    }
+
+    /// The same lazily; `None` if the plugin knows no such thing.
+    pub(super) fn load_lazily<'a>(&'a self, image: &'a [u8]) -> Option<Result<Module<'a>>> {
+        let table = self.plugin.table("longshore.lazy", 1).table;
+        if table.is_null() {
+            return None;
+        }
+        let mut handle = std::ptr::null_mut();
+        let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
+        // SAFETY: the type of this table; the rest as for `load`.
+        let loaded = unsafe {
+            let load = (*table.cast::<abi::LazyTable>()).load;
+            taken(load(self.held.handle, bytes, &mut handle))
+        };
+        Some(loaded.and_then(|()| self.constructed(handle)))
+    }
+
+    /// A module that was just loaded, once its constructors have run.
+    fn constructed(&self, handle: *mut abi::ModuleHandle) -> Result<Module<'_>> {
+        let plugin = self.plugin;
         let module = Module { plugin, held: Held::new(handle, plugin.module.unload) };
         // SAFETY: a module that was just loaded.
         unsafe { taken((plugin.module.run_constructors)(handle))? };

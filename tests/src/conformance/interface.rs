@@ -23,6 +23,7 @@ behaviour_list! { "interface":
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
     "extents are those of live allocations and within them" ["P-63"] wrong_extents_are_refused;
+    "an image that is loaded lazily does what it does" ["P-66"] a_lazily_loaded_image_does_what_it_does;
     "adopted memory is an allocation, and the host's again when it is freed" ["P-65"] adopted_memory_is_an_allocation;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
@@ -218,6 +219,35 @@ fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
 
 /// What is copied to adopted memory.
 static PATTERN: u64 = 0x0102_0304_0506_0708;
+
+fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
+    let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
+    let platform = connect(cx, &plugin)?;
+    let device = open(cx, &platform)?;
+    let Some(module) = device.load_lazily(&image) else {
+        return Err(Stop::Skipped("the plugin has no table for it".to_owned()));
+    };
+    let (module, queue) = (module?, device.queue()?);
+    ensure_eq!(
+        module.kernel("no such kernel").err().map(|error| error.code()),
+        Some(ErrorCode::NotFound),
+        "the error for a kernel that is not there"
+    );
+    let bump = module.kernel("bump")?;
+    for _ in 0..2 {
+        // SAFETY: a kernel without arguments, of a module that is dropped after the queue was synchronised.
+        unsafe { queue.launch(bump, abi::LAUNCH_WAIT)? };
+    }
+    queue.synchronize()?;
+    drop((queue, module));
+    let not_one = device.load_lazily(b"no image").unwrap_or_else(|| device.load(b"no image"));
+    ensure_eq!(
+        not_one.err().map(|error| error.code()),
+        device.load(b"no image").err().map(|error| error.code()),
+        "the error for what is no image"
+    );
+    Ok(())
+}
 
 fn wrong_frees_are_refused(cx: &Context) -> Check {
     let plugin = plugin(cx)?;

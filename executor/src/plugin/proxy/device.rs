@@ -67,6 +67,13 @@ impl IsolatedDevice {
         })
     }
 
+    fn load_image(&self, image: &[u8], lazily: bool) -> Result<IsolatedModule> {
+        let (id, piece) = self.link.with_image(image, |image: Image<'_>| {
+            self.link.ask(&Request::Load { device: self.id, image, lazily })
+        })?;
+        Ok(IsolatedModule::new(Arc::clone(&self.link), id, piece))
+    }
+
     fn same_process(&self, peer: &Self) -> bool {
         Arc::ptr_eq(&self.link, &peer.link)
     }
@@ -113,10 +120,11 @@ impl Device<Isolated> for IsolatedDevice {
     }
 
     fn load(&self, image: ImageBytes) -> Result<IsolatedModule> {
-        let (id, piece) = self.link.with_image(image.get(), |image: Image<'_>| {
-            self.link.ask(&Request::Load { device: self.id, image })
-        })?;
-        Ok(IsolatedModule::new(Arc::clone(&self.link), id, piece))
+        self.load_image(image.get(), false)
+    }
+
+    fn load_lazily(&self, image: ImageBytes) -> Result<IsolatedModule> {
+        self.load_image(image.get(), true)
     }
 
     fn create_queue(&self) -> Result<IsolatedQueue> {

@@ -62,7 +62,7 @@ impl Server {
             Request::SetExtent { device, address, bytes } => {
                 told(self.set_extent(device, address, bytes))
             }
-            Request::Load { device, image } => told(self.load(peer, device, image)),
+            Request::Load { device, image, lazily } => told(self.load(peer, device, image, lazily)),
             Request::CreateQueue { device } => told(self.create_queue(device)),
             Request::CreateEvent { device, timing } => told(self.create_event(device, timing)),
             Request::CanAccess { device: id, peer } => {
@@ -283,10 +283,14 @@ impl Server {
         device.device.set_extent(address, bytes)
     }
 
-    fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Id> {
+    fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, lazily: bool) -> Result<Id> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
         // SAFETY: the buffer's bytes stay in place until the module was dropped, which lies before it.
-        let module = device.device.load(unsafe { ImageBytes::new(image.bytes()) })?;
+        let bytes = unsafe { ImageBytes::new(image.bytes()) };
+        let module = match lazily {
+            true => device.device.load_lazily(bytes)?,
+            false => device.device.load(bytes)?,
+        };
         let kernels = Mutex::default();
         Ok(self.modules.put(Module { module, kernels, _image: image, device }))
     }

@@ -68,6 +68,9 @@ pub(crate) struct Run {
     /// Run all groups at once, so that they can wait for each other
     #[arg(long)]
     cooperative: bool,
+    /// Link what the image has when it is first called, where the device can: relocatable objects and archives on the CPU
+    #[arg(long)]
+    lazy: bool,
     /// The device, such as "cuda:1"; by default the first that `longshore devices` lists and that takes
     /// the image
     #[arg(long, short, value_name = "DEVICE")]
@@ -102,7 +105,10 @@ impl Run {
         let image = Image::read(&self.image)?;
         let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
         let start = Instant::now();
-        let program = device.load(image)?;
+        let program = match self.lazy {
+            true => device.load_lazily(image)?,
+            false => device.load(image)?,
+        };
         let load = start.elapsed();
         match (self.list, &self.kernel) {
             (true, _) => symbols::print(&program, self.json)?,
