@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::fork::Birthplace;
 use super::link::{Direction, From, Link};
+use super::patience::Patience;
 use super::pool::Pool;
 use super::ring::{MAX_IN_RING, Sender};
 use super::slots::{Slots, Taken, answer_in_slot};
@@ -46,7 +47,8 @@ pub struct Options {
     /// What each of them does first.
     pub on_thread: fn(),
     /// How long who waits for the other side looks for it before it sleeps. It saves the time that waking takes, and costs a
-    /// processor. Without shared memory nobody looks.
+    /// processor. With zero, callers look for some microseconds as long as answers come that soon, and nobody else looks. Without
+    /// shared memory nobody does.
     pub spin: Duration,
     /// How long the other side may take to say who it is.
     pub greeting_limit: Duration,
@@ -78,10 +80,13 @@ pub struct Peer {
     is_shared: bool,
     memory: Option<OwnedFd>,
     sender: Mutex<Sender>,
+    /// Whether messages that are not answered went through the ring.
+    has_posted: AtomicBool,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
     why: Box<dyn Fn() -> Ended + Send + Sync>,
     slots: Slots,
+    patience: Patience,
     workers: Workers,
     pool: Pool,
     service: Arc<dyn Service>,
@@ -126,10 +131,12 @@ impl Connection {
             is_shared: memory.is_some(),
             memory,
             sender: Mutex::default(),
+            has_posted: AtomicBool::new(false),
             writer: Mutex::new(writer),
             shut_down,
             why,
             slots: Slots::new(),
+            patience: Patience::default(),
             workers: Workers::default(),
             pool: Pool::default(),
             service,
@@ -197,12 +204,8 @@ impl Peer {
     ) -> Result<Vec<u8>, CallError> {
         self.check(argument)?;
         let limit = Limit::new(limit);
-        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit));
-        let taken = taken.map_err(|ended| self.ended_or(ended))?;
-        let sent = self.send_call(method, argument, taken, &limit);
-        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, &limit));
-        self.slots.free(self.outgoing(), taken);
-        answer
+        self.let_posts_go_first(argument.len(), &limit)?;
+        self.exchange(method, argument, &limit)
     }
 
     /// Sends a call, whose answer is waited for later. Blocks while the other side has 256 calls of this side, and while its
@@ -213,6 +216,7 @@ impl Peer {
     pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
         self.check(argument)?;
         let limit = Limit::new(None);
+        self.let_posts_go_first(argument.len(), &limit)?;
         let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit))?;
         let started = Started { peer: Arc::clone(self), taken: Some(taken) };
         // If the connection is over, nobody answers it, and giving it up does not wait.
@@ -270,6 +274,17 @@ impl Peer {
             self.end.1.wait(&mut is_over);
         }
         self.ended.get().cloned().unwrap_or(Ended::Cut)
+    }
+
+    /// Blocks until no call of this side is under way, or for so long.
+    pub fn wait_until_idle(&self, limit: Duration) {
+        let started = Instant::now();
+        while self.is_here() && !self.is_over() && self.slots.are_in_use() {
+            if started.elapsed() >= limit {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Ends the connection for this reason, unless it is over. All calls that are under way end with it. Does not block.
@@ -343,7 +358,10 @@ impl Peer {
 
     /// Answers a call.
     pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8]) {
-        let call = || self.service.call(self, header.method, content);
+        let call = || match header.method {
+            POSTS_ARE_TAKEN => Ok(Vec::new()),
+            method => self.service.call(self, method, content),
+        };
         let answer = catch_unwind(AssertUnwindSafe(call))
             .unwrap_or_else(|panic| Err(format!("what answers it panicked: {}", text_of(&*panic))));
         if self.is_over() {
@@ -409,6 +427,9 @@ impl Peer {
     fn send(&self, header: Header, content: &[u8], limit: &Limit) -> Result<(), Ended> {
         let sent = match self.is_shared && content.len() <= MAX_IN_RING {
             true => {
+                if header.kind == Kind::Post {
+                    self.has_posted.store(true, Ordering::Relaxed);
+                }
                 let mut sender = self.sender.lock();
                 sender.send(self.outgoing(), header, content, &|| self.ended_or_late(limit))
             }
@@ -523,6 +544,23 @@ impl Drop for Started {
 }
 
 impl Peer {
+    /// What is too large for the ring goes over the stream, where it could overtake messages: blocks until those are taken.
+    fn let_posts_go_first(&self, size: usize, limit: &Limit) -> Result<(), CallError> {
+        if self.is_shared && size > MAX_IN_RING && self.has_posted.load(Ordering::Relaxed) {
+            self.exchange(POSTS_ARE_TAKEN, &[], limit)?;
+        }
+        Ok(())
+    }
+
+    fn exchange(&self, method: u32, argument: &[u8], limit: &Limit) -> Result<Vec<u8>, CallError> {
+        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(limit));
+        let taken = taken.map_err(|ended| self.ended_or(ended))?;
+        let sent = self.send_call(method, argument, taken, limit);
+        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
+        self.slots.free(self.outgoing(), taken);
+        answer
+    }
+
     fn send_call(
         &self,
         method: u32,
@@ -536,14 +574,30 @@ impl Peer {
     }
 
     fn wait(&self, taken: Taken, limit: &Limit) -> Result<Vec<u8>, CallError> {
-        let spin = if self.is_shared { self.options.spin } else { Duration::ZERO };
         let finished = || self.ended.get().filter(|_| self.is_finished());
         let ended = || finished().cloned();
-        let answer = self.slots.wait(self.outgoing(), taken, spin, limit.deadline, &ended);
+        if self.is_shared {
+            self.look(taken, &ended);
+        }
+        let answer = self.slots.wait(self.outgoing(), taken, limit.deadline, &ended);
         answer.unwrap_or_else(|| {
             self.end(limit.passed());
             Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
         })
+    }
+
+    /// Looks for an answer as long as was asked for, or else as long as is worth it.
+    fn look(&self, taken: Taken, ended: &dyn Fn() -> Option<Ended>) {
+        let look = |time| self.slots.look(self.outgoing(), taken, time, ended);
+        match self.options.spin.is_zero() {
+            false => _ = look(self.options.spin),
+            true => {
+                let time = self.patience.time();
+                if !time.is_zero() {
+                    self.patience.learn(look(time));
+                }
+            }
+        }
     }
 
     /// Why it is in vain to go on, if it is.
@@ -552,6 +606,9 @@ impl Peer {
         self.ended.get().cloned().or(is_late.then(|| limit.passed()))
     }
 }
+
+/// The method that no service has: once it is answered, the messages that were sent before it are taken.
+const POSTS_ARE_TAKEN: u32 = u32::MAX;
 
 /// When a call has taken too long.
 struct Limit {

@@ -15,6 +15,7 @@ mod error;
 mod fork;
 mod futex;
 mod link;
+mod patience;
 mod pool;
 mod ring;
 mod slots;

@@ -81,6 +81,11 @@ impl Slots {
         Ok(Taken { slot, identity })
     }
 
+    /// Whether a call is under way.
+    pub(super) fn are_in_use(&self) -> bool {
+        self.free.lock().len() < SLOTS
+    }
+
     /// Gives a slot back.
     pub(super) fn free(&self, direction: Direction<'_>, taken: Taken) {
         let mut streamed = self.streamed[taken.slot].lock();
@@ -92,26 +97,35 @@ impl Slots {
         self.freed.notify_one();
     }
 
-    /// Blocks until a call is answered, or the connection over, or for so long at most: `None` then. Looks for `spin` before it
-    /// sleeps.
+    /// Looks for so long whether a call is answered, without sleeping. Whether it is, or the connection over.
+    pub(super) fn look(
+        &self,
+        direction: Direction<'_>,
+        taken: Taken,
+        time: Duration,
+        ended: &dyn Fn() -> Option<Ended>,
+    ) -> bool {
+        let word = direction.slot_state(taken.slot);
+        let mut looks = 0_u32;
+        futex::spin(time, || {
+            looks += 1;
+            is_done(futex::load(word)) || looks.is_multiple_of(64) && ended().is_some()
+        })
+    }
+
+    /// Blocks until a call is answered, or the connection over, or for so long at most: `None` then.
     pub(super) fn wait(
         &self,
         direction: Direction<'_>,
         taken: Taken,
-        spin: Duration,
         deadline: Option<Instant>,
         ended: &dyn Fn() -> Option<Ended>,
     ) -> Option<Result<Vec<u8>, CallError>> {
         let word = direction.slot_state(taken.slot);
-        let is_done = || !matches!(futex::load(word), PENDING | ASLEEP);
-        let mut looks = 0_u32;
-        futex::spin(spin, || {
-            looks += 1;
-            is_done() || looks.is_multiple_of(64) && ended().is_some()
-        });
         loop {
-            if is_done()
-                && let Some(answer) = self.answer(direction, taken, futex::load(word))
+            let state = futex::load(word);
+            if is_done(state)
+                && let Some(answer) = self.answer(direction, taken, state)
             {
                 return Some(answer);
             }
@@ -224,6 +238,11 @@ pub(super) fn answer_in_slot(
     error.store(is_error, Ordering::Relaxed);
     set(direction, slot, IN_SLOT);
     Ok(true)
+}
+
+/// Whether whoever waits has something to do.
+fn is_done(state: u32) -> bool {
+    !matches!(state, PENDING | ASLEEP)
 }
 
 fn set(direction: Direction<'_>, slot: usize, state: u32) {

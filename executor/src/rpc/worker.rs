@@ -2,7 +2,7 @@
 //!
 //! One of the idle threads, at most, looks at the ring; the others sleep. Who takes a call out gives the look-out up, without
 //! waking anyone: if a message comes while it answers, the sender sees that nobody looks, and wakes one of the others. So a call
-//! costs one wake-up each way, and none if the look-out spins.
+//! costs a wake-up there, and one back unless the caller looks for its answer; none if the look-out spins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};

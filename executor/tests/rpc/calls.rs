@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use longshore_executor::rpc::{CallError, MAX_CONTENT, Peer};
 
@@ -84,7 +85,9 @@ fn messages_come_in_order_and_before_calls_that_follow() {
             let content = index.to_le_bytes().repeat(index as usize % 97);
             pair.controller.post(index, &content).unwrap();
             if index % 500 == 499 {
-                let count = pair.controller.call(COUNT, &[]).unwrap();
+                // Also one that does not fit into the ring.
+                let argument = vec![0; if index % 1000 == 999 { Peer::MAX_POST + 1 } else { 0 }];
+                let count = pair.controller.call(COUNT, &argument).unwrap();
                 assert_eq!(count, (index as usize + 1).to_le_bytes(), "{over:?}");
             }
         }
@@ -95,6 +98,24 @@ fn messages_come_in_order_and_before_calls_that_follow() {
         let most = Peer::MAX_POST;
         let error = pair.controller.post(0, &vec![0; most + 1]).unwrap_err();
         assert_eq!(error, CallError::TooLarge { bytes: most + 1, most });
+    }
+}
+
+#[test]
+fn one_waits_until_the_calls_that_are_under_way_are_answered_but_not_for_ever() {
+    for over in ALL {
+        let pair = pair(over);
+        pair.controller.wait_until_idle(Duration::MAX);
+        let (limit, started) = (Duration::from_millis(50), Instant::now());
+        let first = pair.controller.start(MEET, &[2]).unwrap();
+        pair.controller.wait_until_idle(limit);
+        assert!(started.elapsed() >= limit, "{over:?}");
+        thread::scope(|scope| {
+            scope.spawn(|| first.wait().unwrap());
+            scope.spawn(|| pair.controller.call(MEET, &[2]).unwrap());
+            // The slots are given back by those who wait.
+            pair.controller.wait_until_idle(Duration::MAX);
+        });
     }
 }
 
