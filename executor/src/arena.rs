@@ -3,7 +3,6 @@
 //! The controlling side owns it. It gives the file to the executor once, when they greet each other; after that a piece is named
 //! by where it is in the file.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,6 +14,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::ranges::FreeRanges;
 use crate::rpc::{Birthplace, Transport};
 
 /// How large the file claims to be; it takes as much memory as is used.
@@ -25,8 +25,8 @@ const SIZES: [u64; 4] = [1 << 42, 1 << 38, 1 << 34, 1 << 31];
 pub struct Arena {
     file: OwnedFd,
     size: u64,
-    /// What is free: where, and how many bytes.
-    free: Mutex<BTreeMap<u64, u64>>,
+    /// Of the file's offsets.
+    free: Mutex<FreeRanges>,
     birthplace: Birthplace,
 }
 
@@ -73,7 +73,7 @@ impl Arena {
         // Else who has the file could take pages away that this process uses.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let start = Transport::LINK_BYTES as u64;
-        let free = Mutex::new(BTreeMap::from([(start, size - start)]));
+        let free = Mutex::new(FreeRanges::new(start, size - start));
         Ok(Arc::new(Self { file, size, free, birthplace: Birthplace::here() }))
     }
 
@@ -101,22 +101,7 @@ impl Arena {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let bytes = bytes.max(1).checked_next_multiple_of(page).ok_or_else(full)?;
         let alignment = alignment.max(page);
-        let mut free = self.free.lock();
-        let fits = free.iter().find_map(|(start, size)| {
-            let offset = start.checked_next_multiple_of(alignment)?;
-            (offset - start <= *size && bytes <= size - (offset - start))
-                .then_some((*start, *size, offset))
-        });
-        let (start, size, offset) = fits.ok_or_else(full)?;
-        free.remove(&start);
-        let rest = size - (offset - start) - bytes;
-        if offset > start {
-            free.insert(start, offset - start);
-        }
-        if rest > 0 {
-            free.insert(offset + bytes, rest);
-        }
-        drop(free);
+        let offset = self.free.lock().take(bytes, alignment).ok_or_else(full)?;
         Ok(Piece { arena: Arc::clone(self), offset, bytes, stays: AtomicBool::new(false) })
     }
 
@@ -130,18 +115,7 @@ impl Arena {
             log::warn!("{bytes:#x} bytes of shared memory cannot be given back: {error}");
             return;
         }
-        let mut free = self.free.lock();
-        let (mut start, mut size) = (offset, bytes);
-        if let Some((before, length)) = free.range(..offset).next_back().map(|(a, b)| (*a, *b))
-            && before + length == offset
-        {
-            free.remove(&before);
-            (start, size) = (before, size + length);
-        }
-        if let Some(length) = free.remove(&(offset + bytes)) {
-            size += length;
-        }
-        free.insert(start, size);
+        self.free.lock().give_back(offset, bytes);
     }
 }
 
@@ -269,7 +243,10 @@ mod tests {
     #[test]
     fn what_was_given_back_is_one_and_zero_again() {
         let arena = Arena::new().unwrap();
-        let whole = arena.free.lock().clone();
+        let whole = FreeRanges::new(
+            Transport::LINK_BYTES as u64,
+            arena.size() - Transport::LINK_BYTES as u64,
+        );
         for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
             let mut pieces: Vec<Option<Arc<Piece>>> =
                 (0..3).map(|_| Some(Arc::new(arena.take(8192, 1).unwrap()))).collect();

@@ -79,6 +79,34 @@ fn a_controller_with_the_key_calls_and_others_are_sent_away() {
 }
 
 #[test]
+fn who_repeats_what_a_controller_said_is_sent_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = key_file(folder.path(), 'c');
+    let key = Key::read(&path).unwrap();
+    // A controller that finds nobody behind this says no more than the first thing.
+    let overhearing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = overhearing.local_addr().unwrap().to_string();
+    let overheard = thread::spawn(move || {
+        let (mut socket, _) = overhearing.accept().unwrap();
+        let mut bytes = [0; 256];
+        let size = socket.read(&mut bytes).unwrap();
+        bytes[..size].to_vec()
+    });
+    assert!(open(&address, &key).is_err());
+    let mut executor = Waiting::start(&path);
+    let mut stranger = TcpStream::connect(&executor.address).unwrap();
+    stranger.write_all(&overheard.join().unwrap()).unwrap();
+    // It is answered, as anyone could be who says this first, but what follows is not.
+    assert!(stranger.read(&mut [0; 256]).unwrap() > 0);
+    stranger.write_all(&[5; 64]).unwrap();
+    assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
+    let connection = open(&executor.address, &key).unwrap();
+    assert_eq!(connection.call(0, b"still here").unwrap(), b"still here");
+    connection.close();
+    assert!(executor.process.wait().unwrap().success());
+}
+
+#[test]
 fn an_executor_that_is_killed_ends_the_calls() {
     let folder = tempfile::tempdir().unwrap();
     let path = key_file(folder.path(), 'b');

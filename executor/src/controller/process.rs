@@ -5,6 +5,7 @@ use std::future::ready;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longshore_jitlink::memory::{MemoryManager, Pending, ProcessMemory, SharedFile, SharedPages};
 use longshore_jitlink::process::{Facts, Handler, ProcessCalls, TargetProcess};
@@ -203,11 +204,17 @@ impl TargetProcess for ExecutorProcess {
 
     fn disconnect(&self) -> Result<()> {
         let process = self.process.lock().take();
+        if process.is_some() {
+            self.calls.peer.wait_until_idle(LAST_CALLS);
+        }
         drop(process);
         self.handlers.0.write().clear();
         Ok(())
     }
 }
+
+/// How long calls that are under way may take when the process is disconnected.
+const LAST_CALLS: Duration = Duration::from_secs(2);
 
 /// What code of the process can call, by tag.
 #[derive(Default)]

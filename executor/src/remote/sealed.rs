@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use super::Key;
@@ -19,12 +20,18 @@ const ADDED: usize = 16;
 /// How long each step of becoming acquainted may take.
 const ANSWERING: Duration = Duration::from_secs(10);
 
-/// The controlling side: speaks first.
+/// After this time without a word the system asks whether the other machine is still there, so often before it gives up.
+const SILENCE: Duration = Duration::from_secs(15);
+const PROBES: u32 = 3;
+
+/// The controlling side: speaks first, and last, since anyone can repeat what it said first.
 pub(super) fn ask(socket: TcpStream, key: &Key) -> Result<Transport, String> {
     let mut state = builder(key)?.build_initiator().map_err(text)?;
     prepare(&socket)?;
     send(&socket, &mut state)?;
     receive(&socket, &mut state)?;
+    let state = state.into_stateless_transport_mode().map_err(text)?;
+    confirm(&socket, &state)?;
     finish(socket, state, true)
 }
 
@@ -34,6 +41,8 @@ pub(super) fn answer(socket: TcpStream, key: &Key) -> Result<Transport, String> 
     prepare(&socket)?;
     receive(&socket, &mut state)?;
     send(&socket, &mut state)?;
+    let state = state.into_stateless_transport_mode().map_err(text)?;
+    await_confirmation(&socket, &state)?;
     finish(socket, state, false)
 }
 
@@ -44,10 +53,15 @@ fn builder(key: &Key) -> Result<Builder<'_>, String> {
 fn prepare(socket: &TcpStream) -> Result<(), String> {
     let set = || {
         socket.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(socket, true)?;
+        sockopt::set_tcp_keepidle(socket, SILENCE)?;
+        sockopt::set_tcp_keepintvl(socket, SILENCE / PROBES)?;
+        sockopt::set_tcp_keepcnt(socket, PROBES)?;
+        sockopt::set_tcp_user_timeout(socket, 2 * SILENCE.as_millis() as u32)?;
         socket.set_read_timeout(Some(ANSWERING))?;
         socket.set_write_timeout(Some(ANSWERING))
     };
-    set().map_err(text)
+    set().map_err(|error: io::Error| text(error))
 }
 
 fn send(mut socket: &TcpStream, state: &mut HandshakeState) -> Result<(), String> {
@@ -71,8 +85,31 @@ fn receive(mut socket: &TcpStream, state: &mut HandshakeState) -> Result<(), Str
     }
 }
 
-fn finish(socket: TcpStream, state: HandshakeState, controls: bool) -> Result<Transport, String> {
-    let state = Arc::new(state.into_stateless_transport_mode().map_err(text)?);
+/// Proves that this side has the keys of this connection: an empty piece with the number 0.
+fn confirm(mut socket: &TcpStream, state: &StatelessTransportState) -> Result<(), String> {
+    let mut piece = [0; ADDED];
+    state.write_message(0, &[], &mut piece).map_err(text)?;
+    socket.write_all(&piece).map_err(text)
+}
+
+fn await_confirmation(
+    mut socket: &TcpStream,
+    state: &StatelessTransportState,
+) -> Result<(), String> {
+    let mut piece = [0; ADDED];
+    socket.read_exact(&mut piece).map_err(text)?;
+    match state.read_message(0, &piece, &mut []) {
+        Ok(_) => Ok(()),
+        Err(_) => Err("it repeats what another said".to_owned()),
+    }
+}
+
+fn finish(
+    socket: TcpStream,
+    state: StatelessTransportState,
+    controls: bool,
+) -> Result<Transport, String> {
+    let state = Arc::new(state);
     let socket = Arc::new(socket);
     let closer = Arc::clone(&socket);
     let shut_down = Box::new(move || drop(closer.shutdown(Shutdown::Both)));
@@ -80,11 +117,11 @@ fn finish(socket: TcpStream, state: HandshakeState, controls: bool) -> Result<Tr
     let reader = Reader {
         socket: Arc::clone(&socket),
         state: Arc::clone(&state),
-        number: 0,
+        number: 1,
         opened: Vec::new(),
         taken: 0,
     };
-    let writer = Writer { socket, state, number: 0, waiting: Vec::with_capacity(PIECE) };
+    let writer = Writer { socket, state, number: 1, waiting: Vec::with_capacity(PIECE) };
     let transport = Transport::over(controls, Box::new(reader), Box::new(writer), shut_down);
     Ok(transport.with_limit(move |read, write| {
         limited.set_read_timeout(read)?;

@@ -119,8 +119,8 @@ pub trait TargetProcess: ProcessCalls {
     /// [`Error::Call`] if the tag has a handler.
     fn serve(&self, tag: u64, handler: Handler) -> Result<()>;
 
-    /// Ends the control in an orderly way: what is under way is answered, calls back included, and what comes later fails with
-    /// [`Error::ProcessGone`]. Another process ends then. May block. Once is enough.
+    /// Ends the control in an orderly way: what is under way is answered, calls back included, if it takes no more than two
+    /// seconds; what comes later fails with [`Error::ProcessGone`]. Another process ends then. Blocks. Once is enough.
     ///
     /// # Errors
     /// If the process has not ended as it should.

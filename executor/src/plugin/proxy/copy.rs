@@ -252,8 +252,7 @@ impl IsolatedQueue {
             to_device: copy.to_device,
             staging: place,
         });
-        self.queueing(|| self.link.ask::<()>(&request))
-            .inspect_err(|_| transfers.take_back(transfer))
+        self.queueing(|| self.link.ask::<()>(&request)).inspect_err(|_| transfers.give_up(transfer))
     }
 }
 

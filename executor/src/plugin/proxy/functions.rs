@@ -5,13 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-/// Those that are queued.
+/// Those that are queued, or run.
 #[derive(Default)]
 pub(super) struct Functions {
-    queued: Mutex<BTreeMap<u64, Queued>>,
+    state: Mutex<State>,
+    /// One has returned.
+    returned: Condvar,
     next: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    queued: BTreeMap<u64, Queued>,
+    running: usize,
 }
 
 struct Queued {
@@ -35,32 +43,43 @@ impl Functions {
     /// Takes a function in and gives its number.
     pub(super) fn add(&self, queue: u64, function: HostFunction) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.queued.lock().insert(number, Queued { function, queue });
+        self.state.lock().queued.insert(number, Queued { function, queue });
         number
     }
 
     /// Forgets a function, without running it. False if it was run.
     pub(super) fn forget(&self, number: u64) -> bool {
-        self.queued.lock().remove(&number).is_some()
+        self.state.lock().queued.remove(&number).is_some()
     }
 
     /// Runs a function, if it was not run. Blocks as it does.
     pub(super) fn run(&self, number: u64) {
-        let Some(Queued { function, queue }) = self.queued.lock().remove(&number) else { return };
+        let mut state = self.state.lock();
+        let Some(Queued { function, queue }) = state.queued.remove(&number) else { return };
+        state.running += 1;
+        drop(state);
         let running = Running { functions: self, queue, outer: INNERMOST.get() };
         INNERMOST.set(&raw const running);
         // It does not unwind, as whoever made it promises.
         function.call();
         INNERMOST.set(running.outer);
+        self.state.lock().running -= 1;
+        self.returned.notify_all();
     }
 
-    /// Runs all that are queued, in order: no queue will. Blocks as they do.
+    /// Runs all that are queued, in order: no queue will. Blocks as they do, and until those have returned that other threads run.
+    /// Not for a thread that runs one itself.
     pub(super) fn run_all(&self) {
+        let mut state = self.state.lock();
         loop {
-            let first = self.queued.lock().keys().next().copied();
-            match first {
-                Some(number) => self.run(number),
-                None => return,
+            if let Some(number) = state.queued.keys().next().copied() {
+                drop(state);
+                self.run(number);
+                state = self.state.lock();
+            } else if state.running > 0 {
+                self.returned.wait(&mut state);
+            } else {
+                return;
             }
         }
     }
@@ -99,7 +118,7 @@ mod tests {
     use super::*;
     use longshore_plugin_api::abi;
     use std::ffi::c_void;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     static RUN: AtomicUsize = AtomicUsize::new(0);
 
@@ -121,5 +140,34 @@ mod tests {
         functions.run_all();
         assert_eq!(RUN.load(Ordering::Relaxed), 2);
         assert!(!functions.is_inside(None));
+    }
+
+    #[test]
+    fn those_that_another_thread_runs_are_waited_for() {
+        static GO: Mutex<()> = Mutex::new(());
+        static HAS_RETURNED: AtomicBool = AtomicBool::new(false);
+        unsafe extern "C" fn call(_: *mut c_void) {
+            drop(GO.lock());
+            HAS_RETURNED.store(true, Ordering::Release);
+        }
+        let functions = Functions::default();
+        let context = std::ptr::null_mut();
+        // SAFETY: it may be called at any time.
+        let number = functions
+            .add(7, unsafe { HostFunction::from_raw(abi::HostFunction { context, call }) });
+        let stopped = GO.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| functions.run(number));
+            while functions.state.lock().running == 0 {
+                std::thread::yield_now();
+            }
+            let all = scope.spawn(|| {
+                functions.run_all();
+                assert!(HAS_RETURNED.load(Ordering::Acquire));
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!all.is_finished());
+            drop(stopped);
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! An executor that has a plugin, and its end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(super) struct Link {
     backend: String,
     lost: OnceLock<Error>,
     watch: Arc<Watch>,
+    is_closing: Arc<AtomicBool>,
     executor: Executor,
 }
 
@@ -48,13 +50,8 @@ impl Link {
         callbacks: Arc<Callbacks>,
         backend: &str,
     ) -> Result<Arc<Self>> {
-        let peer = Arc::downgrade(executor.peer());
-        let unmap: Unmap = Arc::new(move |address, bytes| {
-            if let Some(peer) = peer.upgrade().filter(|peer| peer.is_here()) {
-                // If it fails the executor is gone, and its mapping with it.
-                let _ = peer.call(CALL, &encode(&Request::Unmap { address, bytes }));
-            }
-        });
+        let is_closing = Arc::default();
+        let unmap = unmap(&executor, &callbacks, &is_closing);
         let mut link = Self {
             window: None,
             unmap,
@@ -63,6 +60,7 @@ impl Link {
             backend: backend.to_owned(),
             lost: OnceLock::new(),
             watch: Arc::default(),
+            is_closing,
             executor,
         };
         link.start_watching()?;
@@ -150,9 +148,7 @@ impl Link {
         thread_local! {
             static BYTES: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
         }
-        if !self.is_here() {
-            return Err(forked());
-        }
+        let _watched = self.watched()?;
         let bytes = encode_into(request, BYTES.take());
         let posted = match bytes.len() <= Peer::MAX_POST {
             true => self.peer().post(POST, &bytes).map_err(|error| self.failed(error)),
@@ -289,6 +285,20 @@ impl Link {
     }
 }
 
+/// What has the executor unmap memory, unless all of it is about to go.
+fn unmap(executor: &Executor, callbacks: &Arc<Callbacks>, is_closing: &Arc<AtomicBool>) -> Unmap {
+    let (peer, callbacks) = (Arc::downgrade(executor.peer()), Arc::clone(callbacks));
+    let is_closing = Arc::clone(is_closing);
+    Arc::new(move |address, bytes| {
+        let peer = peer.upgrade().filter(|peer| peer.is_here());
+        if let Some(peer) = peer.filter(|_| !is_closing.load(Ordering::Relaxed)) {
+            let _watched = callbacks.watchdog.call();
+            // If it fails the executor is gone, and its mapping with it.
+            let _ = peer.call(CALL, &encode(&Request::Unmap { address, bytes }));
+        }
+    })
+}
+
 /// How long a plugin may take to end its platform.
 const ENDING: Duration = Duration::from_secs(2);
 
@@ -297,6 +307,7 @@ impl Drop for Link {
         if !self.is_here() {
             return;
         }
+        self.is_closing.store(true, Ordering::Relaxed);
         self.callbacks.transfers.take_all_back();
         if let Some(window) = &self.window {
             window.drop_staging();

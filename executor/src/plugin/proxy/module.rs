@@ -21,7 +21,7 @@ pub struct IsolatedModule {
     id: Id,
     kernels: Mutex<Vec<Id>>,
     /// The image, if it lies in memory that both have.
-    _image: Option<Arc<Piece>>,
+    image: Option<Arc<Piece>>,
 }
 
 /// A kernel of one.
@@ -29,7 +29,7 @@ pub struct IsolatedKernel(Id);
 
 impl IsolatedModule {
     pub(super) fn new(link: Arc<Link>, id: Id, image: Option<Arc<Piece>>) -> Self {
-        Self { link, id, kernels: Mutex::default(), _image: image }
+        Self { link, id, kernels: Mutex::default(), image }
     }
 
     fn is_gone(&self) -> bool {
@@ -76,7 +76,12 @@ impl Module<Isolated> for IsolatedModule {
         if self.link.is_here() {
             self.link.registry.forget(&self.kernels.lock());
         }
-        given_up(&self.link, self.link.ask(&Request::Unload { module: self.id }))
+        let unloaded = self.link.ask(&Request::Unload { module: self.id });
+        if let (Err(_), Some(image)) = (&unloaded, &self.image) {
+            // The plugin may use it still.
+            image.leave();
+        }
+        given_up(&self.link, unloaded)
     }
 
     fn pool_tracker(&self) -> Result<Option<PoolTracker>> {

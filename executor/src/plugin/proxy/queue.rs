@@ -51,7 +51,7 @@ impl IsolatedQueue {
         self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Acquire)
     }
 
-    /// Does what waits for all that was queued before.
+    /// Does what waits for all that was queued before. If it fails it may not have waited: it may have been refused.
     ///
     /// # Errors
     /// `InvalidQueue` in a host function of this queue; those of `wait`.
@@ -61,7 +61,7 @@ impl IsolatedQueue {
         }
         let (queued, noted) = (self.queued.load(Ordering::Acquire), self.launches.noted());
         let result = wait();
-        if result.is_ok() || self.link.is_alive() {
+        if result.is_ok() {
             self.waited.fetch_max(queued, Ordering::Release);
             self.launches.are_done(noted);
         }

@@ -72,6 +72,15 @@ impl Transfers {
         }
     }
 
+    /// The same if the queue may still have a part of the copy: its staging memory is not used again.
+    pub(super) fn give_up(&self, number: u64) {
+        let found = self.all.lock().remove(&number);
+        let memory = found.and_then(|memory| memory.lock().take());
+        if let Some(staging) = memory.and_then(|memory| memory.staging) {
+            staging.give_up();
+        }
+    }
+
     /// Takes all memory back.
     pub(super) fn take_all_back(&self) {
         let all: Vec<_> = self.all.lock().drain().collect();
@@ -95,6 +104,9 @@ impl Transfers {
                     Some(to) => {
                         std::ptr::copy_nonoverlapping(from, to, bytes);
                         Ok(Vec::new())
+                    }
+                    None if bytes > MOST_IN_MESSAGE => {
+                        Err(wrong(format!("a piece of {bytes} bytes in a message")))
                     }
                     None => Ok(std::slice::from_raw_parts(from, bytes).to_vec()),
                 }
@@ -126,6 +138,9 @@ impl Transfers {
         copy(memory.as_ref().ok_or_else(absent)?)
     }
 }
+
+/// The most bytes of a piece that goes in a message.
+const MOST_IN_MESSAGE: usize = 1 << 20;
 
 fn wrong(message: String) -> Error {
     Error::new(ErrorCode::InvalidArgument, message)

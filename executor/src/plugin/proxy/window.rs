@@ -1,6 +1,5 @@
 //! Memory that the program and the executor have together, at the same addresses.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -9,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::arena::{Arena, Piece};
+use crate::ranges::FreeRanges;
 
 /// How many bytes of addresses are kept.
 const SIZES: [u64; 3] = [1 << 40, 1 << 36, 1 << 33];
@@ -22,9 +22,11 @@ pub(super) struct Window {
     arena: Arc<Arena>,
     start: u64,
     bytes: u64,
-    /// What is free: where, and how many bytes.
-    free: Mutex<BTreeMap<u64, u64>>,
+    /// Of its addresses.
+    free: Mutex<FreeRanges>,
     staging: Mutex<Vec<Block>>,
+    /// What a copy that has failed may still write.
+    given_up: Mutex<Vec<Block>>,
 }
 
 /// Shared memory, mapped here. The executor maps it as well.
@@ -69,9 +71,9 @@ impl Window {
         })?;
         let (start, bytes) = (range.start, range.bytes);
         std::mem::forget(range);
-        let free = Mutex::new(BTreeMap::from([(start, bytes)]));
-        let arena = Arc::clone(arena);
-        Ok(Arc::new(Self { arena, start, bytes, free, staging: Mutex::default() }))
+        let free = Mutex::new(FreeRanges::new(start, bytes));
+        let (arena, staging, given_up) = (Arc::clone(arena), Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { arena, start, bytes, free, staging, given_up }))
     }
 
     /// Whether a range of addresses is part of it.
@@ -161,36 +163,11 @@ impl Window {
 
     fn take(&self, bytes: u64, alignment: u64) -> Option<u64> {
         let alignment = alignment.max(rustix::param::page_size() as u64);
-        let mut free = self.free.lock();
-        let (start, size, address) = free.iter().find_map(|(start, size)| {
-            let address = start.checked_next_multiple_of(alignment)?;
-            let fits = address - start <= *size && bytes <= size - (address - start);
-            fits.then_some((*start, *size, address))
-        })?;
-        free.remove(&start);
-        if address > start {
-            free.insert(start, address - start);
-        }
-        let rest = size - (address - start) - bytes;
-        if rest > 0 {
-            free.insert(address + bytes, rest);
-        }
-        Some(address)
+        self.free.lock().take(bytes, alignment)
     }
 
     fn give_back(&self, address: u64, bytes: u64) {
-        let mut free = self.free.lock();
-        let (mut start, mut size) = (address, bytes);
-        if let Some((before, length)) = free.range(..address).next_back().map(|(a, b)| (*a, *b))
-            && before + length == address
-        {
-            free.remove(&before);
-            (start, size) = (before, size + length);
-        }
-        if let Some(length) = free.remove(&(address + bytes)) {
-            size += length;
-        }
-        free.insert(start, size);
+        self.free.lock().give_back(address, bytes);
     }
 }
 
@@ -231,6 +208,15 @@ impl Staging {
 
     pub(super) fn bytes(&self) -> u64 {
         STAGING
+    }
+
+    /// Keeps it from being used again, as long as the window lives.
+    pub(super) fn give_up(mut self) {
+        if let Some(block) = self.block.take()
+            && let Some(window) = block.window.upgrade()
+        {
+            window.given_up.lock().push(block);
+        }
     }
 }
 
@@ -286,7 +272,6 @@ mod tests {
     #[test]
     fn blocks_are_aligned_apart_zero_and_come_back() {
         let window = window();
-        let whole = window.free.lock().clone();
         let unmap: Unmap = Arc::new(|_, _| {});
         for _ in 0..2 {
             let blocks: Vec<Block> = [(1, 1), (9000, 1 << 16), (1 << 20, 1 << 21)]
@@ -307,7 +292,7 @@ mod tests {
                 })
                 .collect();
             drop(blocks);
-            assert_eq!(*window.free.lock(), whole);
+            assert_eq!(*window.free.lock(), FreeRanges::new(window.start, window.bytes));
         }
         assert!(!window.has(window.start + window.bytes, 1) && !window.has(window.start - 1, 1));
     }

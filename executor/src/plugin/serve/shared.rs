@@ -37,7 +37,8 @@ impl SharedMemory {
                 let _ = unsafe { rustix::mm::munmap(at, bytes as usize) };
                 Ok(false)
             }
-            Err(Errno::EXIST) => Ok(false),
+            // Taken, or more than this process may have: fewer may do.
+            Err(Errno::EXIST | Errno::NOMEM) => Ok(false),
             Err(error) => Err(failed("reserving", address, bytes, error)),
         }
     }
