@@ -126,17 +126,30 @@ fn look_ups(report: &mut Report) -> Result<()> {
         "malloc", "free", "memcpy", "memset", "strlen", "printf", "exit", "fopen", "qsort",
         "getenv",
     ];
-    let process = process(Spawn::new(executor()))?;
+    let sleeping = process(Spawn::new(executor()))?;
+    let spinning = process(Spawn::new(executor()).spin(Duration::from_micros(50)))?;
     let names =
         NAMES.map(|name| WantedSymbol { name, thread_local: false, lookup: Lookup::Required });
     let requests = [SymbolRequest { library: ProcessLibrary::GLOBAL, names: &names }];
-    let look_up = Contender::new(200, || {
-        // SAFETY: the library is always there.
-        drop(wait(unsafe { process.lookup(&requests) }).expect("the C library has them"));
-    });
-    if let [Some(ours)] = in_turns([Some(look_up)]) {
+    let look_up = |process: &Arc<ExecutorProcess>| {
+        let process = Arc::clone(process);
+        let requests = &requests;
+        Contender::new(200, move || {
+            // SAFETY: the library is always there.
+            drop(wait(unsafe { process.lookup(requests) }).expect("the C library has them"));
+        })
+    };
+    let mut futex = PingPong::new(Waiting::Asleep)?;
+    let turns = in_turns([
+        Some(Contender::new(CALLS, || futex.round())),
+        Some(look_up(&sleeping)),
+        Some(look_up(&spinning)),
+    ]);
+    if let [Some(floor), Some(ours), Some(looking)] = turns {
         let most = Duration::from_micros(10);
-        report.row("ten look-ups in one message", None, &ours, Limit::new("10 us", most, most));
+        let limit = || Limit::new("10 us", most, most);
+        report.row("ten look-ups in one message", Some(&floor), &ours, limit());
+        report.row("the same, looking before sleeping", Some(&floor), &looking, limit());
     }
     Ok(())
 }
