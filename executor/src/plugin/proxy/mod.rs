@@ -7,6 +7,8 @@ mod copy;
 mod device;
 mod event;
 mod functions;
+#[cfg(test)]
+mod hostile;
 mod in_flight;
 mod isolation;
 mod link;

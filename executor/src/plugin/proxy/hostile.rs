@@ -1,0 +1,238 @@
+//! An executor that answers anything, and calls back as it likes: what it costs is errors.
+
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use longshore_plugin_api::{
+    Arguments, CopyRequest, Device, DeviceInfo, Event, ImageBytes, LaunchShape, MemoryKind, Module,
+    Place, Platform, PlatformInfo, Queue, Span,
+};
+
+use super::device::IsolatedDevice;
+use super::{IsolatedPlatform, Isolation, Opened};
+use crate::controller::Spawn;
+use crate::plugin::protocol::{
+    CALL, Callback, Connected, Description, POST, Request, decode, encode,
+};
+use crate::rpc::{Connection, Options, Peer, Service, Transport};
+
+/// Says that the tests are to be the executor, and what numbers it draws.
+const SEED: &str = "LONGSHORE_TEST_HOSTILE_SEED";
+
+struct Hostile(AtomicU64);
+
+impl Hostile {
+    /// The next of a row of numbers that looks random.
+    fn draw(&self) -> u64 {
+        let mut number = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^ number >> 31
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let small = |number: u64| if number & 256 == 0 { number as u8 } else { number as u8 & 7 };
+        (0..self.draw() % 40).map(|_| small(self.draw())).collect()
+    }
+
+    /// Begins as an answer that there is something, more often than not.
+    fn answer(&self) -> Vec<u8> {
+        let mut answer = self.bytes();
+        if !self.draw().is_multiple_of(4) {
+            answer.insert(0, 0);
+        }
+        answer
+    }
+
+    fn call_back(&self, peer: &Peer) {
+        let number = || if self.draw().is_multiple_of(2) { self.draw() % 8 } else { self.draw() };
+        let content = self.bytes();
+        let callback = match self.draw() % 6 {
+            0 => Callback::Run { function: number() },
+            1 => Callback::Fetch { transfer: number(), at: number(), bytes: number() },
+            2 => Callback::Store {
+                transfer: number(),
+                at: number(),
+                bytes: number(),
+                content: &content,
+            },
+            3 => Callback::Done { transfer: number() },
+            4 => Callback::Log { level: number() as u32, target: "x", message: "\0\n\u{1b}[1m" },
+            _ => return drop(peer.call(CALL, &content)),
+        };
+        let _ = match self.draw().is_multiple_of(2) {
+            true => peer.call(CALL, &encode(&callback)).map(drop),
+            false => peer.post(POST, &encode(&callback)),
+        };
+    }
+}
+
+impl Service for Hostile {
+    fn call(&self, peer: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
+        if let Ok(Request::Connect { .. }) = decode(argument) {
+            let text = || "made up".to_owned();
+            let description = Description {
+                backend: text(),
+                name: text(),
+                version: text(),
+                vendor: text(),
+                image_formats: text(),
+                driver: text(),
+            };
+            return Ok(encode(&Ok::<_, ()>(Connected::Platform { description, devices: 1 })));
+        }
+        if let Ok(Request::Reserve { .. }) = decode(argument) {
+            return Ok(encode(&Ok::<_, ()>(true)));
+        }
+        (0..self.draw() % 3).for_each(|_| self.call_back(peer));
+        match self.draw() % 200 {
+            0 => std::process::exit(3),
+            1 => Err("no".to_owned()),
+            _ => Ok(self.answer()),
+        }
+    }
+
+    fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+}
+
+/// Not a test: what runs in the process that is started below.
+#[test]
+#[ignore = "it is the other side of another test"]
+fn be_the_executor() {
+    let Some(seed) = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()) else { return };
+    // SAFETY: the socket of who has started this process; nothing else uses it.
+    let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(3) });
+    let hostile = Arc::new(Hostile(AtomicU64::new(seed)));
+    let connection = Connection::open(transport, Options::default(), hostile).unwrap();
+    connection.wait_for_end();
+}
+
+/// A program that is the executor, with these numbers.
+fn executor(folder: &Path, seed: u64) -> PathBuf {
+    let (path, tests) = (folder.join(format!("executor-{seed}")), std::env::current_exe().unwrap());
+    let name = concat!(module_path!(), "::be_the_executor");
+    let name = name.split_once("::").unwrap().1;
+    let script = format!(
+        "#!/bin/sh\n{SEED}={seed} exec '{}' --ignored --exact {name} >/dev/null\n",
+        tests.display()
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    path
+}
+
+fn platform(executor: PathBuf, shares_memory: bool) -> Option<Box<IsolatedPlatform>> {
+    let spawn = Spawn::new(executor).shares_memory(shares_memory).ending(Duration::from_millis(50));
+    match Isolation::new(spawn, "/made/up", "made up").open() {
+        Ok(Opened::Platform(platform)) => Some(platform),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_executor_that_answers_anything_costs_errors_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut opened = 0;
+    for seed in 1..=24 {
+        let executor = executor(folder.path(), seed);
+        let Some(platform) = platform(executor, !seed.is_multiple_of(3)) else { continue };
+        let _ = platform.info(PlatformInfo::Name);
+        for query in [DeviceInfo::Name, DeviceInfo::Type, DeviceInfo::GlobalMemSize] {
+            let _ = platform.device_info(0, query);
+        }
+        for _ in 0..8 {
+            if let Ok(device) = platform.open(0) {
+                opened += 1;
+                use_all(&device);
+                let _ = device.close();
+            }
+        }
+    }
+    assert!(opened > 24, "it refuses almost everything, so that little was tried: {opened}");
+}
+
+/// Each kind of call, with the memory of this process around it watched.
+fn use_all(device: &IsolatedDevice) {
+    let image = b"an image".repeat(10);
+    let _ = device.accepts(&image);
+    let addresses = [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed]
+        .map(|kind| device.allocate(kind, 100, 8).ok().map(|address| (kind, address)));
+    for (kind, address) in addresses.into_iter().flatten() {
+        if kind != MemoryKind::Device {
+            // SAFETY: memory of both, as long as it is not freed.
+            unsafe { std::ptr::write_bytes(address as *mut u8, 7, 100) };
+        }
+    }
+    // SAFETY: the image stays in place.
+    let module = device.load(unsafe { ImageBytes::new(&image) });
+    let queue = device.create_queue();
+    if let Ok(module) = &module {
+        let _ = (module.symbols(), module.global("global"), module.run_constructors());
+        let _ = (module.pool_tracker(), module.profile());
+    }
+    if let (Ok(module), Ok(queue)) = (&module, &queue) {
+        let shape = LaunchShape {
+            groups: [1; 3],
+            items: [1; 3],
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            wait: false,
+        };
+        // SAFETY: there are none.
+        let arguments = || unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
+        if let Ok((kernel, _)) = module.kernel("kernel") {
+            for wait in [false, false, true] {
+                let _ = queue.launch(&kernel, &LaunchShape { wait, ..shape }, arguments());
+            }
+        }
+    }
+    if let Ok(queue) = &queue {
+        for (bytes, wait) in [(24, true), (3000, true), (5 << 20, true), (3000, false)] {
+            copy(device, queue, bytes, wait);
+        }
+        if let Ok(event) = device.create_event(true) {
+            let _ = (queue.record_event(&event), queue.wait_event(&event), event.is_complete());
+            let _ = event.synchronize();
+        }
+        let _ = (queue.is_idle(), queue.synchronize());
+    }
+    if let Ok(module) = module {
+        let _ = (module.run_destructors(), module.unload());
+    }
+    for (kind, address) in addresses.into_iter().flatten() {
+        let _ = device.free(kind, address);
+    }
+}
+
+/// Copies into the middle of memory of this process, and out of it.
+fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usize, wait: bool) {
+    const AROUND: usize = 64;
+    let mut memory = vec![9_u8; bytes + 2 * AROUND];
+    let here = memory.as_mut_ptr().wrapping_add(AROUND) as u64;
+    for to_device in [false, true] {
+        // SAFETY: both ranges are there until the queue is done with them, or its process gone.
+        let (here, there) =
+            unsafe { (Span::new(here, bytes as u64), Span::new(0x10_0000, bytes as u64)) };
+        let ends = [(there, Place::Device(device)), (here, Place::Host)];
+        let [destination, source] = ends;
+        let (destination, source) =
+            if to_device { (destination, source) } else { (source, destination) };
+        let _ = queue.copy(&CopyRequest {
+            destination: destination.0,
+            destination_place: destination.1,
+            source: source.0,
+            source_place: source.1,
+            wait,
+        });
+    }
+    if !wait {
+        // Only then nobody touches it any more.
+        device.link().callbacks.transfers.take_all_back();
+    }
+    assert!(memory[..AROUND].iter().chain(&memory[bytes + AROUND..]).all(|byte| *byte == 9));
+}
