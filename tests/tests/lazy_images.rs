@@ -115,6 +115,40 @@ fn a_member_is_linked_when_a_kernel_of_it_is_first_launched() {
     });
 }
 
+/// Goes as deep as it is told, and calls another member there if that is told to be so.
+const DEEP: &str = "int twice(int n);
+    static int go(volatile char *above, int n, int calls) {
+        volatile char here[200]; here[0] = above[0];
+        if (n > 0) return go(here, n - 1, calls) + here[0];
+        return calls ? twice(n) : 0; }
+    void goes(void **a) { volatile char c = 1; go(&c, *(int *)a[1], 0); }
+    void goes_and_calls(void **a) { volatile char c = 1; go(&c, *(int *)a[1], 1); **(int **)a[0] = 5; }";
+
+#[test]
+fn a_first_call_for_which_a_kernel_has_left_no_stack_is_an_overflow_of_its_stack() {
+    here_and_isolated(|site, device| {
+        let image = site.archive(&[DEEP, TWICE]);
+        let (program, queue) = (device.load_lazily(image).unwrap(), device.queue().unwrap());
+        let out = device.buffer_of(&queue, &[0]).unwrap();
+        let overflows = |kernel, depth| match launch(&queue, &program, kernel, &out, depth) {
+            Ok(()) => false,
+            Err(error) => {
+                assert!(error.message().contains("overflowed"), "{depth}: {error}");
+                true
+            }
+        };
+        let (mut fits, mut too_deep) = (1, 1 << 20);
+        while too_deep - fits > 1 {
+            let middle = fits + (too_deep - fits) / 2;
+            *(if overflows("goes", middle) { &mut too_deep } else { &mut fits }) = middle;
+        }
+        // Less by less of the stack is left, by a few hundred bytes each time.
+        let failed = (0..400).take_while(|less| overflows("goes_and_calls", fits - less)).count();
+        assert!((100..400).contains(&failed), "{failed} of 400 depths were too much");
+        assert_eq!(out.to_vec(&queue).unwrap(), [5]);
+    });
+}
+
 #[test]
 fn what_a_kernel_calls_in_another_member_is_linked_when_it_gets_there() {
     here_and_isolated(|site, device| {

@@ -29,7 +29,7 @@ use std::pin::Pin;
 
 use crate::Result;
 
-/// The answer of a memory manager, now or later.
+/// The answer of a memory manager, now or later. What was asked for is under way already: who drops this does not take it back.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// How long a section's memory lives (JITLink's `MemLifetime`).

@@ -102,6 +102,18 @@ impl TrampolineEmitter for DeviceTrampolines {
 
 impl Reenter for DeviceCalls {
     fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+        let guard = Guard::of_thread();
+        let landing = guard.suspend();
+        let onward = self.answer(call, !landing.is_null());
+        // From here on the thread can be taken out of the call at any time, so nothing is held any more.
+        guard.resume(landing);
+        onward
+    }
+}
+
+impl DeviceCalls {
+    /// Where a call goes on, from inside [`Guard::call`] or not.
+    fn answer(&self, call: ReentryCall, in_kernel: bool) -> Result<Onward, String> {
         let linker = self.linker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let linker = linker.and_then(|linker| linker.upgrade()).ok_or("its image is unloaded")?;
         let link = || {
@@ -109,18 +121,17 @@ impl Reenter for DeviceCalls {
             self.image.settle(refused.is_none());
             (onward, refused)
         };
-        let guard = Guard::of_thread();
-        let landing = guard.suspend();
-        if landing.is_null() {
+        if !in_kernel {
             let (onward, refused) = link();
             return refused.map_or(onward, |refused| Err(refused.message));
         }
         let linked = thread::scope(|scope| {
             let thread = thread::Builder::new().name("longshore-link".to_owned());
+            // Constructors run there.
+            let thread = thread.stack_size(LINK_STACK);
             let thread = thread.spawn_scoped(scope, link);
             thread.map(|thread| thread.join())
         });
-        guard.resume(landing);
         let reason = match linked {
             Ok(Ok((onward, None))) => return onward,
             Ok(Ok((_, Some(refused)))) => self.image.explain(&refused.error),
@@ -133,9 +144,7 @@ impl Reenter for DeviceCalls {
         REASON.set(Some(self.keep(reason)));
         Ok(Onward { target: end_kernel as *const () as u64, redirect: false })
     }
-}
 
-impl DeviceCalls {
     /// The place of a reason, where it stays as long as this.
     fn keep(&self, reason: Error) -> NonNull<Error> {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,6 +160,9 @@ impl DeviceCalls {
         place
     }
 }
+
+/// The stack of a thread that links: a main thread's.
+const LINK_STACK: usize = 8 << 20;
 
 /// Takes down why a call cannot go on; where it goes on instead is for [`DeviceCalls`] to say.
 fn refuse(call: &FailedCall<'_>) -> u64 {

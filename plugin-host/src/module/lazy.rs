@@ -73,15 +73,18 @@ impl Lazy {
 
     /// Links a function, and runs the constructors of what is linked so.
     fn link(&self, function: &str) -> Result<()> {
-        self.settled(self.file.link(function))?;
-        if let Some(kernel) = lock(&self.noted.linked).unresolved() {
-            return Err(refusal::of_resolver(kernel));
+        self.settled(|| self.file.link(function))?;
+        if lock(&self.noted.linked).is_unresolved(function) {
+            return Err(refusal::of_resolver(function));
         }
         functions::constructor_status(self)
     }
 
     /// The result of something that links.
-    fn settled<T>(&self, result: longshore_jitlink::Result<T>) -> Result<T> {
+    fn settled<T>(&self, link: impl FnOnce() -> longshore_jitlink::Result<T>) -> Result<T> {
+        // What a link has left behind that panicked.
+        self.noted.settle(false);
+        let result = link();
         self.noted.settle(result.is_ok());
         result.map_err(|error| self.noted.explain(&error))
     }
@@ -135,7 +138,7 @@ impl Loaded for Lazy {
         else {
             return Ok(None);
         };
-        let address = self.settled(self.library.lookup(name))?;
+        let address = self.settled(|| self.library.lookup(name))?;
         let bytes = if defined.indirect { 0 } else { defined.size };
         Ok(Some(Symbol { kind, address, bytes }))
     }
@@ -157,15 +160,13 @@ impl Loaded for Lazy {
     fn construct(&self) -> Result<()> {
         // SAFETY: the constructors are code of the image, as is checked; running it is what a program asks for that
         // loads it. The arguments live as long as the process.
-        let constructed = unsafe { self.file.initialize(linked::main_arguments()) };
-        self.settled(constructed)?;
+        self.settled(|| unsafe { self.file.initialize(linked::main_arguments()) })?;
         functions::constructor_status(self)
     }
 
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
-        let destructed = unsafe { self.file.implementations().deinitialize() };
-        self.settled(destructed)?;
+        self.settled(|| unsafe { self.file.implementations().deinitialize() })?;
         functions::destructor_status(self)
     }
 

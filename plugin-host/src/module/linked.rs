@@ -327,11 +327,9 @@ impl Contents {
         (&self.profile, self.compiler)
     }
 
-    /// The first exported function whose resolver has chosen none.
-    pub(super) fn unresolved(&self) -> Option<&str> {
-        // SAFETY: a word of the linked image, which stays in memory as long as the library.
-        let is_null = |choice: &&Choice| unsafe { pointer::<u64>(choice.slot).read() } == 0;
-        self.choices.iter().find(is_null).map(|choice| choice.name.as_str())
+    /// Whether this exported function's resolver has chosen none.
+    pub(super) fn is_unresolved(&self, name: &str) -> bool {
+        self.choices.iter().any(|choice| choice.name == name && choice.is_null())
     }
 
     /// Adds what has been linked since.
@@ -350,7 +348,16 @@ impl Contents {
         for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
             export.symbol.address = library.lookup(name).map_err(refusal::of)?;
         }
-        self.unresolved().map_or(Ok(()), |name| Err(refusal::of_resolver(name)))
+        let unresolved = self.choices.iter().find(|choice| choice.is_null());
+        unresolved.map_or(Ok(()), |choice| Err(refusal::of_resolver(&choice.name)))
+    }
+}
+
+impl Choice {
+    /// Whether the resolver, which has run, has chosen nothing.
+    fn is_null(&self) -> bool {
+        // SAFETY: a word of the linked image, which stays in memory as long as the library.
+        unsafe { pointer::<u64>(self.slot).read() == 0 }
     }
 }
 

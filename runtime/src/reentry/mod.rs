@@ -149,6 +149,7 @@ pub fn controller_hook_function() -> u64 {
 /// # Safety
 /// `header` must be the header of a batch to which the trampoline belongs.
 unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u64 {
+    reach_stack();
     // SAFETY: promised by the caller.
     let header = unsafe { header.read() };
     keeping_errno(|| {
@@ -161,6 +162,18 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
         let call = header.call_of(trampoline);
         go_on(&header, call, calls.reenter(call).unwrap_or_else(|problem| end_process(&problem)))
     })
+}
+
+/// The least of a stack that a linker needs.
+const LEAST_STACK: usize = 32 << 10;
+
+/// Touches the stack that will be needed. Who has too little of it overflows it here, where nothing is held as yet, so that the thread
+/// can be taken out of the call.
+#[inline(never)]
+fn reach_stack() {
+    // All pages of so large a frame are touched when it is made.
+    let mut frame = std::mem::MaybeUninit::<[u8; LEAST_STACK]>::uninit();
+    std::hint::black_box(&mut frame);
 }
 
 /// # Safety
