@@ -1,16 +1,21 @@
 //! Constructors of what is linked at first calls.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use parking_lot::{Mutex, ReentrantMutex};
 
+use super::source::Source;
 use crate::Result;
 use crate::session::{Library, MainArguments};
 
-/// The library with the definitions of a file, and whether its constructors are run as it is linked.
-pub(super) struct File {
+/// The library with the definitions of an addition, and whether its constructors are run as it is linked.
+pub(super) struct Addition {
     pub(super) implementations: Library,
+    pub(super) sources: Box<[Arc<dyn Source>]>,
     constructors: Mutex<Option<Constructors>>,
+    /// Whether the library has the objects that are linked without being asked for.
+    has_initial: Mutex<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -23,14 +28,19 @@ struct Constructors {
 // SAFETY: the pointers are passed on to constructors, which who gave them vouched for.
 unsafe impl Send for Constructors {}
 
-/// Whose turn it is to run constructors: one thread's at a time, whatever the file, as for libraries that are opened. A constructor
+/// Whose turn it is to run constructors: one thread's at a time, whatever they are of, as for libraries that are opened. A constructor
 /// may call entries, which is the same turn.
 #[derive(Default)]
 pub(super) struct Turns(ReentrantMutex<Cell<u32>>);
 
-impl File {
-    pub(super) fn new(implementations: Library) -> Self {
-        Self { implementations, constructors: Mutex::new(None) }
+impl Addition {
+    pub(super) fn new(implementations: Library, sources: Vec<Arc<dyn Source>>) -> Self {
+        Self {
+            implementations,
+            sources: sources.into(),
+            constructors: Mutex::new(None),
+            has_initial: Mutex::new(false),
+        }
     }
 
     /// Whether constructors are to be run.
@@ -43,10 +53,26 @@ impl File {
     /// # Safety
     /// As for [`Library::initialize`], for all that is linked later too.
     pub(super) unsafe fn initialize(&self, turns: &Turns, arguments: MainArguments) -> Result<()> {
+        self.add_initial_objects()?;
         turns.take(|_| {
             *self.constructors.lock() = Some(Constructors { arguments, seen: usize::MAX });
             self.construct()
         })
+    }
+
+    /// Adds what is to be linked though nothing asks for it, the first time.
+    pub(super) fn add_initial_objects(&self) -> Result<()> {
+        let mut has_initial = self.has_initial.lock();
+        if *has_initial {
+            return Ok(());
+        }
+        let mut objects = Vec::new();
+        for source in &self.sources {
+            objects.extend(source.initial_objects()?);
+        }
+        self.implementations.add_objects(objects)?;
+        *has_initial = true;
+        Ok(())
     }
 
     /// Runs the constructors of what has been linked since they were run. To be called in a turn.

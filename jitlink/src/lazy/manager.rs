@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
 use parking_lot::RwLock;
 
-use super::constructors::{File, Turns};
+use super::constructors::{Addition, Turns};
 use super::listener::{FailedCall, FailureHandler, Listener};
 use super::{
     RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
@@ -21,7 +21,7 @@ pub(super) struct Manager {
     emitters: Arc<Emitters>,
     batches: RwLock<Batches>,
     /// What was added lazily.
-    files: RwLock<Vec<Arc<File>>>,
+    additions: RwLock<Vec<Arc<Addition>>>,
     turns: Turns,
     failure: RwLock<Option<Arc<FailureHandler>>>,
     listener: Option<Arc<dyn Listener>>,
@@ -57,7 +57,7 @@ struct Batch {
 /// Where implementations are.
 pub(super) enum Implementations {
     Library(Library),
-    File(Arc<File>),
+    Addition(Arc<Addition>),
 }
 
 struct Entry {
@@ -88,7 +88,7 @@ impl Manager {
             Self {
                 emitters: Arc::new(Emitters { trampolines, symbols }),
                 batches: RwLock::default(),
-                files: RwLock::default(),
+                additions: RwLock::default(),
                 turns: Turns::default(),
                 failure: RwLock::default(),
                 listener,
@@ -101,16 +101,16 @@ impl Manager {
         *self.failure.write() = Some(handler);
     }
 
-    /// Keeps a file, and says by what number it is known.
-    pub(super) fn add_file(&self, file: Arc<File>) -> usize {
-        let mut files = self.files.write();
-        files.push(file);
-        files.len() - 1
+    /// Keeps an addition, and says by what number it is known.
+    pub(super) fn keep(&self, addition: Arc<Addition>) -> usize {
+        let mut additions = self.additions.write();
+        additions.push(addition);
+        additions.len() - 1
     }
 
-    /// The file of a number.
-    pub(super) fn file(&self, number: usize) -> Arc<File> {
-        Arc::clone(&self.files.read()[number])
+    /// The addition of a number.
+    pub(super) fn addition(&self, number: usize) -> Arc<Addition> {
+        Arc::clone(&self.additions.read()[number])
     }
 
     /// Who runs constructors.
@@ -182,10 +182,10 @@ impl Manager {
             return Err(Error::Unsupported { file, problem: problem.to_owned() });
         }
         match &batch.implementations {
-            Implementations::File(file) if file.constructs() => {
+            Implementations::Addition(addition) if addition.constructs() => {
                 self.turns.take(|is_new| {
-                    let target = file.implementations.lookup_own(&entry.implementation)?;
-                    file.construct()?;
+                    let target = addition.implementations.lookup_own(&entry.implementation)?;
+                    addition.construct()?;
                     // A constructor's call comes before the end of the constructors, which others have to wait for.
                     Ok(match is_new {
                         true => self.redirect(batch, entry, call.slot, target),
@@ -231,7 +231,7 @@ impl Implementations {
     fn library(&self) -> &Library {
         match self {
             Self::Library(library) => library,
-            Self::File(file) => &file.implementations,
+            Self::Addition(addition) => &addition.implementations,
         }
     }
 }

@@ -16,7 +16,7 @@
 //! | [`TrampolineEmitter`], [`LinkedTrampolines`] | `EmitTrampolinesFn`, `JITLinkReentryTrampolines` |
 //! | [`RedirectableSymbols`], [`LinkedRedirectables`] | `RedirectableSymbolManager`, `JITLinkRedirectableSymbolManager` |
 //! | [`Redirections`] | `RedirectableSymbolManager::createRedirectableSymbols` and `redirect` |
-//! | [`LazyReexports::add_lazily`] | what `CompileOnDemandLayer` does with a module |
+//! | [`LazyReexports::lazily`], [`LazyReexports::add_lazily`] | what `CompileOnDemandLayer` does with a module |
 //!
 //! It takes three calls to have a function linked when it is called:
 //!
@@ -55,8 +55,10 @@ mod files;
 mod index;
 mod listener;
 mod manager;
+mod objects;
 mod redirectable;
 mod redirections;
+mod source;
 mod trampolines;
 
 use std::sync::{Arc, Weak};
@@ -65,14 +67,14 @@ use crate::graph::{Linkage, Scope};
 use crate::session::{Library, Object, Removal, Session};
 use crate::{Error, Result};
 
-pub use files::LazyFile;
-pub use index::Defined;
+pub use files::{LazyAddition, LazyFiles};
 pub use listener::{FailedCall, Listener};
 pub use redirectable::{
     LinkedRedirectables, OfProcess, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots,
     ThisProcess,
 };
 pub use redirections::Redirections;
+pub use source::{Defined, Source};
 pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
 
 pub use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
