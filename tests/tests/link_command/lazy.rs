@@ -156,12 +156,13 @@ fn a_destructor_may_link_what_has_destructors() {
     let main = r#"
         #include <stdio.h>
         int one(void);
+        __attribute__((constructor)) static void begin(void) { printf("begin main\n"); }
         __attribute__((destructor)) static void end(void) { printf("end main %d\n", one()); }
         int main(void) { return 0; }"#;
     let one = says("one", "int one(void) { return 1; }");
     let folder = Folder::of_c(&[("main", main), ("one", &one)]);
     folder.archive("lib.a", &["one.o"]);
-    let expected = "begin one\nend main 1\nhandler of one\nend one\n";
+    let expected = "begin main\nbegin one\nend main 1\nhandler of one\nend one\n";
     prints(&folder, &["main.o", "--archive", "lib.a"], expected, 0);
 }
 
