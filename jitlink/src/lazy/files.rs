@@ -1,65 +1,207 @@
 //! Objects and archives whose functions are linked when they are called.
 
+use std::convert::Infallible;
+use std::ffi::CString;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 
-use super::constructors::File;
-use super::index::{Defined, Index};
+use super::constructors::Addition;
+use super::index::Index;
 use super::manager::{Implementations, Manager};
+use super::objects::Objects;
+use super::source::{Defined, Source};
 use super::{LazyReexports, Reexport};
 use crate::Result;
-use crate::elf::is_archive;
+use crate::elf::{Archive, ElfObject, is_archive};
 use crate::session::{Generated, GeneratedGraph, Generator, Library, MainArguments, Request};
 
-/// An object or an archive whose functions are linked when they are called. Dropping it leaves the file where it is.
-#[derive(Clone)]
-pub struct LazyFile {
-    manager: Weak<Manager>,
-    file: Arc<File>,
-    index: Arc<Index>,
+/// What is to be added lazily together: see [`LazyReexports::lazily`].
+#[must_use = "nothing is added before `add`"]
+pub struct LazyAddition<'a> {
+    lazy: &'a LazyReexports,
+    library: &'a Library,
+    name: String,
+    objects: Vec<ElfObject>,
+    sources: Vec<Arc<dyn Source>>,
 }
 
-impl LazyFile {
-    /// The library that has the file's own definitions. Looking a function up there links it now.
-    pub fn implementations(&self) -> &Library {
-        &self.file.implementations
-    }
+/// Objects, archives and other sources whose functions are linked when they are called. Cheap to clone; dropping it leaves them where
+/// they are.
+#[derive(Clone)]
+pub struct LazyFiles {
+    manager: Weak<Manager>,
+    addition: Arc<Addition>,
+}
 
-    /// What the file defines under a name for others; nothing if it does not. Links nothing.
+impl LazyReexports {
+    /// Adds an object, or the members of an archive, of which each is linked when a function of it is first called, or a variable
+    /// asked for (what ORC's `CompileOnDemandLayer` does with the functions of a module): [`Self::lazily`] with one file.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member.
-    pub fn defined(&self, name: &str) -> Result<Option<Defined>> {
-        self.index.defined(name)
+    /// As for [`LazyAddition::object`], [`LazyAddition::archive`] and [`LazyAddition::add`]; nothing has changed then.
+    pub fn add_lazily(&self, library: &Library, name: &str, bytes: Bytes) -> Result<LazyFiles> {
+        let addition = self.lazily(library, name);
+        match is_archive(&bytes) {
+            true => addition.archive(name, bytes)?.add(),
+            false => addition.object(name, bytes)?.add(),
+        }
     }
 
-    /// All that the file defines for others, in any order. Reads the symbols of all members, and links nothing.
+    /// Begins an addition of objects, archives and other sources, all of which are parts of one thing, as those are from which a
+    /// system linker makes a program. Its name is for messages.
+    ///
+    /// Each object, and each piece of the others, is linked when a function of it is first called, or a variable asked for. Each global
+    /// function has an entry in the library, under its name. Entries are made when they are asked for, so this takes as long as
+    /// reading the symbols of the objects, and the indices of the archives. The definitions are in a library of their own, from which
+    /// calls lead through the entries too. There, of several definitions of a name that of an object comes before those of the other
+    /// sources, and these come in their order. A name that an object of `library` or a generator before has is that one's, as for an
+    /// archive's member. All else is looked up as for an object of `library`. Names that are hidden from others are found by all parts
+    /// of the addition, without entries.
+    ///
+    /// A session that takes out what nothing reaches links of a piece what is called first, and no more.
+    ///
+    /// A function has its entry's address: also to the code of its own object, if that takes it from a slot or as 64 bits, as code compiled
+    /// with `-fPIC` does, or if all memory of the session is [low](crate::memory::Placement::Low) and nothing is pruned. A function of
+    /// two names has two addresses. Constructors run if the addition is [initialized](LazyFiles::initialize), or run as a
+    /// [program](LazyFiles::run_program).
+    ///
+    /// ```no_run
+    /// # use longshore_jitlink::{Session, lazy::LazyReexports};
+    /// # fn add(session: &Session) -> longshore_jitlink::Result<()> {
+    /// let (lazy, library) = (LazyReexports::for_session(session)?, session.create_library("program"));
+    /// let read = |file| std::fs::read(file).unwrap().into();
+    /// let files = lazy
+    ///     .lazily(&library, "program")
+    ///     .object("main.o", read("main.o"))?
+    ///     .object("parts.o", read("parts.o"))?
+    ///     .archive("libz.a", read("libz.a"))?
+    ///     .add()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lazily<'a>(&'a self, library: &'a Library, name: &str) -> LazyAddition<'a> {
+        let (objects, sources) = (Vec::new(), Vec::new());
+        LazyAddition { lazy: self, library, name: name.to_owned(), objects, sources }
+    }
+}
+
+impl LazyAddition<'_> {
+    /// Another object. Those with constructors are linked when these are first run.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an object
+    /// for this linker.
+    pub fn object(mut self, name: &str, bytes: Bytes) -> Result<Self> {
+        self.objects.push(ElfObject::read(name, bytes)?);
+        Ok(self)
+    }
+
+    /// An object, or every member of an archive as an object (a linker's `--whole-archive`), whichever the bytes are.
+    ///
+    /// # Errors
+    /// As for [`Self::object`].
+    pub fn file(self, name: &str, bytes: &Bytes) -> Result<Self> {
+        if !is_archive(bytes) {
+            return self.object(name, bytes.clone());
+        }
+        let mut members = Archive::read(name, bytes)?.members.into_iter();
+        members.try_fold(self, |addition, (name, bytes)| addition.object(&name, bytes))
+    }
+
+    /// An archive, whose members are not looked at before they are asked for, if it has an index.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an archive
+    /// for this linker.
+    pub fn archive(self, name: &str, bytes: Bytes) -> Result<Self> {
+        Ok(self.source(Arc::new(Index::read(name, bytes)?)))
+    }
+
+    /// Something else.
+    pub fn source(mut self, source: Arc<dyn Source>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Adds all of it.
+    ///
+    /// # Errors
+    /// As for [`Library::add_object`]; nothing has changed then.
+    pub fn add(self) -> Result<LazyFiles> {
+        let Self { lazy, library, name, objects, sources: others } = self;
+        let implementations = library.create_inner(&name);
+        let named =
+            objects.iter().map(|object| (object.name().to_string(), object.bytes().clone()));
+        implementations.add_objects(named.collect())?;
+        for source in &others {
+            implementations.add_generator(Pieces(Arc::clone(source)));
+        }
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Objects::of(objects))];
+        sources.extend(others);
+        let addition = Arc::new(Addition::new(implementations, sources));
+        let manager = Arc::downgrade(&lazy.0);
+        let number = lazy.0.keep(Arc::clone(&addition));
+        library.add_generator(Entries { manager: manager.clone(), number });
+        Ok(LazyFiles { manager, addition })
+    }
+}
+
+impl LazyFiles {
+    /// The library that has the addition's own definitions. Looking a function up there links it now.
+    pub fn implementations(&self) -> &Library {
+        &self.addition.implementations
+    }
+
+    /// What is defined under a name for others; nothing if it is not. Links nothing.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member, and those of a [`Source`].
+    pub fn defined(&self, name: &str) -> Result<Option<Defined>> {
+        self.addition.defined(name, false)
+    }
+
+    /// All that is defined for others, in any order. Reads the symbols of all members, and links nothing.
     ///
     /// # Errors
     /// As for [`Self::defined`].
     pub fn all_defined(&self) -> Result<Vec<(String, Defined)>> {
-        self.index.all_defined()
+        let mut all = HashMap::new();
+        for source in &self.addition.sources {
+            for (name, defined) in source.all_defined()? {
+                all.entry(name).or_insert(defined);
+            }
+        }
+        Ok(all.into_iter().collect())
     }
 
-    /// Does what the first call of a function does, and says where the function is: links it, and runs constructors if the file
+    /// Does what the first call of a function does, and says where the function is: links it, and runs constructors if the addition
     /// is [initialized](Self::initialize). Its entry gets there with its next call.
     ///
     /// # Errors
     /// As for [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
-        match self.manager.upgrade() {
-            Some(manager) => manager.turns().take(|_| {
-                let address = self.file.implementations.lookup_own(function)?;
-                self.file.construct()?;
-                Ok(address)
-            }),
-            None => self.file.implementations.lookup_own(function),
-        }
+        let Some(manager) = self.manager.upgrade() else {
+            return self.implementations().lookup_own(function);
+        };
+        let turn = manager.turns().take_here(self.implementations())?;
+        let address = self.implementations().lookup_own(function)?;
+        self.addition.construct(&turn)?;
+        Ok(address)
     }
 
-    /// Runs the constructors of what of the file is linked, and of an object that has any. From now on those of what a first call links
-    /// are run before the call goes on, on its thread; others whose first calls come meanwhile wait, also those of other files
+    /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] and [`Self::run_program`] do it
+    /// too.
+    ///
+    /// # Errors
+    /// As for [`Library::lookup`], and those of a [`Source`].
+    pub fn link_constructors(&self) -> Result<()> {
+        self.addition.link_constructors()
+    }
+
+    /// Runs the constructors of what is linked, and of the objects that have any. From now on those of what a first call links
+    /// are run before the call goes on, on its thread; others whose first calls come meanwhile wait, also those of other additions
     /// (what `dlopen` does). A constructor may call entries; it must not wait for a thread that does.
     ///
     /// Without this, first calls go to code whose constructors have not run. Destructors are those of
@@ -69,88 +211,81 @@ impl LazyFile {
     /// As for [`Library::initialize`]. A first call that cannot link what has constructors fails.
     ///
     /// # Safety
-    /// As for [`Library::initialize`], for all code of the file.
+    /// As for [`Library::initialize`], for all code of the addition.
     pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
-        match self.manager.upgrade() {
-            // SAFETY: promised by the caller.
-            Some(manager) => unsafe { self.file.initialize(manager.turns(), arguments) },
-            // SAFETY: as above. There are no first calls any more.
-            None => unsafe { self.file.implementations.initialize(arguments) },
-        }
+        let Some(manager) = self.manager.upgrade() else {
+            // SAFETY: promised by the caller. There are no first calls any more.
+            return unsafe { self.implementations().initialize(arguments) };
+        };
+        let turn = manager.turns().take_here(self.implementations())?;
+        self.addition.link_constructors()?;
+        // SAFETY: promised by the caller.
+        unsafe { self.addition.construct_with(arguments) };
+        self.addition.construct(&turn)
     }
-}
 
-impl LazyReexports {
-    /// Adds an object, or the members of an archive, of which each is linked when a function of it is first called, or a variable
-    /// asked for (what ORC's `CompileOnDemandLayer` does with the functions of a module).
-    ///
-    /// Each global function has an entry in the library, under its name. Entries are made when they are asked for, so this takes as
-    /// long as reading the file's symbols, or an archive's index. The definitions are in a library of their own, from which calls
-    /// between the members lead through the entries too; everything else is looked up as for an object of `library`. A name that
-    /// an object of `library` or a generator before has is that one's, as for an archive's member.
-    ///
-    /// A session that takes out what nothing reaches links of a member what is called first, and no more.
-    ///
-    /// A function has its entry's address, but to the code of its own object, which may know it directly. Constructors run if
-    /// the file is [initialized](LazyFile::initialize).
+    /// Runs a program, as [`Library::run_program`] does, whose parts are linked when they are called: an address of its code as `main`,
+    /// which [`Self::link`] may have said. Its objects with constructors are linked before; what first calls link is constructed as
+    /// [`Self::initialize`] says, and has its exit handlers and destructors run with those of the rest when the process ends. Who has
+    /// added it must keep it till then.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are neither an
-    /// archive nor an object for this linker; nothing has changed then. Of an archive's members only those are looked at that are
-    /// asked for, later.
-    pub fn add_lazily(&self, library: &Library, name: &str, bytes: Bytes) -> Result<LazyFile> {
-        let index = Arc::new(Index::read(name, bytes.clone())?);
-        let implementations = library.create_inner(name);
-        if is_archive(&bytes) {
-            implementations.add_generator(Members(Arc::clone(&index)));
-        } else {
-            let _object = implementations.add_object(name, bytes)?;
+    /// As for [`Library::run_program`].
+    ///
+    /// # Safety
+    /// As for [`Library::run_program`], for all code of the addition.
+    pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
+        self.addition.link_constructors()?;
+        let arguments = self.implementations().main_arguments(arguments)?;
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.addition.construct_with(arguments);
+            self.implementations().run_linked_program(function, arguments)
         }
-        let file = Arc::new(File::new(implementations));
-        let (manager, number) = (Arc::downgrade(&self.0), self.0.add_file(Arc::clone(&file)));
-        let entries = Entries { manager: manager.clone(), file: number, index: Arc::clone(&index) };
-        library.add_generator(entries);
-        Ok(LazyFile { manager, file, index })
     }
 }
 
-/// Gives the members that define what is asked for.
-struct Members(Arc<Index>);
+impl Addition {
+    /// What is defined under a name for others, by the first source that has it; for a weak reference, by those that answer such.
+    fn defined(&self, name: &str, is_weak: bool) -> Result<Option<Defined>> {
+        let mut sources = self.sources.iter().filter(|source| !is_weak || source.answers_weak());
+        sources.find_map(|source| source.defined(name).transpose()).transpose()
+    }
+}
 
-impl Generator for Members {
+/// Gives the pieces of a source that define what is asked for.
+struct Pieces(Arc<dyn Source>);
+
+impl Generator for Pieces {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
-        let strong = requests.iter().filter(|request| !request.weak);
-        let members = self.0.members_with(strong.map(|request| request.name))?;
+        let asked = requests.iter().filter(|request| !request.weak || self.0.answers_weak());
+        let objects = self.0.objects(&mut asked.map(|request| request.name))?;
         let object = |(name, bytes)| Generated::Object { name, bytes };
-        Ok(members.into_iter().map(object).collect())
+        Ok(objects.into_iter().map(object).collect())
     }
 }
 
 /// Makes the entries that are asked for. It lives in the session.
 struct Entries {
     manager: Weak<Manager>,
-    /// The file's number. The file itself would keep the session alive.
-    file: usize,
-    index: Arc<Index>,
+    /// The number of the addition, which itself would keep the session alive.
+    number: usize,
 }
 
 impl Generator for Entries {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
         let Some(manager) = self.manager.upgrade() else { return Ok(Vec::new()) };
-        let file = manager.file(self.file);
+        let addition = manager.addition(self.number);
         let (mut functions, mut generated) = (Vec::new(), Vec::new());
-        for (index, request) in requests.iter().enumerate() {
-            // Hidden references are to objects of the library, and a weak one does not pull a member.
-            if request.hidden || request.weak && self.index.is_archive() {
-                continue;
-            }
-            match self.index.defined(request.name)? {
+        // Hidden references are to objects of the library.
+        for (index, request) in requests.iter().enumerate().filter(|(_, asked)| !asked.hidden) {
+            match addition.defined(request.name, request.weak)? {
                 Some(Defined { callable: true, linkage, .. }) => {
                     functions
                         .push(Reexport { linkage, ..Reexport::new(request.name, request.name) });
                 }
                 Some(_) => {
-                    let library = file.implementations.clone();
+                    let library = addition.implementations.clone();
                     generated.push(Generated::Reexport { index, library });
                 }
                 None => {}
@@ -160,7 +295,8 @@ impl Generator for Entries {
         functions.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         functions.dedup_by(|one, other| one.name == other.name);
         if !functions.is_empty() {
-            let (_, code) = manager.add_batch(functions.into(), Implementations::File(file));
+            let implementations = Implementations::Addition(addition);
+            let (_, code) = manager.add_batch(functions.into(), implementations);
             generated.push(Generated::Graph(GeneratedGraph::new(move || code.make())));
         }
         Ok(generated)

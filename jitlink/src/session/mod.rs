@@ -365,19 +365,7 @@ impl Library {
     /// # Errors
     /// As for [`Self::add_object`]; nothing has changed then.
     pub fn add_whole_archive(&self, name: &str, bytes: &Bytes) -> Result<Vec<Object>> {
-        let members = Archive::read(name, bytes)?.members;
-        let mut state = self.session.state.lock();
-        let mut added: Vec<(ObjectId, u32)> = Vec::with_capacity(members.len());
-        for (member, bytes) in members {
-            match self.session.add_elf(&mut state, self.id, &member, bytes) {
-                Ok(object) => added.push(object),
-                Err(error) => {
-                    state.forget_pending(added.into_iter().map(|(id, _)| id).collect());
-                    return Err(error);
-                }
-            }
-        }
-        Ok(added.into_iter().map(|object| self.session.handle(object)).collect())
+        self.add_objects(Archive::read(name, bytes)?.members)
     }
 
     /// Adds an object or every member of an archive, whichever the bytes are.

@@ -227,6 +227,22 @@ fn check_names(graph: &LinkGraph) -> Result<()> {
 }
 
 impl Library {
+    /// Adds objects, by their names and bytes: all of them, or none.
+    pub(crate) fn add_objects(&self, objects: Vec<(String, Bytes)>) -> Result<Vec<Object>> {
+        let mut state = self.session.state.lock();
+        let mut added: Vec<(ObjectId, u32)> = Vec::with_capacity(objects.len());
+        for (name, bytes) in objects {
+            match self.session.add_elf(&mut state, self.id, &name, bytes) {
+                Ok(object) => added.push(object),
+                Err(error) => {
+                    state.forget_pending(added.into_iter().map(|(id, _)| id).collect());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(added.into_iter().map(|object| self.session.handle(object)).collect())
+    }
+
     /// Its name.
     pub fn name(&self) -> Arc<str> {
         Arc::clone(&self.session.state.lock().library(self.id).name)

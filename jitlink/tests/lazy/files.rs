@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use longshore_jitlink::Error;
-use longshore_jitlink::lazy::LazyFile;
+use longshore_jitlink::lazy::LazyFiles;
 use longshore_jitlink::session::ProcessSymbols;
 
 use super::World;
@@ -14,7 +14,7 @@ use super::support::{
 };
 
 /// A world whose library has a file, added lazily.
-fn world(name: &str, bytes: Bytes) -> (World, LazyFile) {
+fn world(name: &str, bytes: Bytes) -> (World, LazyFiles) {
     let world = World::new(&[]);
     let file = world.lazy.add_lazily(&world.library, name, bytes).unwrap();
     (world, file)

@@ -15,6 +15,7 @@ mod machines;
 mod redirections;
 mod removal;
 mod threads;
+mod together;
 
 use bytes::Bytes;
 use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};

@@ -19,7 +19,7 @@ use crate::device_library::{self, DeviceLibrary};
 use crate::execute::{LateCalls, LateImage};
 use bytes::Bytes;
 use longshore_jitlink::graph::LinkGraph;
-use longshore_jitlink::lazy::{Defined, LazyFile};
+use longshore_jitlink::lazy::{Defined, LazyFiles};
 use longshore_jitlink::session::{Passes, Stage};
 use longshore_jitlink::{Library, Session};
 use longshore_plugin_api::{Error, ImageBytes, Result, SymbolKind};
@@ -30,7 +30,7 @@ use std::thread::{self, ThreadId};
 
 /// An image that is linked as it is used. Dropping it gives its memory back.
 pub(super) struct Lazy {
-    file: LazyFile,
+    file: LazyFiles,
     library: Library,
     noted: Arc<Noted>,
     bytes: Bytes,
