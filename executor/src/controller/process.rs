@@ -208,7 +208,9 @@ impl TargetProcess for ExecutorProcess {
             self.calls.peer.wait_until_idle(LAST_CALLS);
         }
         drop(process);
-        self.handlers.0.write().clear();
+        let handlers = std::mem::take(&mut *self.handlers.0.write());
+        // They may have this process in them.
+        drop(handlers);
         Ok(())
     }
 }

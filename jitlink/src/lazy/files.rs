@@ -6,10 +6,11 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
+use parking_lot::Mutex;
 
 use super::constructors::Addition;
 use super::index::Index;
-use super::manager::{Implementations, Manager};
+use super::manager::{BatchCode, Implementations, Manager};
 use super::objects::Objects;
 use super::source::{Defined, Source};
 use super::{LazyReexports, Reexport};
@@ -143,7 +144,8 @@ impl LazyAddition<'_> {
         let addition = Arc::new(Addition::new(implementations, sources));
         let manager = Arc::downgrade(&lazy.0);
         let number = lazy.0.keep(Arc::clone(&addition));
-        library.add_generator(Entries { manager: manager.clone(), number });
+        let made = Mutex::default();
+        library.add_generator(Entries { manager: manager.clone(), number, made });
         Ok(LazyFiles { manager, addition })
     }
 }
@@ -270,6 +272,8 @@ struct Entries {
     manager: Weak<Manager>,
     /// The number of the addition, which itself would keep the session alive.
     number: usize,
+    /// What was made, as a link that has failed asks for the same again.
+    made: Mutex<HashMap<Arc<[Reexport]>, BatchCode>>,
 }
 
 impl Generator for Entries {
@@ -295,10 +299,25 @@ impl Generator for Entries {
         functions.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         functions.dedup_by(|one, other| one.name == other.name);
         if !functions.is_empty() {
-            let implementations = Implementations::Addition(addition);
-            let (_, code) = manager.add_batch(functions.into(), implementations);
+            let code = self.code_of(functions.into(), &manager, addition);
             generated.push(Generated::Graph(GeneratedGraph::new(move || code.make())));
         }
         Ok(generated)
+    }
+}
+
+impl Entries {
+    fn code_of(
+        &self,
+        functions: Arc<[Reexport]>,
+        manager: &Manager,
+        addition: Arc<Addition>,
+    ) -> BatchCode {
+        let mut made = self.made.lock();
+        let code = made.entry(functions).or_insert_with_key(|functions| {
+            let implementations = Implementations::Addition(addition);
+            manager.add_batch(Arc::clone(functions), implementations).1
+        });
+        code.clone()
     }
 }

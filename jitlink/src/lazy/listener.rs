@@ -14,7 +14,7 @@ pub trait Listener: Send + Sync {
 
     /// An entry has been called that may not have its implementation yet (ORC's `onLazyReexportCalled`). It is called on the thread
     /// that made the call, before the implementation is looked up, and several times for one entry if several threads call it
-    /// first. It may look names up.
+    /// first. It may look names up. Calls while the session links are not told of.
     fn reexport_called(&self, name: &str) {
         _ = name;
     }

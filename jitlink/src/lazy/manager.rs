@@ -244,7 +244,7 @@ impl Manager {
 
     /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came.
     fn arrive(&self, entry: &Entry, call: ReentryCall) -> Result<Option<Onward>> {
-        if let Some(listener) = &self.listener {
+        if let Some(listener) = self.listener.as_ref().filter(|_| !call.while_linking) {
             listener.reexport_called(&entry.name);
         }
         let known = entry.destination.load(Ordering::Acquire);

@@ -103,7 +103,7 @@ pub fn not_linked_function(session: &Session) -> Result<u64> {
 }
 
 /// An entry, and what implements it (an entry of ORC's `SymbolAliasMap`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reexport {
     /// The name under which it is called.
     pub name: String,
@@ -174,7 +174,8 @@ impl LazyReexports {
     /// Without a handler such a call ends the process that made it with a message.
     ///
     /// The address is one of that process, and is believed, as those of generators are. `handler` is called on the thread that made
-    /// the call, if that is of this process, and must not panic.
+    /// the call, if that is of this process, and must not panic. It may look names up, but for calls of what runs while the session
+    /// links, which fail with [`Error::Unsupported`].
     pub fn on_failure(&self, handler: impl Fn(&FailedCall<'_>) -> u64 + Send + Sync + 'static) {
         self.0.set_failure_handler(Arc::new(handler));
     }
@@ -243,7 +244,11 @@ impl LazyTracker {
     pub fn remove(self, removal: Removal) -> Result<()> {
         let Some(manager) = self.manager.upgrade() else { return self.object.remove(removal) };
         // Destructors of users may call the entries while these are still there.
-        manager.set_leaving(self.batch, true)?;
+        match manager.set_leaving(self.batch, true) {
+            // Then nobody is left who would write there.
+            Ok(()) | Err(Error::ProcessGone { .. }) => {}
+            Err(error) => return Err(error),
+        }
         match self.object.remove(removal) {
             Err(error @ Error::InUse { .. }) => {
                 manager.set_leaving(self.batch, false).and(Err(error))

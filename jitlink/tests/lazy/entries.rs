@@ -11,8 +11,8 @@ use longshore_jitlink::session::Lookup;
 
 use super::World;
 use super::support::{
-    add_cpp_runtime, c, call, cpp, define_trace, failure, initialize, session, traced, value,
-    value_of,
+    add_cpp_runtime, archive, c, call, cpp, define_trace, failure, initialize, session, traced,
+    value, value_of,
 };
 
 #[test]
@@ -255,6 +255,34 @@ fn a_listener_is_told_of_entries_and_of_first_calls() {
     entries.remove(longshore_jitlink::session::Removal::Unused).unwrap();
     let notes = std::mem::take(&mut *notes.0.lock().unwrap());
     assert_eq!(notes, ["created e_a e_b", "called e_b", "removed e_a e_b"]);
+}
+
+#[test]
+fn entries_that_a_link_wanted_that_failed_are_the_same_when_it_is_tried_again() {
+    let notes = Arc::new(Notes::default());
+    let listener: Arc<dyn Listener> = Arc::clone(&notes) as _;
+    let symbols = LinkedRedirectables::new(ThisProcess);
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(listener)).unwrap();
+    let world = World::with(session(), lazy, &[]);
+    world.lazy.on_failure(|_| instead as *const () as u64);
+    let needs =
+        "long two(void); long nowhere(void); long needs(void) { return two() + nowhere(); }";
+    let members = archive(&[
+        ("needs.o", c("-O1 -fPIC", needs)),
+        ("two.o", c("-O1 -fPIC", "long two(void) { return 2; }")),
+    ]);
+    let _file = world.lazy.add_lazily(&world.library, "it.a", members).unwrap();
+    assert_eq!([0; 3].map(|_| value(&world.library, "needs")), [-7; 3]);
+    let nowhere = c("-O1 -fPIC", "long nowhere(void) { return 40; }");
+    let _object = world.library.add_object("nowhere.o", nowhere).unwrap();
+    assert_eq!([0; 3].map(|_| value(&world.library, "needs")), [42; 3]);
+    let notes = std::mem::take(&mut *notes.0.lock().unwrap());
+    let created: Vec<_> = notes.iter().filter(|note| note.starts_with("created")).collect();
+    assert_eq!(created, ["created needs", "created two"]);
+}
+
+extern "C" fn instead() -> i64 {
+    -7
 }
 
 unsafe extern "C" {
