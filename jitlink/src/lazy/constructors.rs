@@ -43,6 +43,16 @@ impl Addition {
         }
     }
 
+    /// Has the source that defines a name do what takes long before a look-up of it.
+    pub(super) fn prepare(&self, name: &str) -> Result<()> {
+        for source in &self.sources {
+            if source.defined(name)?.is_some() {
+                return source.prepare(name);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether constructors are to be run.
     pub(super) fn constructs(&self) -> bool {
         self.constructors.lock().is_some()

@@ -175,6 +175,7 @@ impl LazyFiles {
     /// # Errors
     /// As for [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
+        self.addition.prepare(function)?;
         match self.manager.upgrade() {
             Some(manager) => manager.turns().take(|_| {
                 let address = self.implementations().lookup_own(function)?;

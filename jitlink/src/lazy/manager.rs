@@ -181,6 +181,7 @@ impl Manager {
                 "it needs what is not linked yet, which must wait for that; look it up before";
             return Err(Error::Unsupported { file, problem: problem.to_owned() });
         }
+        batch.implementations.prepare(&entry.implementation)?;
         match &batch.implementations {
             Implementations::Addition(addition) if addition.constructs() => {
                 self.turns.take(|is_new| {
@@ -228,6 +229,14 @@ impl Manager {
 }
 
 impl Implementations {
+    /// Does what need not wait for others before an implementation is looked up.
+    fn prepare(&self, name: &str) -> Result<()> {
+        match self {
+            Self::Library(_) => Ok(()),
+            Self::Addition(addition) => addition.prepare(name),
+        }
+    }
+
     fn library(&self) -> &Library {
         match self {
             Self::Library(library) => library,
