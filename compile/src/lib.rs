@@ -15,7 +15,7 @@
 //!
 //! // SAFETY: square.bc, and what it uses of this process, is as sound to have as a library that is opened.
 //! let session = unsafe { Session::new() }?;
-//! let compiler = Compiler::find(&std::env::var_os("PATH").unwrap_or_default())?;
+//! let compiler = Compiler::find("/usr/local/bin:/usr/bin".as_ref())?;
 //! let module = Bitcode::for_session(&session, &compiler, "square.bc", &std::fs::read("square.bc").unwrap())?;
 //!
 //! let library = session.create_library("program");

@@ -39,6 +39,7 @@ fn only_one_file_reads_the_environment() {
         "amd-image/src",
         "cuda-image/src",
         "spirv/src",
+        "compile/src",
         "host/src",
     ]
     .map(sources)
@@ -70,6 +71,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
         ("spirv", &[]),
         ("runtime", &[]),
         ("jitlink", &["longshore-runtime"]),
+        ("compile", &["longshore-jitlink"]),
         (
             "host",
             &[
