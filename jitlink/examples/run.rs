@@ -17,6 +17,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let is_lazy = files.first().is_some_and(|first| first == "--lazy");
     files.retain(|file| !file.starts_with("--"));
+    let strings = files.first().into_iter().chain(&arguments);
+    let strings: Vec<CString> =
+        strings.map(|text| CString::new(text.as_str())).collect::<Result<_, _>>()?;
 
     // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
     let builder =
@@ -24,32 +27,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: this process is there to run the program that it is given.
     let session = unsafe { builder.build() }?;
     let program = session.create_library("program");
-    let lazy = LazyReexports::for_session(&session)?;
-    let mut lazy_files = Vec::new();
-    for file in &files {
-        let bytes = std::fs::read(file)?.into();
-        match is_lazy {
-            true => lazy_files.push(lazy.add_lazily(&program, file, bytes)?),
-            false => _ = program.add(file, bytes)?,
+    if is_lazy {
+        let lazy = LazyReexports::for_session(&session)?;
+        let mut addition = lazy.lazily(&program, "program");
+        for file in &files {
+            addition = addition.file(file, &std::fs::read(file)?.into())?;
         }
+        let files = addition.add()?;
+        program.add_generator(ProcessSymbols);
+        let main = files.link("main")?;
+        // SAFETY: as sound as the program that was given.
+        match unsafe { files.run_program(main, &strings) }? {}
+    }
+    for file in &files {
+        program.add(file, std::fs::read(file)?.into())?;
     }
     program.add_generator(ProcessSymbols);
     let main = program.lookup("main")?;
-
-    let strings: Vec<CString> = [files.swap_remove(0)]
-        .into_iter()
-        .chain(arguments)
-        .map(CString::new)
-        .collect::<Result<_, _>>()?;
-    let arguments = session.main_arguments(&strings)?;
     // SAFETY: as sound as the program that was given.
-    let code = unsafe {
-        program.initialize(arguments)?;
-        lazy_files.iter().try_for_each(|file| file.initialize(arguments))?;
-        let code = program.run_main(main, arguments)?;
-        program.deinitialize()?;
-        lazy_files.iter().rev().try_for_each(|file| file.implementations().deinitialize())?;
-        code
-    };
-    std::process::exit(code)
+    match unsafe { program.run_program(main, &strings) }? {}
 }

@@ -41,6 +41,7 @@ pub fn bootstrap_symbols() -> Vec<(&'static str, u64)> {
         (names::DYNAMIC_TLS_RESOLVER, tls_descriptor::dynamic_resolver()),
         (names::REENTER, reentry::reenter_function()),
         (names::CONTROLLER_HOOK, reentry::controller_hook_function()),
+        (names::NOT_LINKED, reentry::not_linked_function()),
         (names::CALL_CONTROLLER, callback::call_controller_from_c as *const () as u64),
         ("__longshore_pthread_atfork", pthread_atfork as *const () as u64),
         ("__longshore_at_quick_exit", at_quick_exit as *const () as u64),

@@ -24,6 +24,8 @@ pub const REENTER: &str = "__longshore_reenter";
 /// What trampolines whose context is a tag of the controller have called: see
 /// [`reentry::controller_hook_function`](crate::reentry::controller_hook_function).
 pub const CONTROLLER_HOOK: &str = "__longshore_reentry_of_controller";
+/// Ends the process: see [`reentry::not_linked_function`](crate::reentry::not_linked_function).
+pub const NOT_LINKED: &str = "__longshore_not_linked";
 /// See [`callback`](crate::callback).
 pub const CALL_CONTROLLER: &str = "__longshore_call_controller";
 

@@ -1,7 +1,7 @@
 //! Real programs, linked in memory and by the system's linker, do the same.
 //!
 //! One trial for each program, compiler and process: that of the command, and executors with memory
-//! that both have and without. Those that would take too long for every run are
+//! that both have and without; and for programs that are linked as they are called. Those that would take too long for every run are
 //! ignored: `cargo test -p longshore-tests --test linked_programs -- --include-ignored` is the
 //! whole matrix. `LONGSHORE_TEST_LINKER` is `system` or `llvm-jitlink` where another linker is to
 //! stand in for `longshore link`.
@@ -67,6 +67,20 @@ const PLACES: &[Place] = &[
     Place {
         name: " in an executor by messages",
         options: &["--executor", "--no-shared-memory"],
+        is_usual: |subject, compiler| {
+            is_usual(subject, compiler) && compiler.optimization == "-O0" && !is_slow(subject)
+        },
+    },
+    Place {
+        name: " lazily",
+        options: &["--lazy"],
+        is_usual: |subject, compiler| {
+            is_usual(subject, compiler) && compiler.optimization == "-O2" && !is_slow(subject)
+        },
+    },
+    Place {
+        name: " lazily in an executor",
+        options: &["--lazy", "--executor"],
         is_usual: |subject, compiler| {
             is_usual(subject, compiler) && compiler.optimization == "-O0" && !is_slow(subject)
         },

@@ -21,6 +21,10 @@ pub(crate) enum Reach {
 pub(crate) trait Reaching: Arch {
     /// For a relocation that needs [`Need::Symbol`](super::Need::Symbol).
     fn reach(kind: u32) -> Reach;
+
+    /// How far a relocation reaches that takes the address of a function, itself or by a slot, and not to call it; nothing for
+    /// others, and for those of some place in a function.
+    fn address_taken(kind: u32, content: &[u8], offset: u64, addend: i64) -> Option<Reach>;
 }
 
 impl Reaching for X86_64 {
@@ -34,6 +38,35 @@ impl Reaching for X86_64 {
             _ => Reach::Relative,
         }
     }
+
+    fn address_taken(kind: u32, content: &[u8], offset: u64, addend: i64) -> Option<Reach> {
+        let kind = elf::RelocationType(kind);
+        let is_start = match kind {
+            elf::R_X86_64_64
+            | elf::R_X86_64_32
+            | elf::R_X86_64_32S
+            | elf::R_X86_64_GOTOFF64
+            | elf::R_X86_64_GOT64
+            | elf::R_X86_64_GOTPCREL64 => addend == 0,
+            elf::R_X86_64_PC32
+            | elf::R_X86_64_GOTPCREL
+            | elf::R_X86_64_GOTPCRELX
+            | elf::R_X86_64_REX_GOTPCRELX
+            | elf::R_X86_64_CODE_4_GOTPCRELX => addend == -4 && !is_branch(content, offset),
+            _ => false,
+        };
+        is_start.then_some(match kind {
+            elf::R_X86_64_32 | elf::R_X86_64_32S => Reach::Narrow,
+            elf::R_X86_64_PC32 => Reach::Relative,
+            _ => Reach::Any,
+        })
+    }
+}
+
+/// Whether the instruction whose last four bytes start at an offset is a call or a jump, direct or by a slot.
+fn is_branch(content: &[u8], offset: u64) -> bool {
+    let before = usize::try_from(offset).ok().and_then(|offset| content.get(..offset));
+    matches!(before, Some([.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xff, 0x15 | 0x25]))
 }
 
 impl Reaching for Aarch64 {
@@ -49,5 +82,32 @@ impl Reaching for Aarch64 {
             | elf::R_AARCH64_LD_PREL_LO19 => Reach::Relative,
             _ => Reach::Any,
         }
+    }
+
+    fn address_taken(kind: u32, _: &[u8], _: u64, addend: i64) -> Option<Reach> {
+        let reach = match elf::RelocationType(kind) {
+            elf::R_AARCH64_ABS64
+            | elf::R_AARCH64_ADR_GOT_PAGE
+            | elf::R_AARCH64_LD64_GOT_LO12_NC
+            | elf::R_AARCH64_LD64_GOTPAGE_LO15
+            | elf::R_AARCH64_MOVW_UABS_G0
+            | elf::R_AARCH64_MOVW_UABS_G0_NC
+            | elf::R_AARCH64_MOVW_UABS_G1
+            | elf::R_AARCH64_MOVW_UABS_G1_NC
+            | elf::R_AARCH64_MOVW_UABS_G2
+            | elf::R_AARCH64_MOVW_UABS_G2_NC
+            | elf::R_AARCH64_MOVW_UABS_G3 => Reach::Any,
+            // Two instructions, of which the second takes what the first leaves.
+            elf::R_AARCH64_ADR_PREL_PG_HI21
+            | elf::R_AARCH64_ADR_PREL_PG_HI21_NC
+            | elf::R_AARCH64_ADD_ABS_LO12_NC
+            | elf::R_AARCH64_LDST8_ABS_LO12_NC
+            | elf::R_AARCH64_LDST16_ABS_LO12_NC
+            | elf::R_AARCH64_LDST32_ABS_LO12_NC
+            | elf::R_AARCH64_LDST64_ABS_LO12_NC
+            | elf::R_AARCH64_LDST128_ABS_LO12_NC => Reach::Relative,
+            _ => return None,
+        };
+        (addend == 0).then_some(reach)
     }
 }

@@ -21,6 +21,7 @@ mod frames;
 mod layout;
 mod needs;
 mod prune;
+mod references;
 mod symbol;
 mod tables;
 

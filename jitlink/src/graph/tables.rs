@@ -235,7 +235,7 @@ impl LinkGraph {
     }
 
     /// Whether a block has no memory: it is not live, or is for tools.
-    fn is_skipped(&self, view: crate::elf::View<'_>, id: BlockId) -> bool {
+    pub(super) fn is_skipped(&self, view: crate::elf::View<'_>, id: BlockId) -> bool {
         match self.base.state(id) {
             Some(state) => {
                 let header = &view.sections[id.0 as usize];

@@ -1,9 +1,10 @@
 //! Constructors of what is linked at first calls.
 
-use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::{Mutex, ReentrantMutex};
+use longshore_runtime::reentry::{self, ReentryCall};
+use parking_lot::{Condvar, Mutex};
 
 use super::source::Source;
 use crate::Result;
@@ -28,10 +29,26 @@ struct Constructors {
 // SAFETY: the pointers are passed on to constructors, which who gave them vouched for.
 unsafe impl Send for Constructors {}
 
-/// Whose turn it is to run constructors: one thread's at a time, whatever they are of, as for libraries that are opened. A constructor
-/// may call entries, which is the same turn.
+/// Whose turn it is to run constructors: one at a time, whatever they are of, as for libraries that are opened. A constructor may call
+/// entries, which is the same turn: whoever calls is known by a [number](reentry::turn).
 #[derive(Default)]
-pub(super) struct Turns(ReentrantMutex<Cell<u32>>);
+pub(super) struct Turns {
+    taken: Mutex<Taken>,
+    free: Condvar,
+}
+
+#[derive(Default)]
+struct Taken {
+    by: u64,
+    /// How often: 0 if it is nobody's turn.
+    times: u32,
+}
+
+/// A turn, or a part of one, which ends when this is dropped.
+pub(super) struct Turn<'a> {
+    turns: &'a Turns,
+    number: u64,
+}
 
 impl Addition {
     pub(super) fn new(implementations: Library, sources: Vec<Arc<dyn Source>>) -> Self {
@@ -58,20 +75,41 @@ impl Addition {
         self.constructors.lock().is_some()
     }
 
-    /// Runs the constructors that have not run, now and whenever [`Self::construct`] is called.
+    /// Links what has constructors, though nothing asks for it.
+    pub(super) fn link_constructors(&self) -> Result<()> {
+        self.add_initial_objects()?;
+        self.implementations.link_constructors()
+    }
+
+    /// Has constructors run from now on, with these arguments.
     ///
     /// # Safety
     /// As for [`Library::initialize`], for all that is linked later too.
-    pub(super) unsafe fn initialize(&self, turns: &Turns, arguments: MainArguments) -> Result<()> {
-        self.add_initial_objects()?;
-        turns.take(|_| {
-            *self.constructors.lock() = Some(Constructors { arguments, seen: usize::MAX });
-            self.construct()
-        })
+    pub(super) unsafe fn construct_with(&self, arguments: MainArguments) {
+        *self.constructors.lock() = Some(Constructors { arguments, seen: usize::MAX });
+    }
+
+    /// The constructors of what has been linked since they were last asked for, and what they are called with; nothing if there are none.
+    /// To be called in a turn, which ends when they have run.
+    pub(super) fn take_constructors(&self) -> Option<(Vec<u64>, MainArguments)> {
+        let linked = self.implementations.objects_linked();
+        let mut constructors = self.constructors.lock();
+        let constructors =
+            constructors.as_mut().filter(|constructors| constructors.seen != linked)?;
+        constructors.seen = linked;
+        let functions = self.implementations.new_constructors();
+        (!functions.is_empty()).then_some((functions, constructors.arguments))
+    }
+
+    /// Runs these constructors now.
+    pub(super) fn construct(&self, turn: &Turn<'_>) -> Result<()> {
+        let Some((functions, arguments)) = self.take_constructors() else { return Ok(()) };
+        // SAFETY: promised by who had constructors run.
+        unsafe { self.implementations.run_in_turn(turn.number, functions, arguments) }
     }
 
     /// Adds what is to be linked though nothing asks for it, the first time.
-    pub(super) fn add_initial_objects(&self) -> Result<()> {
+    fn add_initial_objects(&self) -> Result<()> {
         let mut has_initial = self.has_initial.lock();
         if *has_initial {
             return Ok(());
@@ -84,29 +122,66 @@ impl Addition {
         *has_initial = true;
         Ok(())
     }
+}
 
-    /// Runs the constructors of what has been linked since they were run. To be called in a turn.
-    pub(super) fn construct(&self) -> Result<()> {
-        let linked = self.implementations.objects_linked();
-        let arguments = match &mut *self.constructors.lock() {
-            Some(constructors) if constructors.seen != linked => {
-                constructors.seen = linked;
-                constructors.arguments
+/// How often who waits for a turn looks whether the process lives that has it.
+const LOOKS: Duration = Duration::from_secs(1);
+
+impl Turns {
+    /// Waits for the turn of a thread that executes the library's code, or for a part of it if it has it.
+    ///
+    /// # Errors
+    /// If the process that executes it is gone: the turn may be one that does not end any more.
+    pub(super) fn take(&self, number: u64, library: &Library) -> Result<Turn<'_>> {
+        let mut taken = self.taken.lock();
+        while taken.times > 0 && taken.by != number {
+            if self.free.wait_for(&mut taken, LOOKS).timed_out() && !library.is_executed_here() {
+                drop(taken);
+                library.reach_process()?;
+                taken = self.taken.lock();
             }
-            _ => return Ok(()),
-        };
-        // SAFETY: promised by who had constructors run.
-        unsafe { self.implementations.initialize(arguments) }
+        }
+        taken.by = number;
+        taken.times += 1;
+        Ok(Turn { turns: self, number })
+    }
+
+    /// The same for a call whose constructors are run from here: by this thread, if that executes the library's code.
+    pub(super) fn take_for(&self, call: ReentryCall, library: &Library) -> Result<Turn<'_>> {
+        let number = if library.is_executed_here() { reentry::turn() } else { call.turn };
+        self.take(number, library)
+    }
+
+    /// The same for what this thread has to do with the library, which is not called by its code.
+    pub(super) fn take_here(&self, library: &Library) -> Result<Turn<'_>> {
+        /// Tells threads of this process from those of another.
+        const CONTROLLER: u64 = 1 << 63;
+        let of_other = if library.is_executed_here() { 0 } else { CONTROLLER };
+        self.take(reentry::turn() | of_other, library)
+    }
+
+    /// The part of a turn that was [kept](Turn::keep); nothing if it is another's.
+    pub(super) fn resume(&self, number: u64) -> Option<Turn<'_>> {
+        let taken = self.taken.lock();
+        (taken.times > 0 && taken.by == number).then_some(Turn { turns: self, number })
     }
 }
 
-impl Turns {
-    /// Waits for a turn, and says whether it is a new one, not part of one of this thread.
-    pub(super) fn take<T>(&self, run: impl FnOnce(bool) -> T) -> T {
-        let depth = self.0.lock();
-        let before = depth.replace(depth.get() + 1);
-        let result = run(before == 0);
-        depth.set(before);
-        result
+impl Turn<'_> {
+    /// Whether this is not a part of a turn.
+    pub(super) fn is_whole(&self) -> bool {
+        self.turns.taken.lock().times == 1
+    }
+
+    /// Leaves it taken, until it is [resumed](Turns::resume).
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.taken.lock().times -= 1;
+        self.turns.free.notify_one();
     }
 }

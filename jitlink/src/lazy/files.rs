@@ -1,5 +1,7 @@
 //! Objects and archives whose functions are linked when they are called.
 
+use std::convert::Infallible;
+use std::ffi::CString;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -60,8 +62,10 @@ impl LazyReexports {
     ///
     /// A session that takes out what nothing reaches links of a piece what is called first, and no more.
     ///
-    /// A function has its entry's address, but to the code of its own object, which may know it directly. Constructors run if
-    /// the addition is [initialized](LazyFiles::initialize).
+    /// A function has its entry's address: also to the code of its own object, if that takes it from a slot or as 64 bits, as code compiled
+    /// with `-fPIC` does, or if all memory of the session is [low](crate::memory::Placement::Low) and nothing is pruned. A function of
+    /// two names has two addresses. Constructors run if the addition is [initialized](LazyFiles::initialize), or run as a
+    /// [program](LazyFiles::run_program).
     ///
     /// ```no_run
     /// # use longshore_jitlink::{Session, lazy::LazyReexports};
@@ -94,11 +98,14 @@ impl LazyAddition<'_> {
         Ok(self)
     }
 
-    /// Every member of an archive, as an object (a linker's `--whole-archive`).
+    /// An object, or every member of an archive as an object (a linker's `--whole-archive`), whichever the bytes are.
     ///
     /// # Errors
-    /// As for [`Self::object`], and [`Error::Malformed`](crate::Error::Malformed) for a damaged archive.
-    pub fn whole_archive(self, name: &str, bytes: &Bytes) -> Result<Self> {
+    /// As for [`Self::object`].
+    pub fn file(self, name: &str, bytes: &Bytes) -> Result<Self> {
+        if !is_archive(bytes) {
+            return self.object(name, bytes.clone());
+        }
         let mut members = Archive::read(name, bytes)?.members.into_iter();
         members.try_fold(self, |addition, (name, bytes)| addition.object(&name, bytes))
     }
@@ -176,14 +183,22 @@ impl LazyFiles {
     /// As for [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
         self.addition.prepare(function)?;
-        match self.manager.upgrade() {
-            Some(manager) => manager.turns().take(|_| {
-                let address = self.implementations().lookup_own(function)?;
-                self.addition.construct()?;
-                Ok(address)
-            }),
-            None => self.implementations().lookup_own(function),
-        }
+        let Some(manager) = self.manager.upgrade() else {
+            return self.implementations().lookup_own(function);
+        };
+        let turn = manager.turns().take_here(self.implementations())?;
+        let address = self.implementations().lookup_own(function)?;
+        self.addition.construct(&turn)?;
+        Ok(address)
+    }
+
+    /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] and [`Self::run_program`] do it
+    /// too.
+    ///
+    /// # Errors
+    /// As for [`Library::lookup`], and those of a [`Source`].
+    pub fn link_constructors(&self) -> Result<()> {
+        self.addition.link_constructors()
     }
 
     /// Runs the constructors of what is linked, and of the objects that have any. From now on those of what a first call links
@@ -199,11 +214,34 @@ impl LazyFiles {
     /// # Safety
     /// As for [`Library::initialize`], for all code of the addition.
     pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
-        match self.manager.upgrade() {
-            // SAFETY: promised by the caller.
-            Some(manager) => unsafe { self.addition.initialize(manager.turns(), arguments) },
-            // SAFETY: as above. There are no first calls any more.
-            None => unsafe { self.implementations().initialize(arguments) },
+        let Some(manager) = self.manager.upgrade() else {
+            // SAFETY: promised by the caller. There are no first calls any more.
+            return unsafe { self.implementations().initialize(arguments) };
+        };
+        let turn = manager.turns().take_here(self.implementations())?;
+        self.addition.link_constructors()?;
+        // SAFETY: promised by the caller.
+        unsafe { self.addition.construct_with(arguments) };
+        self.addition.construct(&turn)
+    }
+
+    /// Runs a program, as [`Library::run_program`] does, whose parts are linked when they are called: an address of its code as `main`,
+    /// which [`Self::link`] may have said. Its objects with constructors are linked before; what first calls link is constructed as
+    /// [`Self::initialize`] says, and has its exit handlers and destructors run with those of the rest when the process ends. Who has
+    /// added it must keep it till then.
+    ///
+    /// # Errors
+    /// As for [`Library::run_program`].
+    ///
+    /// # Safety
+    /// As for [`Library::run_program`], for all code of the addition.
+    pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
+        self.addition.link_constructors()?;
+        let arguments = self.implementations().main_arguments(arguments)?;
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.addition.construct_with(arguments);
+            self.implementations().run_linked_program(function, arguments)
         }
     }
 }

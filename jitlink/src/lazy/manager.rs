@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
-use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
+use longshore_runtime::reentry::{Answer, Onward, Question, Reenter, ReentryCall};
 use parking_lot::RwLock;
 
-use super::constructors::{Addition, Turns};
+use super::constructors::{Addition, Turn, Turns};
 use super::listener::{FailedCall, FailureHandler, Listener};
 use super::{
     RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
@@ -166,14 +166,97 @@ impl Manager {
         self.batches.read().known.get(&number).map(Arc::clone)
     }
 
+    /// Does something for the entry of a call. If that fails, it says what becomes of the call.
+    fn for_entry<T: From<Onward>>(
+        &self,
+        call: ReentryCall,
+        run: impl FnOnce(&Batch, &Entry) -> Result<T>,
+    ) -> Result<T, String> {
+        let batch = self.batch(call.batch);
+        let entry = batch.as_deref().and_then(|batch| {
+            let index = usize::try_from(call.index).ok()?;
+            Some((batch, batch.entries.get(index)?))
+        });
+        let onward = match entry {
+            Some((batch, entry)) => match run(batch, entry) {
+                Ok(done) => return Ok(done),
+                Err(error) => self.fail(&entry.name, &entry.implementation, error),
+            },
+            None => {
+                let symbol = format!("entry {} of batch {}", call.index, call.batch);
+                let file = "a call through a lazy entry that was removed".to_owned();
+                let error = Error::Undefined(vec![Undefined { symbol: symbol.clone(), file }]);
+                self.fail(&symbol, "", error)
+            }
+        };
+        onward.map(T::from)
+    }
+
     /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
-    /// for the turn, if constructors are to be run.
+    /// for the turn, if constructors are to be run: on this thread.
     fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
-        // Others may have been here while this thread came.
+        if let Some(onward) = self.arrive(batch, entry, call)? {
+            return Ok(onward);
+        }
+        let Some(addition) = batch.implementations.that_constructs() else {
+            return self.link(batch, entry, call);
+        };
+        let turn = self.turns.take_for(call, &addition.implementations)?;
+        let target = addition.implementations.lookup_own(&entry.implementation)?;
+        addition.construct(&turn)?;
+        Ok(self.redirect_after(&turn, (batch, entry), call.slot, target))
+    }
+
+    /// The same for a call in another process, whose thread runs the constructors.
+    fn materialize_elsewhere(
+        &self,
+        batch: &Batch,
+        entry: &Entry,
+        call: ReentryCall,
+    ) -> Result<Answer> {
+        if let Some(onward) = self.arrive(batch, entry, call)? {
+            return Ok(Answer::Onward(onward));
+        }
+        let Some(addition) = batch.implementations.that_constructs() else {
+            return self.link(batch, entry, call).map(Answer::Onward);
+        };
+        let turn = self.turns.take(call.turn, &addition.implementations)?;
+        let target = addition.implementations.lookup_own(&entry.implementation)?;
+        Ok(match addition.take_constructors() {
+            Some((functions, arguments)) => {
+                turn.keep();
+                Answer::Construct { functions, arguments: arguments.into() }
+            }
+            None => Answer::Onward(self.redirect_after(&turn, (batch, entry), call.slot, target)),
+        })
+    }
+
+    /// What comes after those constructors.
+    fn constructed(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Answer> {
+        let Some(turn) = self.turns.resume(call.turn) else {
+            let function = entry.name.to_string();
+            let problem = "its constructors were run by a thread that had not been asked to";
+            return Err(Error::Call { function, problem: problem.to_owned() });
+        };
+        let target = batch.implementations.library().lookup_own(&entry.implementation)?;
+        Ok(Answer::Onward(self.redirect_after(&turn, (batch, entry), call.slot, target)))
+    }
+
+    /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came. Else what can be done
+    /// before others are waited for has been done.
+    fn arrive(
+        &self,
+        batch: &Batch,
+        entry: &Entry,
+        call: ReentryCall,
+    ) -> Result<Option<Onward>> {
+        if let Some(listener) = &self.listener {
+            listener.reexport_called(&entry.name);
+        }
         let known = entry.destination.load(Ordering::Acquire);
         if known != 0 {
             // A hook that has not written, as the entry was about to go, does so now.
-            return Ok(Onward { target: known, redirect: self.emitters.by_hook() });
+            return Ok(Some(Onward { target: known, redirect: self.emitters.by_hook() }));
         }
         if call.while_linking {
             let file = "a function that is called while objects are linked".to_owned();
@@ -182,22 +265,25 @@ impl Manager {
             return Err(Error::Unsupported { file, problem: problem.to_owned() });
         }
         batch.implementations.prepare(&entry.implementation)?;
-        match &batch.implementations {
-            Implementations::Addition(addition) if addition.constructs() => {
-                self.turns.take(|is_new| {
-                    let target = addition.implementations.lookup_own(&entry.implementation)?;
-                    addition.construct()?;
-                    // A constructor's call comes before the end of the constructors, which others have to wait for.
-                    Ok(match is_new {
-                        true => self.redirect(batch, entry, call.slot, target),
-                        false => Onward { target, redirect: false },
-                    })
-                })
-            }
-            implementations => {
-                let target = implementations.library().lookup_own(&entry.implementation)?;
-                Ok(self.redirect(batch, entry, call.slot, target))
-            }
+        Ok(None)
+    }
+
+    fn link(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
+        let target = batch.implementations.library().lookup_own(&entry.implementation)?;
+        Ok(self.redirect(batch, entry, call.slot, target))
+    }
+
+    /// Has later calls go there, if constructors are done: a constructor's call comes before their end, which others have to wait for.
+    fn redirect_after(
+        &self,
+        turn: &Turn<'_>,
+        (batch, entry): (&Batch, &Entry),
+        slot: u64,
+        target: u64,
+    ) -> Onward {
+        match turn.is_whole() {
+            true => self.redirect(batch, entry, slot, target),
+            false => Onward { target, redirect: false },
         }
     }
 
@@ -243,25 +329,30 @@ impl Implementations {
             Self::Addition(addition) => &addition.implementations,
         }
     }
+
+    /// An addition whose constructors are run as it is linked.
+    fn that_constructs(&self) -> Option<&Addition> {
+        match self {
+            Self::Addition(addition) if addition.constructs() => Some(addition),
+            _ => None,
+        }
+    }
 }
 
 impl Reenter for Manager {
     fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
-        let batch = self.batch(call.batch);
-        let Some((batch, entry)) = batch.as_deref().and_then(|batch| {
-            let index = usize::try_from(call.index).ok()?;
-            Some((batch, batch.entries.get(index)?))
-        }) else {
-            let symbol = format!("entry {} of batch {}", call.index, call.batch);
-            let file = "a call through a lazy entry that was removed".to_owned();
-            let error = Error::Undefined(vec![Undefined { symbol: symbol.clone(), file }]);
-            return self.fail(&symbol, "", error);
-        };
-        if let Some(listener) = &self.listener {
-            listener.reexport_called(&entry.name);
+        self.for_entry(call, |batch, entry| self.materialize(batch, entry, call))
+    }
+
+    fn answer(&self, question: Question) -> Result<Answer, String> {
+        match question {
+            Question::Call(call) => {
+                self.for_entry(call, |batch, entry| self.materialize_elsewhere(batch, entry, call))
+            }
+            Question::Constructed(call) => {
+                self.for_entry(call, |batch, entry| self.constructed(batch, entry, call))
+            }
         }
-        self.materialize(batch, entry, call)
-            .or_else(|error| self.fail(&entry.name, &entry.implementation, error))
     }
 }
 

@@ -63,7 +63,10 @@ mod trampolines;
 
 use std::sync::{Arc, Weak};
 
+use longshore_runtime::names;
+
 use crate::graph::{Linkage, Scope};
+use crate::process::address_of;
 use crate::session::{Library, Object, Removal, Session};
 use crate::{Error, Result};
 
@@ -77,7 +80,7 @@ pub use redirections::Redirections;
 pub use source::{Defined, Source};
 pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
 
-pub use longshore_runtime::reentry::{Onward, Reenter, ReentryCall};
+pub use longshore_runtime::reentry::{NOT_LINKED, Onward, Reenter, ReentryCall};
 
 use manager::{Implementations, Manager};
 
@@ -86,6 +89,18 @@ use manager::{Implementations, Manager};
 /// It keeps the sessions of the implementations alive. A call of an entry that has not got its implementation when this is dropped
 /// ends the process.
 pub struct LazyReexports(Arc<Manager>);
+
+/// The address, in the process that executes a session's code, of a function that ends that process at once with the exit code
+/// [`NOT_LINKED`], whatever it is called with: for [`LazyReexports::on_failure`], whose handler says what is wrong before.
+///
+/// # Errors
+/// [`Error::Unsupported`] if nothing executes the session's code, or with a `longshore-runtime` of another version.
+pub fn not_linked_function(session: &Session) -> Result<u64> {
+    match session.process() {
+        Some(process) => address_of(&*process, names::NOT_LINKED),
+        None => Err(not_executed()),
+    }
+}
 
 /// An entry, and what implements it (an entry of ORC's `SymbolAliasMap`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,12 +153,7 @@ impl LazyReexports {
                 let trampolines = LinkedTrampolines::for_process(Arc::clone(&process))?;
                 Self::new(trampolines, LinkedRedirectables::new(OfProcess(process)), None)
             }
-            None => {
-                let file = "lazy entries".to_owned();
-                let problem =
-                    "nothing executes the session's code, so nobody calls them".to_owned();
-                Err(Error::Unsupported { file, problem })
-            }
+            None => Err(not_executed()),
         }
     }
 
@@ -198,6 +208,11 @@ impl LazyReexports {
             }
         }
     }
+}
+
+fn not_executed() -> Error {
+    let problem = "nothing executes the session's code, so nobody calls them".to_owned();
+    Error::Unsupported { file: "lazy entries".to_owned(), problem }
 }
 
 impl Reexport {

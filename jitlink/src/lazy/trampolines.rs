@@ -181,12 +181,12 @@ impl TrampolineEmitter for LinkedTrampolines {
 /// Answers a call back of `controller_hook_function`.
 fn answer(calls: &Weak<dyn Reenter>, call: &[u8]) -> Result<Vec<u8>> {
     let failed = |problem: String| Error::Call { function: "a lazy entry".to_owned(), problem };
-    let call = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
+    let question = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
     let calls = calls.upgrade().ok_or_else(|| {
         failed("who emitted it is gone; keep it while its code is called".to_owned())
     })?;
-    let target = calls.reenter(call).map_err(failed)?;
-    postcard::to_allocvec(&target).map_err(|error| failed(error.to_string()))
+    let answer = calls.answer(question).map_err(failed)?;
+    postcard::to_allocvec(&answer).map_err(|error| failed(error.to_string()))
 }
 
 /// A symbol that only the graph sees.

@@ -14,6 +14,7 @@ use super::table::{Flags, Owner};
 use super::times::lap;
 use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId, bounded_section};
+use crate::memory::Placement;
 use crate::{Error, Result, Undefined};
 
 impl Shared {
@@ -91,6 +92,10 @@ impl Shared {
             graph.discard_groups(&object.lost_groups)?;
             for symbol in &object.lost {
                 graph.redefine(SymbolId::from_index(symbol.symbol), Definition::External);
+            }
+            // A piece of an addition has entries, by which all code but its own finds it. What is pruned is found by its own code only.
+            if state.library(object.library).refers_through.is_some() && !self.options.prunes {
+                graph.take_addresses_by_name(self.options.placement == Placement::Low);
             }
             for (symbol, alignment) in state.common_alignments_of(*id) {
                 graph.align_common(symbol, alignment);

@@ -10,8 +10,8 @@ use longshore_runtime::service::program::{Program, Question};
 use longshore_runtime::service::run::Arguments;
 use serde_bytes::ByteBuf;
 
-use super::state::{ObjectId, Phase, State};
-use super::{Library, Session};
+use super::state::{ObjectId, ObjectState, Phase, State};
+use super::{Library, Session, Shared};
 use crate::Result;
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
@@ -62,8 +62,14 @@ impl Session {
     /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
     /// [process](crate::process::TargetProcess).
     pub fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
+        self.0.main_arguments(arguments)
+    }
+}
+
+impl Shared {
+    pub(super) fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
         let strings = arguments.iter().map(|argument| ByteBuf::from(argument.as_bytes()));
-        let made = self.0.runtime()?.make_arguments(strings.collect())?;
+        let made = self.runtime()?.make_arguments(strings.collect())?;
         Ok(MainArguments {
             argc: made.argc as c_int,
             argv: made.argv as *const _,
@@ -119,10 +125,27 @@ impl Library {
     /// The program must be sound to run, in the process that executes it. The function must be one that can be called as `main`.
     pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
         self.session.link_constructors(self.id)?;
+        let arguments = self.main_arguments(arguments)?;
+        // SAFETY: promised by the caller.
+        unsafe { self.run_linked_program(function, arguments) }
+    }
+
+    /// The same with arguments that are made, and without linking anything.
+    ///
+    /// # Errors
+    /// As for [`Self::run_program`].
+    ///
+    /// # Safety
+    /// As for [`Self::run_program`].
+    pub(crate) unsafe fn run_linked_program(
+        &self,
+        function: u64,
+        arguments: MainArguments,
+    ) -> Result<Infallible> {
         let runtime = self.session.runtime()?;
         let end = LibraryEnd { scope: self.scope(), destructors: self.known_destructors() };
         let program = Program {
-            arguments: arguments.iter().map(|text| ByteBuf::from(text.as_bytes())).collect(),
+            arguments: arguments.into(),
             constructors: self.constructors(),
             entry: function,
             // An address of the program's.
@@ -167,22 +190,35 @@ impl Library {
         if scope.is_some() {
             runtime.end_library(LibraryEnd { scope, destructors: Vec::new() })?;
         }
-        // A handler may have come here again, by `exit`, and not have returned.
-        let destructors = self.destructors();
-        if destructors.is_empty() {
-            return Ok(());
+        loop {
+            // A handler may have come here again, by `exit`, and not have returned; and what a handler or a destructor calls may have
+            // been linked for that.
+            let destructors = self.destructors();
+            if destructors.is_empty() {
+                return Ok(());
+            }
+            runtime.end_library(LibraryEnd { scope: self.scope(), destructors })?;
         }
-        runtime.end_library(LibraryEnd { scope, destructors })
     }
 
     /// The constructors to run now, in order; from now on they have been run.
     fn constructors(&self) -> Vec<u64> {
+        self.take_constructors(|_| true)
+    }
+
+    /// The same of objects that have been linked since: not of those whose destructors have run.
+    pub(crate) fn new_constructors(&self) -> Vec<u64> {
+        self.take_constructors(|object| !object.ended)
+    }
+
+    fn take_constructors(&self, is_wanted: impl Fn(&ObjectState) -> bool) -> Vec<u64> {
         let mut state = self.session.state.lock();
-        let mut fresh: Vec<ObjectId> = state
-            .objects_of(self.id)
-            .filter(|(_, object)| {
-                matches!(object.phase, Phase::Linked(_)) && object.constructed.is_none()
-            })
+        let is_fresh = |object: &ObjectState| {
+            matches!(object.phase, Phase::Linked(_)) && object.constructed.is_none()
+        };
+        let objects = state.objects_of(self.id);
+        let mut fresh: Vec<ObjectId> = objects
+            .filter(|(_, object)| is_fresh(object) && is_wanted(object))
             .map(|(id, _)| id)
             .collect();
         let mut functions: Vec<(u32, u64)> = Vec::new();
@@ -230,6 +266,7 @@ impl Library {
         for (_, id) in constructed {
             let object = state.object_mut(id);
             object.constructed = None;
+            object.ended = true;
             if let Phase::Linked(linked) = &object.phase {
                 functions.extend(&linked.initializers.destructors);
             }

@@ -1,9 +1,10 @@
 //! What lazy re-exports need of libraries.
 
+use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Library, Lookup, Shared};
+use super::{Library, Lookup, MainArguments, Shared};
 use crate::{Architecture, Error, Result, Undefined};
 
 impl Library {
@@ -22,6 +23,35 @@ impl Library {
     /// How many objects the session has linked.
     pub(crate) fn objects_linked(&self) -> usize {
         self.session.state.lock().times.objects
+    }
+
+    /// What a program is called with that has these arguments: [`Session::main_arguments`](super::Session::main_arguments).
+    pub(crate) fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
+        self.session.main_arguments(arguments)
+    }
+
+    /// Calls constructors in a turn, by its number.
+    ///
+    /// # Safety
+    /// They must be the library's, and sound to run, in the process that executes it, with these arguments.
+    pub(crate) unsafe fn run_in_turn(
+        &self,
+        turn: u64,
+        constructors: Vec<u64>,
+        arguments: MainArguments,
+    ) -> Result<()> {
+        self.session.runtime()?.run_in_turn(turn, constructors, arguments.into())
+    }
+
+    /// Whether this process executes the session's code.
+    pub(crate) fn is_executed_here(&self) -> bool {
+        let runtime = self.session.runtime.as_ref();
+        runtime.is_none_or(|runtime| runtime.process().facts().is_this_process)
+    }
+
+    /// Whether the process that executes the session's code lives. Blocks until it has answered.
+    pub(crate) fn reach_process(&self) -> Result<()> {
+        self.session.runtime.as_ref().map_or(Ok(()), |runtime| runtime.reach())
     }
 
     /// A new library whose objects find what they refer to as objects of this one do, and only then in itself.

@@ -115,6 +115,21 @@ impl Runtime {
         self.call(run::RUN_CONSTRUCTORS, &(functions, arguments))
     }
 
+    /// The same in a turn, by its number: see [`reentry::turn`](longshore_runtime::reentry::turn).
+    pub(super) fn run_in_turn(
+        &self,
+        turn: u64,
+        functions: Vec<u64>,
+        arguments: Arguments,
+    ) -> Result<()> {
+        self.call(run::RUN_IN_TURN, &(turn, functions, arguments))
+    }
+
+    /// Does nothing, if the process lives.
+    pub(super) fn reach(&self) -> Result<()> {
+        self.call(RELEASE, &Released::default())
+    }
+
     pub(super) fn make_arguments(&self, strings: Vec<ByteBuf>) -> Result<Arguments> {
         self.call(run::MAKE_ARGUMENTS, &strings)
     }

@@ -93,6 +93,8 @@ pub(super) struct ObjectState {
     pub(super) groups: Vec<EntryId>,
     /// How many objects of the library were constructed before this one; nothing if its constructors have not run.
     pub(super) constructed: Option<u64>,
+    /// Whether its destructors have run, so that only who initializes it again has its constructors run.
+    pub(super) ended: bool,
     pub(super) phase: Phase,
 }
 
@@ -282,6 +284,7 @@ impl State {
             lost_groups: Vec::new(),
             groups: Vec::new(),
             constructed: None,
+            ended: false,
             phase: Phase::Pending(source),
         };
         self.added += 1;
@@ -315,6 +318,7 @@ impl State {
             lost_groups: Vec::new(),
             groups: Vec::new(),
             constructed: None,
+            ended: false,
             phase: Phase::Removed,
         };
         self.disown_all(id);

@@ -139,7 +139,7 @@ fn every_member_of_a_whole_archive_is_an_object() {
     ]);
     let world = World::new(&[]);
     define_trace(&world.library);
-    let addition = world.lazy.lazily(&world.library, "it").whole_archive("it.a", &members).unwrap();
+    let addition = world.lazy.lazily(&world.library, "it").file("it.a", &members).unwrap();
     let files = addition.add().unwrap();
     traced();
     // SAFETY: the sources are sound to run.

@@ -12,6 +12,7 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod turn;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -27,7 +28,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
+use crate::service::run::{Arguments, run_constructors};
 use crate::{actions, callback};
+
+pub(crate) use turn::in_turn;
+pub use turn::turn;
 
 /// What lies with a batch of trampolines, as the code finds it.
 ///
@@ -68,6 +73,31 @@ pub struct ReentryCall {
     pub slot: u64,
     /// Whether a resolver of an indirect function has led to it, so that a link waits for its end.
     pub while_linking: bool,
+    /// The [turn] of the thread that made it.
+    pub turn: u64,
+}
+
+/// What a controller is asked that is called back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// Where a call goes on.
+    Call(ReentryCall),
+    /// The same, after the [constructors](Answer::Construct) that were to run before.
+    Constructed(ReentryCall),
+}
+
+/// What it answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The call goes on.
+    Onward(Onward),
+    /// Constructors are to run first, on the thread that made the call, which then asks again.
+    Construct {
+        /// Their addresses, in order.
+        functions: Vec<u64>,
+        /// What they are called with.
+        arguments: Arguments,
+    },
 }
 
 /// Who provides the functions for which trampolines stand in.
@@ -78,6 +108,15 @@ pub trait Reenter: Send + Sync {
     /// # Errors
     /// The message.
     fn reenter(&self, call: ReentryCall) -> Result<Onward, String>;
+
+    /// The same for a call in another process, which leaves constructors to the thread there that made it.
+    ///
+    /// # Errors
+    /// As for [`Self::reenter`].
+    fn answer(&self, question: Question) -> Result<Answer, String> {
+        let (Question::Call(call) | Question::Constructed(call)) = question;
+        self.reenter(call).map(Answer::Onward)
+    }
 }
 
 /// Where a call goes on.
@@ -87,6 +126,12 @@ pub struct Onward {
     pub target: u64,
     /// Whether the hook writes it to the trampoline's slot, by one store. It does not if the batch has been [retired](retire) since.
     pub redirect: bool,
+}
+
+impl From<Onward> for Answer {
+    fn from(onward: Onward) -> Self {
+        Self::Onward(onward)
+    }
 }
 
 /// A context: while it lives, calls come to who was given with it. It can be dropped at any time. A call that comes afterwards,
@@ -140,10 +185,25 @@ pub fn hook_function() -> u64 {
 }
 
 /// The address of the hook for a controller, which may be another process: it calls back with the context as the tag, a
-/// [`ReentryCall`] as postcard writes it for the argument, and wants an [`Onward`] for the answer. If there is none it ends the process.
+/// [`Question`] as postcard writes it for the argument, and wants an [`Answer`]. If there is none it ends the process.
 pub fn controller_hook_function() -> u64 {
     let hook: Hook = controller_hook;
     hook as usize as u64
+}
+
+/// The exit code of a process that [`not_linked_function`] has ended: what the dynamic linker ends one with that calls a function
+/// which is not to be found.
+pub const NOT_LINKED: i32 = 127;
+
+/// The address of a function that ends the process at once with the code [`NOT_LINKED`], whatever it is called with: in place of one
+/// that cannot be linked. Who sends a call there has said why.
+pub fn not_linked_function() -> u64 {
+    not_linked as *const () as u64
+}
+
+extern "C" fn not_linked() -> ! {
+    // SAFETY: it may be called anywhere.
+    unsafe { libc::_exit(NOT_LINKED) }
 }
 
 /// # Safety
@@ -170,18 +230,31 @@ unsafe extern "C" fn controller_hook(header: *const TrampolineHeader, trampoline
     let header = unsafe { header.read() };
     keeping_errno(|| {
         let call = header.call_of(trampoline);
-        let argument = postcard::to_allocvec(&call).expect("numbers are written");
-        let answer = callback::call_controller(header.context, &argument);
-        let onward = answer.and_then(|answer| {
-            postcard::from_bytes(&answer).map_err(|error| format!("its answer is nowhere: {error}"))
-        });
-        let onward = onward.unwrap_or_else(|problem| {
-            end_process(&format!(
-                "the trampoline at {trampoline:#x} was called, and the controller does not say where that goes on: {problem}"
-            ))
-        });
-        go_on(&header, call, onward)
+        let ask = |question| {
+            ask_controller(header.context, question).unwrap_or_else(|problem| {
+                end_process(&format!(
+                    "the trampoline at {trampoline:#x} was called, and the controller does not say where that goes on: {problem}"
+                ))
+            })
+        };
+        let mut answer = ask(Question::Call(call));
+        loop {
+            match answer {
+                Answer::Onward(onward) => return go_on(&header, call, onward),
+                Answer::Construct { functions, arguments } => {
+                    // SAFETY: promised by who emitted the trampoline: the controller has constructors run.
+                    unsafe { run_constructors((functions, arguments)) };
+                    answer = ask(Question::Constructed(call));
+                }
+            }
+        }
     })
+}
+
+fn ask_controller(tag: u64, question: Question) -> Result<Answer, String> {
+    let argument = postcard::to_allocvec(&question).expect("numbers are written");
+    let answer = callback::call_controller(tag, &argument)?;
+    postcard::from_bytes(&answer).map_err(|error| format!("its answer is nowhere: {error}"))
 }
 
 /// Redirects later calls, if that is wanted, and gives the address for this one.
@@ -226,7 +299,8 @@ impl TrampolineHeader {
     pub fn call_of(&self, trampoline: u64) -> ReentryCall {
         let index = trampoline.wrapping_sub(self.trampolines) / TRAMPOLINE_SIZE;
         let slot = self.slots.wrapping_add(index.wrapping_mul(size_of::<u64>() as u64));
-        ReentryCall { batch: self.batch, index, slot, while_linking: actions::are_finalizing() }
+        let (while_linking, turn) = (actions::are_finalizing(), turn());
+        ReentryCall { batch: self.batch, index, slot, while_linking, turn }
     }
 }
 

@@ -95,7 +95,7 @@ fn all_registers_of_arguments_arrive_whatever_the_hook_changes() {
             assert!(before == after, "vector register {index}: {before:x?}, {after:x?}");
         }
         let slot = 0x8000 + 3 * 8;
-        let expected = ReentryCall { batch: 5, index: 3, slot, while_linking: false };
+        let expected = ReentryCall { batch: 5, index: 3, slot, while_linking: false, turn: turn() };
         assert_eq!(*answers.0.lock().unwrap(), [expected]);
     }
 }

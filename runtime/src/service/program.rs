@@ -1,15 +1,14 @@
 //! Running a program as if the process were its own.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use serde_bytes::ByteBuf;
 
 use super::exits::{LibraryEnd, end_library};
-use super::run::{make, run_constructors, run_main};
+use super::run::{Arguments, run_constructors, run_main};
 use super::services;
 use crate::callback::call_controller;
 
@@ -22,8 +21,8 @@ services! {
 /// A program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// What `main` is called with. The first one names the process.
-    pub arguments: Vec<ByteBuf>,
+    /// What constructors and `main` are called with, which lives until the process ends. The first one names the process.
+    pub arguments: Arguments,
     /// What is called before, in order.
     pub constructors: Vec<u64>,
     /// The address of `main`.
@@ -59,16 +58,15 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 /// # Safety
 /// The functions must be sound to call so, in a process that is there for this program.
 unsafe fn run(program: Program) -> bool {
-    let (strings, constructors, entry) =
-        (program.arguments.clone(), program.constructors.clone(), program.entry);
-    let name = strings.first().cloned().unwrap_or_default();
+    let Program { arguments, entry, .. } = program;
+    let constructors = program.constructors.clone();
     if PROGRAM.set(program).is_err() {
         return false;
     }
-    name_process(&name);
+    // SAFETY: promised by the caller.
+    name_process(unsafe { arguments.first() });
     as_any_process();
     at_exit();
-    let arguments = make(strings);
     // SAFETY: promised by the caller. The arguments live until the process ends.
     unsafe {
         run_constructors((constructors, arguments));
@@ -91,30 +89,47 @@ extern "C" fn end() {
     if let Some(program) = PROGRAM.get() {
         // SAFETY: who has the program run vouches for its end.
         unsafe {
-            end_library(program.ask(Question::Scope));
-            end_library(program.ask(Question::Destructors));
+            end_library(program.ask(Question::Scope).unwrap_or_else(|| program.scope()));
+            program.end_destructors();
         }
     }
     ENDED.store(true, Ordering::Release);
 }
 
 impl Program {
-    fn ask(&self, question: Question) -> LibraryEnd {
+    /// Runs the destructors, also those of what is linked meanwhile.
+    ///
+    /// # Safety
+    /// They must be functions that may be called.
+    unsafe fn end_destructors(&self) {
+        let mut end = self.ask(Question::Destructors).unwrap_or_else(|| self.end.clone());
+        loop {
+            let is_last = end.destructors.is_empty();
+            // SAFETY: promised by the caller.
+            unsafe { end_library(end) };
+            if is_last {
+                return;
+            }
+            let Some(next) = self.ask(Question::Destructors) else { return };
+            end = next;
+        }
+    }
+
+    /// What the controller answers, if it does.
+    fn ask(&self, question: Question) -> Option<LibraryEnd> {
         let argument = postcard::to_stdvec(&question).expect("memory does not end");
-        let answer = call_controller(self.tag, &argument);
-        let end = answer.ok().and_then(|answer| postcard::from_bytes(&answer).ok());
-        end.unwrap_or_else(|| match question {
-            Question::Scope => LibraryEnd { destructors: Vec::new(), ..self.end.clone() },
-            Question::Destructors => self.end.clone(),
-        })
+        let answer = call_controller(self.tag, &argument).ok()?;
+        postcard::from_bytes(&answer).ok()
+    }
+
+    /// The exit scope, as far as it is known without asking.
+    fn scope(&self) -> LibraryEnd {
+        LibraryEnd { destructors: Vec::new(), ..self.end.clone() }
     }
 }
 
 /// Gives this process the program's name, in messages of the C library and in lists of processes.
-fn name_process(name: &[u8]) {
-    let end = memchr::memchr(0, name).unwrap_or(name.len());
-    let name: &'static CStr =
-        Box::leak(CString::new(&name[..end]).expect("it has no zero in it").into_boxed_c_str());
+fn name_process(name: &'static CStr) {
     let slash = name.to_bytes().iter().rposition(|byte| *byte == b'/');
     let file = name.to_bytes_with_nul()[slash.map_or(0, |slash| slash + 1)..].as_ptr().cast();
     // SAFETY: the strings live until the process ends, as the old ones do. The kernel copies what it takes.

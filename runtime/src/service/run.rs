@@ -1,6 +1,6 @@
 //! Running constructors and programs.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde_bytes::ByteBuf;
 
 use super::services;
 use crate::call_at_bottom;
+use crate::reentry::in_turn;
 
 services! {
     /// Makes what `main` and constructors are called with, of these strings and the environment of this process. They live until
@@ -15,6 +16,8 @@ services! {
     MAKE_ARGUMENTS = "__longshore_make_arguments", fn(Vec<ByteBuf>) -> Arguments, make;
     /// Calls functions with these arguments, one after the other.
     RUN_CONSTRUCTORS = "__longshore_run_constructors", fn((Vec<u64>, Arguments)) -> (), run_constructors;
+    /// The same for a [turn](crate::reentry::turn), by whose number calls are known that the constructors make.
+    RUN_IN_TURN = "__longshore_run_in_turn", fn((u64, Vec<u64>, Arguments)) -> (), run_in_turn;
     /// Calls a function as `main`, and returns what that returns. It may also end the process.
     RUN_MAIN = "__longshore_run_main", fn((u64, Arguments)) -> i32, run_main;
     /// Calls a function as `main` with strings as [`MAKE_ARGUMENTS`] takes them.
@@ -33,6 +36,18 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The first argument; empty if there is none.
+    ///
+    /// # Safety
+    /// They must be what [`MAKE_ARGUMENTS`] has made, or as that.
+    pub(super) unsafe fn first(self) -> &'static CStr {
+        match self.argc {
+            0 => c"",
+            // SAFETY: promised by the caller: a list of strings that live until the process ends.
+            _ => unsafe { CStr::from_ptr(*(self.argv as *const *const c_char)) },
+        }
+    }
+
     fn words(self) -> [u64; 3] {
         let list = |address| if address == 0 { &raw const NO_STRINGS.0 as u64 } else { address };
         [self.argc, list(self.argv), list(self.environment)]
@@ -66,11 +81,18 @@ pub(super) fn make(strings: Vec<ByteBuf>) -> Arguments {
 
 /// # Safety
 /// They must be functions that may be called with these arguments.
-pub(super) unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
+pub(crate) unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
     for function in functions {
         // SAFETY: promised by the caller.
         unsafe { call_at_bottom(function, arguments.words()) };
     }
+}
+
+/// # Safety
+/// As for [`run_constructors`].
+unsafe fn run_in_turn((turn, functions, arguments): (u64, Vec<u64>, Arguments)) {
+    // SAFETY: promised by the caller.
+    in_turn(turn, || unsafe { run_constructors((functions, arguments)) });
 }
 
 /// # Safety

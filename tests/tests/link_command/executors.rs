@@ -123,7 +123,7 @@ fn code_for_another_machine_is_linked_here_and_runs_in_its_executor() {
     let Some(executor) = emulated(&folder) else { return };
     for flags in [["-O0", "-fPIC"], ["-O2", "-fno-pic"]] {
         folder.compile("aarch64-linux-gnu-g++", "main.cpp", CPP, &flags);
-        for sharing in [&[][..], &["--no-shared-memory"]] {
+        for sharing in [&[][..], &["--no-shared-memory"], &["--lazy"]] {
             let options = ["main.o", "--dylib", "libstdc++.so.6", &executor];
             let output = folder.link(&[&options[..], sharing, &["--args", "last"]].concat());
             let expected = "constructed\nthrown\n42 43 last\ndestroyed\n";

@@ -10,6 +10,10 @@ mod executors;
 mod folder;
 mod in_executor;
 mod json;
+mod lazily;
+mod lazily_by_messages;
+mod lazily_in_executor;
+mod lazy;
 mod options;
 mod runs;
 

@@ -33,6 +33,12 @@ impl Failure {
         self
     }
 
+    /// The same, of which is said first what it is about.
+    pub(crate) fn about(mut self, what: &str) -> Failure {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Tells the user and answers the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // Where nobody reads the errors there is nobody else to tell.

@@ -19,11 +19,11 @@ impl From<Error> for LinkFailure {
 }
 
 /// What was to be linked.
-pub(super) struct Given<'a> {
-    pub(super) inputs: &'a [Input],
-    pub(super) archives: &'a [Input],
+pub(super) struct Given {
+    pub(super) inputs: Vec<Input>,
+    pub(super) archives: Vec<Input>,
     pub(super) architecture: Architecture,
-    pub(super) entry: &'a str,
+    pub(super) entry: String,
 }
 
 impl LinkFailure {
@@ -33,7 +33,7 @@ impl LinkFailure {
             |missing: &Undefined| missing.symbol == given.entry && missing.file.is_empty();
         match &self.0 {
             Error::Undefined(missing) if missing.iter().any(is_entry) => {
-                missing_entry(given.inputs, given.entry)
+                missing_entry(&given.inputs, &given.entry)
             }
             Error::Malformed { file, .. } | Error::Unsupported { file, .. } => {
                 unsuitable(given, file).unwrap_or_else(|| self.0.into())
@@ -133,9 +133,9 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
     let find = |inputs: &[Input]| {
         inputs.iter().find(|input| input.name == name).map(|input| Kind::of(&input.bytes))
     };
-    let of_files = find(given.inputs).map(|kind| (kind, false));
-    of_files.or_else(|| Some((find(given.archives)?, true))).or_else(|| {
-        let inputs = given.inputs.iter().chain(given.archives);
+    let of_files = find(&given.inputs).map(|kind| (kind, false));
+    of_files.or_else(|| Some((find(&given.archives)?, true))).or_else(|| {
+        let inputs = given.inputs.iter().chain(&given.archives);
         let mut archives = inputs.filter(|input| name.starts_with(&input.name));
         archives.find_map(|input| {
             let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;

@@ -9,6 +9,7 @@ mod executor;
 mod failure;
 mod inputs;
 mod kind;
+mod lazy;
 mod program;
 mod progress;
 mod section;
@@ -22,15 +23,17 @@ use dump::Dump;
 use executor::Executor;
 use failure::{Given, LinkFailure};
 use inputs::read_all;
+use lazy::LazyProgram;
 use longshore_executor::controller::ExecutorProcess;
 use longshore_jitlink::debug::{DebugOptions, DebugSupport};
-use longshore_jitlink::memory::SlabMemory;
+use longshore_jitlink::memory::{Placement, SlabMemory};
 use longshore_jitlink::process::{InProcess, TargetProcess};
 use longshore_jitlink::session::{
     Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
 use longshore_jitlink::{Architecture, Error, Library, Session};
 use longshore_runtime::static_tls_reserve;
+use program::Program;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,12 +41,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 const AFTER_LINK_HELP: &str = "\
-The exit code is the program's. Where the link fails it is 1, and nothing has run.
+The exit code is the program's. Where the link fails it is 1, and nothing has run; with --lazy it is 127
+where something cannot be linked that the program calls.
 
 Examples:
   longshore link main.o parts.o --archive libz.a --dylib libm.so.6 --args -v file
   longshore link main.o --dylib libstdc++.so.6
   longshore link main.o --executor
+  longshore link --lazy main.o parts.o --archive libz.a
   longshore link main.o --slab-address 0x40000000 --phony-externals --dump-memory main.json";
 
 /// Link relocatable objects in memory and run them
@@ -83,6 +88,9 @@ pub(crate) struct Link {
     /// Link every FILE, also what the entry does not need
     #[arg(long)]
     link_all: bool,
+    /// Link what the program calls when it is first called: each FILE and member of an --archive, but FILEs with constructors
+    #[arg(long, conflicts_with_all = ["link_all", "gc_sections", "phony_externals", "no_exec", "slab_allocate", "slab_address", "slab_page_size"])]
+    lazy: bool,
     /// Leave out the sections that nothing needs
     #[arg(long)]
     gc_sections: bool,
@@ -162,13 +170,11 @@ impl Link {
         let dump = self.dump_memory.as_ref().map(|_| Dump::new(&inputs, &archives));
         let dump = dump.map(Arc::new);
         let session = self.session(architecture, place, dump.as_ref(), executor.as_ref())?;
-        let library = session.create_library("program");
-        let given =
-            Given { inputs: &inputs, archives: &archives, architecture, entry: &self.entry };
-        let entry = self
-            .add(&library, &given, place)
-            .and_then(|()| self.link(&library, place))
-            .map_err(|failure| failure.explain(&given))?;
+        let entry = self.entry.clone();
+        let given = Arc::new(Given { inputs, archives, architecture, entry });
+        let explain = |failure: LinkFailure| failure.explain(&given);
+        let program = self.add(&session, &given, place).map_err(explain)?;
+        let entry = self.link(&program, place).map_err(explain)?;
         if let (Some(dump), Some(file)) = (&dump, &self.dump_memory) {
             dump.write(architecture, &self.abs, file)?;
         }
@@ -178,7 +184,7 @@ impl Link {
         }
         match entry {
             Some(entry) if self.runs(place) => {
-                let ended = program::run(&library, entry, &self.files[0], &self.args);
+                let ended = program.run(entry, &self.files[0], &self.args);
                 match executor {
                     Some(executor) => executor::end_as(&executor, ended),
                     None => match ended? {},
@@ -273,6 +279,10 @@ impl Link {
         if self.phony_externals {
             builder = builder.phony_externals(0xbad);
         }
+        if self.lazy && architecture == Architecture::X86_64 {
+            // Code that is not position-independent may come later, and refers to what was linked before.
+            builder = builder.placement(Placement::Low);
+        }
         if self.slab.is_wanted() {
             builder = builder.memory(Arc::new(self.slab.memory()?));
         }
@@ -323,28 +333,40 @@ impl Link {
         passes
     }
 
-    /// Adds everything that can define symbols.
-    fn add(&self, library: &Library, given: &Given, place: Place) -> Result<(), LinkFailure> {
+    /// A program of everything that can define symbols.
+    fn add(
+        &self,
+        session: &Session,
+        given: &Arc<Given>,
+        place: Place,
+    ) -> Result<Program, LinkFailure> {
+        let library = session.create_library("program");
         for Absolute { name, address } in &self.abs {
             library.define_absolute(name, *address)?;
         }
         for Alias { name, symbol } in &self.alias {
             library.define_alias(name, symbol)?;
         }
-        for input in given.inputs {
-            library.add(&input.name, input.bytes.clone())?;
-        }
-        for archive in given.archives {
-            library.add_generator(StaticArchive::new(&archive.name, archive.bytes.clone())?);
-        }
+        let program = match self.lazy {
+            true => Program::Lazy(LazyProgram::add(session, &library, given)?),
+            false => whole_program(&library, given)?,
+        };
         if place == Place::Process && !self.no_process_symbols {
             library.add_generator(ProcessSymbols);
         }
-        Ok(())
+        Ok(program)
     }
 
     /// The address of the entry, if there is one.
-    fn link(&self, library: &Library, place: Place) -> Result<Option<u64>, LinkFailure> {
+    fn link(&self, program: &Program, place: Place) -> Result<Option<u64>, LinkFailure> {
+        let library = match program {
+            Program::Whole(library) => library,
+            Program::Lazy(program) => {
+                let is_another_name = self.abs.iter().any(|absolute| absolute.name == self.entry)
+                    || self.alias.iter().any(|alias| alias.name == self.entry);
+                return Ok(Some(program.link(&self.entry, is_another_name)?));
+            }
+        };
         if self.link_all {
             library.link_all()?;
         }
@@ -356,6 +378,16 @@ impl Link {
         library.link_constructors()?;
         Ok(entry)
     }
+}
+
+fn whole_program(library: &Library, given: &Given) -> Result<Program, LinkFailure> {
+    for input in &given.inputs {
+        library.add(&input.name, input.bytes.clone())?;
+    }
+    for archive in &given.archives {
+        library.add_generator(StaticArchive::new(&archive.name, archive.bytes.clone())?);
+    }
+    Ok(Program::Whole(library.clone()))
 }
 
 /// Bytes for thread-local variables of code that finds them at a fixed offset from the thread pointer.

@@ -1,0 +1,63 @@
+//! Programs of which is linked what they call, when they call it (`--lazy`).
+
+use super::failure::{Given, LinkFailure};
+use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
+use longshore_jitlink::{Library, Result, Session};
+use std::io::Write;
+use std::sync::{Arc, Once};
+
+/// A program whose functions are there before they are linked.
+pub(super) struct LazyProgram {
+    library: Library,
+    files: LazyFiles,
+    /// It answers first calls as long as it is here.
+    _reexports: LazyReexports,
+}
+
+impl LazyProgram {
+    /// Adds what was given. A first call that cannot be linked ends the process that runs the program; why is told here.
+    pub(super) fn add(
+        session: &Session,
+        library: &Library,
+        given: &Arc<Given>,
+    ) -> Result<LazyProgram, LinkFailure> {
+        let reexports = LazyReexports::for_session(session)?;
+        let (given_too, ends) = (Arc::clone(given), not_linked_function(session)?);
+        let told = Once::new();
+        reexports.on_failure(move |call| {
+            told.call_once(|| tell(call, &given_too));
+            ends
+        });
+        let mut addition = reexports.lazily(library, "program");
+        for input in &given.inputs {
+            addition = addition.file(&input.name, &input.bytes)?;
+        }
+        for archive in &given.archives {
+            addition = addition.archive(&archive.name, archive.bytes.clone())?;
+        }
+        let files = addition.add()?;
+        Ok(LazyProgram { library: library.clone(), files, _reexports: reexports })
+    }
+
+    /// Links what runs first: the entry, unless that is only another name for something, and what has constructors. The address of
+    /// the entry.
+    pub(super) fn link(&self, entry: &str, is_another_name: bool) -> Result<u64> {
+        let address = match !is_another_name && self.files.defined(entry)?.is_some() {
+            true => self.files.link(entry)?,
+            false => self.library.lookup(entry)?,
+        };
+        self.files.link_constructors()?;
+        Ok(address)
+    }
+
+    pub(super) fn files(&self) -> &LazyFiles {
+        &self.files
+    }
+}
+
+fn tell(call: &FailedCall<'_>, given: &Given) {
+    let failure = LinkFailure::from(call.error.clone()).explain(given);
+    let failure = failure.about(&format!("'{}', which is called, cannot be linked", call.entry));
+    // Where nobody reads it there is nobody else to tell.
+    let _ = write!(std::io::stderr(), "{failure}");
+}

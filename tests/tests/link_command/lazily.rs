@@ -1,0 +1,11 @@
+//! The programs of `runs`, linked as they are called, in this process.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "folder.rs"]
+mod folder;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "runs.rs"]
+mod runs;
+
+/// Options with which the command runs everything.
+const OPTIONS: &[&str] = &["--lazy"];

@@ -1,0 +1,11 @@
+//! The programs of `runs`, linked as they are called, in another process, to which everything is sent by messages.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "folder.rs"]
+mod folder;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "runs.rs"]
+mod runs;
+
+/// Options with which the command runs everything.
+const OPTIONS: &[&str] = &["--lazy", "--executor", "--no-shared-memory"];
