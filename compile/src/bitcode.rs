@@ -229,14 +229,23 @@ impl Inner {
     }
 }
 
-/// The target for which a module is compiled: its own, if the code can run where the session's does.
-fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
-    let process = session.process().map(|process| process.facts().triple.clone());
-    let architecture = match triple.split('-').next() {
+/// The instruction set that a module of bitcode is for, if its bytes are one and there is a linker for it.
+pub fn architecture(bytes: &[u8]) -> Option<Architecture> {
+    architecture_of(&Module::read(bytes).ok()?.triple)
+}
+
+fn architecture_of(triple: &str) -> Option<Architecture> {
+    match triple.split('-').next() {
         Some("x86_64" | "amd64") => Some(Architecture::X86_64),
         Some("aarch64" | "arm64") => Some(Architecture::Aarch64),
         _ => None,
-    };
+    }
+}
+
+/// The target for which a module is compiled: its own, if the code can run where the session's does.
+fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
+    let process = session.process().map(|process| process.facts().triple.clone());
+    let architecture = architecture_of(triple);
     let own = process.unwrap_or_else(|| match session.architecture() {
         Architecture::X86_64 => "x86_64-unknown-linux-gnu".to_owned(),
         Architecture::Aarch64 => "aarch64-unknown-linux-gnu".to_owned(),

@@ -42,5 +42,5 @@ mod module;
 mod partition;
 mod symbols;
 
-pub use bitcode::Bitcode;
+pub use bitcode::{Bitcode, architecture};
 pub use compiler::{Compiler, Limits};

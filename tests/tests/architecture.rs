@@ -78,6 +78,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
                 "longshore-plugin-api",
                 "longshore-executor",
                 "longshore-amd-image",
+                "longshore-compile",
                 "longshore-cuda-image",
                 "longshore-jitlink",
                 "longshore-runtime",
@@ -100,6 +101,7 @@ fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
     for (package, name) in [
         ("longshore-amd-image", "longshore_amd_image"),
+        ("longshore-compile", "longshore_compile"),
         ("longshore-cuda-image", "longshore_cuda_image"),
         ("longshore-jitlink", "longshore_jitlink"),
         ("longshore-runtime", "longshore_runtime"),

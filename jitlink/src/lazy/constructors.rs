@@ -7,7 +7,7 @@ use longshore_runtime::reentry::{self, ReentryCall};
 use parking_lot::{Condvar, Mutex};
 
 use super::source::Source;
-use crate::Result;
+use crate::{Error, Result};
 use crate::session::{Library, MainArguments};
 
 /// The library with the definitions of an addition, and whether its constructors are run as it is linked.
@@ -114,11 +114,15 @@ impl Addition {
         if *has_initial {
             return Ok(());
         }
-        let mut objects = Vec::new();
         for source in &self.sources {
-            objects.extend(source.initial_objects()?);
+            for (name, bytes) in source.initial_objects()? {
+                match self.implementations.add_object(&name, bytes) {
+                    // It is there already, as something has asked for it.
+                    Err(Error::Duplicate { first, second, .. }) if first == second => {}
+                    added => drop(added?),
+                }
+            }
         }
-        self.implementations.add_objects(objects)?;
         *has_initial = true;
         Ok(())
     }

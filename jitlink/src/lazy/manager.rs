@@ -244,12 +244,7 @@ impl Manager {
 
     /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came. Else what can be done
     /// before others are waited for has been done.
-    fn arrive(
-        &self,
-        batch: &Batch,
-        entry: &Entry,
-        call: ReentryCall,
-    ) -> Result<Option<Onward>> {
+    fn arrive(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Option<Onward>> {
         if let Some(listener) = &self.listener {
             listener.reexport_called(&entry.name);
         }
