@@ -88,6 +88,18 @@ fn c(source: &str) -> bytes::Bytes {
     std::fs::read(object).unwrap().into()
 }
 
+fn archive(members: &[(&str, &str)]) -> bytes::Bytes {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, source) in members {
+        std::fs::write(directory.path().join(name), c(source)).unwrap();
+    }
+    let names = members.iter().map(|(name, _)| name);
+    let mut ar = Command::new("ar");
+    let status = ar.args(["rc", "it.a"]).args(names).current_dir(directory.path()).status();
+    assert!(status.unwrap().success());
+    std::fs::read(directory.path().join("it.a")).unwrap().into()
+}
+
 /// With memory that both processes have, and with messages alone.
 fn both_ways(test: impl Fn(bool)) {
     [true, false].into_iter().for_each(test);
@@ -184,6 +196,37 @@ fn members_of_an_archive_are_linked_and_constructed_when_they_are_called() {
         // SAFETY: the source is sound to run.
         unsafe { file.initialize(MainArguments::default()) }.unwrap();
         assert_eq!(world.run("int get(void); int main(void) { return get(); }").unwrap(), 7);
+    });
+}
+
+#[test]
+fn constructors_may_make_first_calls_whoever_has_them_run() {
+    let object = "long member(void), late(void); static long ready;
+        __attribute__((constructor)) static void begin(void) { ready = member(); }
+        int get(void) { return ready; }
+        int get_late(void) { return late() + late(); }";
+    let member = "long other(void); static long ready;
+        __attribute__((constructor)) static void begin(void) { ready = other() + 10; }
+        long member(void) { return ready; }";
+    let late = "long member(void), last(void); static __thread long of_thread;
+        __attribute__((constructor)) static void begin(void) { of_thread = member() + last(); }
+        long late(void) { return of_thread; }";
+    let archive = archive(&[
+        ("member.o", member),
+        ("other.o", "long other(void) { return 5; }"),
+        ("late.o", late),
+        ("last.o", "long last(void) { return 100; }"),
+    ]);
+    both_ways(|shares| {
+        let world = World::new(shares, "");
+        let addition = world.lazy.lazily(&world.library, "it").object("it.o", c(object)).unwrap();
+        let files = addition.archive("it.a", archive.clone()).unwrap().add().unwrap();
+        // SAFETY: the sources are sound to run.
+        unsafe { files.initialize(MainArguments::default()) }.unwrap();
+        files.link("other").unwrap();
+        let program =
+            "int get(void), get_late(void); int main(void) { return get() + get_late(); }";
+        assert_eq!(world.run(program).unwrap(), 15 + 2 * 115);
     });
 }
 

@@ -168,6 +168,35 @@ fn constructors_and_destructors_of_objects_have_one_order() {
     assert_eq!(traced(), "2 1 3 -3 -1 -2 ");
 }
 
+const TAKEN: &str = "
+    long f(void) { return 1; } long g(void);
+    __attribute__((visibility(\"hidden\"))) long hidden(void) { return 2; }
+    static long local(void) { return 3; }
+    void *table[] = { f, g, hidden, local };
+    void *of_f(void) { return f; } void *of_hidden(void) { return hidden; }
+    long calls(void) { return f() + hidden() + local(); }
+    long end; __attribute__((destructor)) void finish(void) { end = f(); }";
+
+#[test]
+fn a_function_has_its_entrys_address_in_its_own_object_too() {
+    let member = "long f(void); long g(void) { return 4; } void *f_of_g(void) { return f; }";
+    let (world, files) = world(&[("f.o", TAKEN)], &[("g.o", member)]);
+    let address = |name: &str| value(&world.library, name) as u64;
+    let entry = world.library.lookup("f").unwrap();
+    assert_eq!([address("of_f"), address("f_of_g")], [entry; 2]);
+    let table = world.library.lookup("table").unwrap();
+    // SAFETY: the object has four words there.
+    let table = unsafe { std::slice::from_raw_parts(table as *const u64, 4) };
+    assert_eq!(table[..2], [entry, world.library.lookup("g").unwrap()]);
+    // What nobody else sees has no entry.
+    assert_eq!(address("of_hidden"), table[2]);
+    assert_eq!(table[2], files.implementations().lookup("hidden").unwrap());
+    assert_eq!(value(&world.library, "calls"), 6);
+    initialize(files.implementations());
+    deinitialize(files.implementations());
+    assert_eq!(variable(&world.library, "end"), 1);
+}
+
 /// Makes an object for each function that is asked for, `f0`, `f1`, ..., each of which calls the one before it by a hidden name.
 struct Maker {
     made: AtomicUsize,

@@ -134,3 +134,49 @@ fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
     retire(u64::MAX, 8, false);
     assert_eq!(go_on(4, true), 4);
 }
+
+#[test]
+fn constructors_that_a_controller_asks_for_run_on_the_thread_that_calls_before_the_call_goes_on() {
+    static RAN: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+    extern "C" fn constructor(argc: u64) {
+        RAN.lock().unwrap().push((turn(), argc));
+    }
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let questions = Arc::clone(&asked);
+    let answer = move |question: &[u8]| {
+        let question: Question = postcard::from_bytes(question).unwrap();
+        questions.lock().unwrap().push(question);
+        let function = constructor as *const () as u64;
+        let arguments = Arguments { argc: 6, ..Arguments::default() };
+        let answer = match question {
+            Question::Call(_) => Answer::Construct { functions: vec![function; 2], arguments },
+            Question::Constructed(_) => Onward { target: 0x1234, redirect: false }.into(),
+        };
+        Ok(postcard::to_stdvec(&answer).unwrap())
+    };
+    let slot = 0;
+    let tag = &raw const slot as u64;
+    assert!(callback::add_handler(tag, Arc::new(answer)));
+    let header = TrampolineHeader {
+        reenter: 0,
+        hook: 0,
+        context: tag,
+        batch: 2,
+        trampolines: 0,
+        slots: tag,
+    };
+    // SAFETY: the header is one, of which this is the first trampoline.
+    assert_eq!(unsafe { controller_hook(&raw const header, 0) }, 0x1234);
+    callback::remove_handler(tag);
+    let call = header.call_of(0);
+    assert_eq!(*asked.lock().unwrap(), [Question::Call(call), Question::Constructed(call)]);
+    assert_eq!(*RAN.lock().unwrap(), [(turn(), 6); 2]);
+}
+
+#[test]
+fn a_thread_has_its_own_turn_unless_it_runs_something_for_another() {
+    let own = turn();
+    assert_eq!(in_turn(77, || (turn(), in_turn(78, turn), turn())), (77, 78, 77));
+    assert_eq!(turn(), own);
+    assert_ne!(std::thread::spawn(turn).join().unwrap(), own);
+}

@@ -6,7 +6,7 @@ use super::kind::Kind;
 use crate::path;
 use longshore_compile::{Bitcode, Compiler};
 use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
-use longshore_jitlink::{Library, Result, Session};
+use longshore_jitlink::{Error, Library, Result, Session};
 use std::io::Write;
 use std::sync::{Arc, Once};
 
@@ -78,6 +78,10 @@ fn find_compiler() -> Result<Compiler> {
 }
 
 fn tell(call: &FailedCall<'_>, given: &Given) {
+    if let Error::ProcessGone { .. } = call.error {
+        // The program has ended while a thread of it was about to call something: who waits for it knows how.
+        return;
+    }
     let failure = LinkFailure::from(call.error.clone()).explain(given);
     let failure = failure.about(&format!("'{}', which is called, cannot be linked", call.entry));
     // Where nobody reads it there is nobody else to tell.
