@@ -69,7 +69,7 @@ impl Bitcode {
             file: name.to_owned(),
             problem,
         };
-        let mut input = Input::new(bytes).map_err(failed)?;
+        let mut input = Input::new(&module.for_pieces(bytes)).map_err(failed)?;
         if module.globals.iter().any(|global| global.is_defined && global.name.is_empty()) {
             let named = compiler.name_globals(&input).map_err(failed)?;
             module = Module::read(&named).map_err(malformed)?;

@@ -6,6 +6,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use bitstream::{Item, Record, Stream};
@@ -23,6 +24,8 @@ pub(crate) struct Module {
     /// The sections in which it puts something by name.
     pub(crate) sections: HashSet<Vec<u8>>,
     pub(crate) globals: Vec<Global>,
+    /// Where it says that it is a part of an executable, if it does: the place of the name of that flag.
+    pub(crate) executable_flag: Option<usize>,
     /// The functions, by their places in `globals`, with blocks whose addresses are in initial values of variables.
     pub(crate) block_addresses: HashSet<usize>,
 }
@@ -68,6 +71,10 @@ pub(crate) enum Linkage {
     Appending,
 }
 
+/// The name of the flag for position-independent executables, and another one as long.
+const EXECUTABLE_FLAG: &[u8] = b"PIE Level";
+const OTHER_FLAG: &[u8] = b"PIE_Level";
+
 const IDENTIFICATION: u64 = 13;
 const MODULE: u64 = 8;
 const STRINGS: u64 = 23;
@@ -105,7 +112,21 @@ impl Module {
             }
         }
         let tables = tables.ok_or("damaged bitcode: it has no module")?;
-        tables.into_module(producer, strings.unwrap_or_default())
+        let place = tables.texts.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
+        let flag = tables.texts.windows(EXECUTABLE_FLAG.len()).position(|it| it == EXECUTABLE_FLAG);
+        let mut module = tables.into_module(producer, strings.unwrap_or_default())?;
+        module.executable_flag = flag.map(|flag| place + flag);
+        Ok(module)
+    }
+
+    /// The module's bytes, which do not say that it is a part of an executable: pieces are not, as what they refer to may be linked
+    /// later, with thread-local variables wherever there is room.
+    pub(crate) fn for_pieces<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(flag) = self.executable_flag else { return Cow::Borrowed(bytes) };
+        let mut bytes = bytes.to_owned();
+        // A flag that LLVM does not know.
+        bytes[flag..flag + OTHER_FLAG.len()].copy_from_slice(OTHER_FLAG);
+        Cow::Owned(bytes)
     }
 
     /// The version of LLVM that wrote it, if that is one of LLVM's own numbers.

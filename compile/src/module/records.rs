@@ -9,7 +9,9 @@ use super::{Global, Kind, Linkage, Module};
 
 /// What a module's block says, with names as places in the strings that follow it.
 #[derive(Default)]
-pub(super) struct Tables {
+pub(super) struct Tables<'a> {
+    /// The texts of its metadata, one behind the other.
+    pub(super) texts: &'a [u8],
     triple: String,
     has_assembly: bool,
     sections: HashSet<Vec<u8>>,
@@ -25,6 +27,10 @@ pub(super) struct Tables {
 type Range = (u64, u64);
 
 const CONSTANTS: u64 = 11;
+const METADATA: u64 = 15;
+
+/// The code of the texts in a block of metadata.
+const METADATA_STRINGS: u64 = 35;
 
 /// Codes in a module's block.
 mod code {
@@ -46,15 +52,22 @@ mod constant {
     pub(super) const BLOCK_ADDRESS: u64 = 21;
 }
 
-impl Tables {
+impl<'a> Tables<'a> {
     /// Reads a module's block.
-    pub(super) fn read<'a>(mut block: Block<'a>, common: &mut Common) -> Result<Self> {
+    pub(super) fn read(mut block: Block<'a>, common: &mut Common) -> Result<Self> {
         let (mut tables, mut record) = (Self::default(), Record::default());
         while let Some(item) = block.next(common, &mut record)? {
             match item {
                 Item::Record => tables.add(&record)?,
                 Item::Block(inner) if inner.id == CONSTANTS => {
                     tables.read_constants(inner, common, &mut record)?;
+                }
+                Item::Block(mut inner) if inner.id == METADATA => {
+                    // The texts come first.
+                    let first = inner.next(common, &mut record)?;
+                    if matches!(first, Some(Item::Record)) && record.code == METADATA_STRINGS {
+                        tables.texts = record.blob;
+                    }
                 }
                 Item::Block(_) => {}
             }
@@ -88,7 +101,15 @@ impl Tables {
             }
         }
         let Self { triple, has_assembly, sections, .. } = self;
-        Ok(Module { producer, triple, has_assembly, sections, globals, block_addresses })
+        Ok(Module {
+            producer,
+            triple,
+            has_assembly,
+            sections,
+            globals,
+            executable_flag: None,
+            block_addresses,
+        })
     }
 
     fn add(&mut self, record: &Record<'_>) -> Result<()> {
@@ -156,7 +177,7 @@ impl Tables {
     }
 
     /// Reads constants of the module, which values of globals and their parts are.
-    fn read_constants<'a>(
+    fn read_constants(
         &mut self,
         mut block: Block<'a>,
         common: &mut Common,

@@ -22,6 +22,8 @@ define internal ptr @resolve() { ret ptr @plain }
 define available_externally i64 @elsewhere() { ret i64 0 }
 declare extern_weak i64 @declared()
 define i64 @"\01own"() { ret i64 0 }
+!llvm.module.flags = !{!0}
+!0 = !{i32 7, !"PIE Level", i32 2}
 define void @jumps(ptr %p) { indirectbr ptr %p, [label %there] there: ret void }
 "#;
 
@@ -79,6 +81,16 @@ fn everything_that_a_module_says_of_its_globals_is_read() {
     assert!([find("again").0, find("plain").0].contains(&of));
     assert_eq!(kind("chosen"), Kind::Indirect { resolver: Some(find("resolve").0) });
     assert_eq!(module.block_addresses, [find("jumps").0].into());
+}
+
+#[test]
+fn pieces_are_not_said_to_be_of_an_executable() {
+    let Some(bytes) = bitcode() else { return };
+    let module = Module::read(&bytes).unwrap();
+    let pieces = module.for_pieces(&bytes);
+    let says = |bytes: &[u8]| bytes.windows(9).any(|it| it == b"PIE Level");
+    assert!(says(&bytes) && !says(&pieces));
+    assert_eq!(Module::read(&pieces).unwrap().globals, module.globals);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::support::World;
 /// A module whose `long run(long)` is called.
 #[track_caller]
 fn check(source: &str, argument: i64, expected: i64) {
-    for flags in ["-O0 -fPIC", "-O1 -fPIC", "-O1 -fno-pic"] {
+    for flags in ["-O0 -fPIC", "-O1 -fPIE", "-O1 -fno-pic"] {
         let Some(world) = World::of(&[("c", flags, source)]) else { return };
         world.initialize();
         assert_eq!(world.call("run", argument), expected, "{flags}");
@@ -234,6 +234,17 @@ fn constructors_and_destructors_run_and_call_what_is_not_compiled_yet() {
         unsafe { world.files.implementations().deinitialize() }.unwrap();
         assert_eq!(world.call("get", 0), 129);
     }
+}
+
+#[test]
+fn constructors_of_what_was_asked_for_before_run_once() {
+    const SOURCE: &str = "static long trace; long get(long n) { return trace; }
+        __attribute__((constructor)) static void begin(void) { trace += 4; }";
+    let Some(world) = World::of(&[("c", "-O0 -fPIC", SOURCE)]) else { return };
+    assert_eq!(world.call("get", 0), 0);
+    world.initialize();
+    world.initialize();
+    assert_eq!(world.call("get", 0), 4);
 }
 
 /// As the sanitizers and other languages have them.

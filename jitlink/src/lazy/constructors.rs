@@ -7,8 +7,8 @@ use longshore_runtime::reentry::{self, ReentryCall};
 use parking_lot::{Condvar, Mutex};
 
 use super::source::Source;
-use crate::{Error, Result};
 use crate::session::{Library, MainArguments};
+use crate::{Error, Result};
 
 /// The library with the definitions of an addition, and whether its constructors are run as it is linked.
 pub(super) struct Addition {

@@ -23,11 +23,12 @@ const MAIN: &str = r#"
     int other(int), missing(void);
     __attribute__((constructor)) static void begin(void) { puts("begin"); }
     __attribute__((destructor)) static void end(void) { puts("end"); }
-    int never(void) { __asm__("no_such_instruction"); return 1; }
+    __attribute__((noinline)) int lacks(void) { return missing() + 1; }
+    __attribute__((noinline)) int never(void) { __asm__("no_such_instruction"); return 1; }
     int main(int argc, char **argv) {
         puts("main");
         fflush(stdout);
-        switch (argc) { case 2: return never(); case 3: return missing(); }
+        switch (argc) { case 2: return never(); case 3: return lacks(); }
         return own(other(argc));
     }"#;
 

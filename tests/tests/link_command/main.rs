@@ -6,7 +6,6 @@
 mod bitcode;
 mod by_messages;
 mod compiled_lazily;
-mod compiled_lazily_in_executor;
 mod dumps;
 mod errors;
 mod executors;
