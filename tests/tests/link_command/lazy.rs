@@ -1,8 +1,8 @@
 //! Programs of which is linked what they call, when they call it (`--lazy`). Those of `runs` are linked so too.
 
-use super::folder::{Folder, error_of, text};
+use super::folder::{Folder, error_of, is_installed, text};
 use std::fs;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// Which process runs the program.
 const PLACES: [&[&str]; 3] = [&[], &["--executor"], &["--executor", "--no-shared-memory"]];
@@ -278,6 +278,112 @@ fn a_function_has_one_address_wherever_it_is_taken() {
         prints(&folder, &["main.o", "one.o"], "", 31);
         folder.archive("one.a", &["one.o"]);
         prints(&folder, &["main.o", "--archive", "one.a"], "", 31);
+    }
+}
+
+const CPP_HEADER: &str = r#"
+#include <any>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+struct Shape { virtual ~Shape(); virtual int area() const = 0; virtual const char *name() const { return "shape"; } };
+struct Loud { const char *name; Loud(const char *n) : name(n) { std::cout << "+" << n << "\n"; } ~Loud() { std::cout << "-" << name << "\n"; } };
+extern thread_local Loud of_thread;
+inline int &counter() { static int n = 0; return n; }
+inline void shared() { counter()++; }
+std::unique_ptr<Shape> make(int kind);
+std::any any_of(int n);
+void (*address_of_shared())();
+int thrower(int n);
+std::map<std::string, std::function<int(int)>> &registry();
+struct Registrar { Registrar(const char *name, std::function<int(int)> f) { registry()[name] = f; } };
+"#;
+
+const CPP_PARTS: [(&str, &str); 5] = [
+    (
+        "main.cc",
+        r#"#include "parts.h"
+        static Loud of_main("main");
+        static Registrar r("a", [](int n) { return n + 1; });
+        int main() {
+            auto shape = make(1);
+            std::cout << registry().size() << shape->name() << shape->area() << make(0)->name() << "\n";
+            const std::any any = any_of(7);
+            std::cout << *std::any_cast<int>(&any) << (address_of_shared() == &shared) << "\n";
+            try { thrower(2); } catch (const std::out_of_range &e) { std::cout << e.what() << "\n"; }
+            of_thread.name = "changed";
+            std::thread([] { std::cout << of_thread.name << "\n"; shared(); }).join();
+            for (auto &[name, f] : registry()) std::cout << name << f(1) << "\n";
+            static Loud local("local");
+            return counter();
+        }"#,
+    ),
+    (
+        "shapes.cc",
+        r#"#include "parts.h"
+        Shape::~Shape() { std::cout << "~Shape\n"; }
+        namespace {
+        struct Circle : Shape { int area() const override { return 3; } const char *name() const override { return "circle"; } };
+        struct Square : Shape { int area() const override { return 4; } };
+        }
+        std::unique_ptr<Shape> make(int kind) {
+            shared();
+            if (kind) return std::make_unique<Circle>();
+            return std::make_unique<Square>();
+        }
+        static Loud of_shapes("shapes");"#,
+    ),
+    (
+        "any.cc",
+        r#"#include "parts.h"
+        std::any any_of(int n) { return n; }
+        void (*address_of_shared())() { return &shared; }"#,
+    ),
+    (
+        "threads.cc",
+        r#"#include "parts.h"
+        thread_local Loud of_thread("thread");
+        int thrower(int n) { Loud l("unwound"); return n ? thrower(n - 1) + 1 : std::string("x").at(5); }"#,
+    ),
+    (
+        "registry.cc",
+        r#"#include "parts.h"
+        std::map<std::string, std::function<int(int)>> &registry() {
+            static std::map<std::string, std::function<int(int)>> functions;
+            return functions;
+        }
+        static Registrar r("e", [](int n) { return n + 100; });"#,
+    ),
+];
+
+#[test]
+fn cpp_programs_of_several_parts_do_what_the_systems_do() {
+    let ways =
+        [("g++", "-fPIC", "-O0"), ("g++", "-fno-pic", "-O2"), ("clang++-19", "-fPIE", "-O2")];
+    for (compiler, way, optimization) in ways.into_iter().filter(|way| is_installed(way.0)) {
+        let folder = Folder::new();
+        fs::write(folder.0.path().join("parts.h"), CPP_HEADER).unwrap();
+        let mut objects = Vec::new();
+        for (file, source) in CPP_PARTS {
+            folder.compile(compiler, file, source, &["-std=c++17", way, optimization]);
+            objects.push(file.replace(".cc", ".o"));
+        }
+        let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let position = if way == "-fno-pic" { "-no-pie" } else { "-pie" };
+        folder.run("g++", &[&["-o", "linked", "-pthread", position], &objects[..]].concat());
+        let expected = Command::new(folder.0.path().join("linked")).output().unwrap();
+        let expected_text = text(&expected.stdout);
+        let code = expected.status.code().expect("it ends by itself");
+        prints(
+            &folder,
+            &[&objects[..], &["--dylib", "libstdc++.so.6"]].concat(),
+            &expected_text,
+            code,
+        );
     }
 }
 
