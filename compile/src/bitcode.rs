@@ -23,6 +23,7 @@ use crate::symbols::{defined, finish};
 ///
 /// - A function that nobody else sees can be called by its module alone, as ever, but has a symbol of its own.
 /// - What is in a group is weak: of several definitions the first one counts, each for itself.
+/// - The bounds of a section, `__start_x` and `__stop_x`, are those of the module's variables.
 /// - A label whose address one function passes to another one can only be compared there.
 #[derive(Clone)]
 pub struct Bitcode(Arc<Inner>);

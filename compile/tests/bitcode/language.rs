@@ -1,6 +1,6 @@
 //! What C and LLVM have in a module, apart from each other.
 
-use super::support::World;
+use super::support::{World, compiler};
 
 /// A module whose `long run(long)` is called.
 #[track_caller]
@@ -270,6 +270,10 @@ define i64 @run(i64 %n) {
 fn globals_without_names_are_found() {
     let triple = format!("target triple = \"{}-unknown-linux-gnu\"\n", std::env::consts::ARCH);
     let source = [&triple, WITHOUT_NAMES].concat();
-    let Some(world) = World::of(&[("ir", "-O0", &source)]) else { return };
+    let Some(compiler) = compiler() else { return };
+    if compiler.version() < 16 {
+        return eprintln!("skipped: clang {} does not read this text", compiler.version());
+    }
+    let world = World::by(&compiler, &[("ir", "-O0", &source)]);
     assert_eq!((world.call("run", 1), world.call("run", 1)), (646, 647));
 }
