@@ -45,7 +45,7 @@ impl Architecture {
 }
 
 /// Which value a relocation is computed from. S is the symbol's address, A the addend, P the place; GOT is the address of
-/// the global offset table of the graph. `value` is what [`Arch::apply`] is given.
+/// the global offset table of the graph. `value` is what `Arch::apply` is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: a marker.
@@ -54,7 +54,7 @@ pub enum Need {
     Symbol,
     /// S, or a stub that jumps there when S is out of reach (a call or a jump).
     Call,
-    /// The address of the GOT slot that holds S. If [`Arch::relax`] can rewrite the instruction, S itself will do.
+    /// The address of the GOT slot that holds S. If `Arch::relax` can rewrite the instruction, S itself will do.
     Slot,
     /// The slot's offset from GOT.
     SlotFromGot,
