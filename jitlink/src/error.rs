@@ -27,6 +27,17 @@ pub enum Error {
         problem: String,
     },
 
+    /// A piece of a [`Source`](crate::lazy::Source) could not be made when it was asked for.
+    #[error("{file}: {piece} could not be made: {problem}")]
+    Piece {
+        /// Where it is a piece of.
+        file: String,
+        /// Which one.
+        piece: String,
+        /// What was tried, and what was said to it.
+        problem: String,
+    },
+
     /// A relocation of a kind that is not supported.
     #[error("{place}: relocation {kind} is not supported")]
     UnsupportedRelocation {

@@ -39,6 +39,7 @@ fn only_one_file_reads_the_environment() {
         "amd-image/src",
         "cuda-image/src",
         "spirv/src",
+        "compile/src",
         "host/src",
     ]
     .map(sources)
@@ -70,12 +71,14 @@ fn crates_depend_only_on_what_data_visits_after_them() {
         ("spirv", &[]),
         ("runtime", &[]),
         ("jitlink", &["longshore-runtime"]),
+        ("compile", &["longshore-jitlink"]),
         (
             "host",
             &[
                 "longshore-plugin-api",
                 "longshore-executor",
                 "longshore-amd-image",
+                "longshore-compile",
                 "longshore-cuda-image",
                 "longshore-jitlink",
                 "longshore-runtime",
@@ -98,6 +101,7 @@ fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
     for (package, name) in [
         ("longshore-amd-image", "longshore_amd_image"),
+        ("longshore-compile", "longshore_compile"),
         ("longshore-cuda-image", "longshore_cuda_image"),
         ("longshore-jitlink", "longshore_jitlink"),
         ("longshore-runtime", "longshore_runtime"),

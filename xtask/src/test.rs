@@ -58,7 +58,7 @@ const PACKAGES: [Package; 35] = [
     Package {
         name: "llvm-19",
         probe: ("llvm-profdata-19", VERSION),
-        skipped: "reading of profiles by llvm-profdata",
+        skipped: "reading of profiles by llvm-profdata; bitcode that is compiled as it is called",
     },
     compiler("clang-14", "clang-14"),
     compiler("lld-14", "ld.lld-14"),

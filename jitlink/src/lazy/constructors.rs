@@ -7,8 +7,8 @@ use longshore_runtime::reentry::{self, ReentryCall};
 use parking_lot::{Condvar, Mutex};
 
 use super::source::Source;
-use crate::Result;
 use crate::session::{Library, MainArguments};
+use crate::{Error, Result};
 
 /// The library with the definitions of an addition, and whether its constructors are run as it is linked.
 pub(super) struct Addition {
@@ -60,6 +60,16 @@ impl Addition {
         }
     }
 
+    /// Has the source that defines a name do what takes long before a look-up of it.
+    pub(super) fn prepare(&self, name: &str) -> Result<()> {
+        for source in &self.sources {
+            if source.defined(name)?.is_some() {
+                return source.prepare(name);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether constructors are to be run.
     pub(super) fn constructs(&self) -> bool {
         self.constructors.lock().is_some()
@@ -104,11 +114,15 @@ impl Addition {
         if *has_initial {
             return Ok(());
         }
-        let mut objects = Vec::new();
         for source in &self.sources {
-            objects.extend(source.initial_objects()?);
+            for (name, bytes) in source.initial_objects()? {
+                match self.implementations.add_object(&name, bytes) {
+                    // It is there already, as something has asked for it.
+                    Err(Error::Duplicate { first, second, .. }) if first == second => {}
+                    added => drop(added?),
+                }
+            }
         }
-        self.implementations.add_objects(objects)?;
         *has_initial = true;
         Ok(())
     }

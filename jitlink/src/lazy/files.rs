@@ -184,6 +184,7 @@ impl LazyFiles {
     /// # Errors
     /// As for [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
+        self.addition.prepare(function)?;
         let Some(manager) = self.manager.upgrade() else {
             return self.implementations().lookup_own(function);
         };

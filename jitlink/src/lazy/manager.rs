@@ -195,7 +195,7 @@ impl Manager {
     /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
     /// for the turn, if constructors are to be run: on this thread.
     fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
-        if let Some(onward) = self.arrive(entry, call)? {
+        if let Some(onward) = self.arrive(batch, entry, call)? {
             return Ok(onward);
         }
         let Some(addition) = batch.implementations.that_constructs() else {
@@ -214,7 +214,7 @@ impl Manager {
         entry: &Entry,
         call: ReentryCall,
     ) -> Result<Answer> {
-        if let Some(onward) = self.arrive(entry, call)? {
+        if let Some(onward) = self.arrive(batch, entry, call)? {
             return Ok(Answer::Onward(onward));
         }
         let Some(addition) = batch.implementations.that_constructs() else {
@@ -242,8 +242,9 @@ impl Manager {
         Ok(Answer::Onward(self.redirect_after(&turn, (batch, entry), call.slot, target)))
     }
 
-    /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came.
-    fn arrive(&self, entry: &Entry, call: ReentryCall) -> Result<Option<Onward>> {
+    /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came. Else what can be done
+    /// before others are waited for has been done.
+    fn arrive(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Option<Onward>> {
         if let Some(listener) = self.listener.as_ref().filter(|_| !call.while_linking) {
             listener.reexport_called(&entry.name);
         }
@@ -258,6 +259,7 @@ impl Manager {
                 "it needs what is not linked yet, which must wait for that; look it up before";
             return Err(Error::Unsupported { file, problem: problem.to_owned() });
         }
+        batch.implementations.prepare(&entry.implementation)?;
         Ok(None)
     }
 
@@ -308,6 +310,14 @@ impl Manager {
 }
 
 impl Implementations {
+    /// Does what need not wait for others before an implementation is looked up.
+    fn prepare(&self, name: &str) -> Result<()> {
+        match self {
+            Self::Library(_) => Ok(()),
+            Self::Addition(addition) => addition.prepare(name),
+        }
+    }
+
     fn library(&self) -> &Library {
         match self {
             Self::Library(library) => library,

@@ -25,6 +25,17 @@ pub trait Source: Send + Sync {
     /// As for [`Self::defined`].
     fn all_defined(&self) -> Result<Vec<(String, Defined)>>;
 
+    /// Does what takes long before the session is locked for a look-up of this name, as a first call makes one: [`Self::objects`] for it,
+    /// and for what that needs, is quick afterwards. It is called on the thread that made the call, for different names by several
+    /// threads at once, also for one name; the session may be used meanwhile. Nothing, as for an archive, unless said otherwise.
+    ///
+    /// # Errors
+    /// As for [`Self::objects`]. The call fails with it.
+    fn prepare(&self, name: &str) -> Result<()> {
+        _ = name;
+        Ok(())
+    }
+
     /// The objects that define these names, each once, with their names for messages: also names that are hidden from others, as
     /// pieces may refer to each other's. A name that it does not define is not an error. They are linked together. If that fails they
     /// are asked for again.

@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// The process that executes its code, if any does.
-    pub(crate) fn process(&self) -> Option<Arc<dyn TargetProcess>> {
+    pub fn process(&self) -> Option<Arc<dyn TargetProcess>> {
         self.0.runtime.as_ref().map(|runtime| runtime.shared_process())
     }
 

@@ -1,8 +1,9 @@
 //! Lazy re-exports beside the same work without them: calls beside direct calls, and an archive of ten thousand kernels, of which
-//! one is called, beside the same archive linked whole. In turns, in one run; shown and judged are the best times and, in
-//! brackets, the medians.
+//! one is called, beside the same archive linked whole; and functions that are compiled when they are called, beside `lli`. In
+//! turns, in one run; shown and judged are the best times and, in brackets, the medians.
 
 mod archive;
+mod bitcode;
 mod calls;
 mod executors;
 mod image;
@@ -23,7 +24,7 @@ use std::process::Command;
 /// Measures lazy re-exports.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: calls, executors, archive.
+    /// Measure only this: calls, executors, archive, bitcode.
     filter: Option<String>,
     /// Cargo says this to every benchmark.
     #[arg(long, hide = true)]
@@ -44,6 +45,9 @@ fn main() -> Result<()> {
     if wants("archive") {
         archive::measure(&mut report)?;
         archive::measure_image(&mut report)?;
+    }
+    if wants("bitcode") {
+        bitcode::measure(&mut report)?;
     }
     report.print();
     println!("{}", machine::load());

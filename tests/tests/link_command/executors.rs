@@ -131,6 +131,20 @@ fn code_for_another_machine_is_linked_here_and_runs_in_its_executor() {
             assert_eq!(output.status.code(), Some(7));
         }
     }
+    // Compiled here, as it is called there.
+    if is_installed("clang-19") {
+        let target = "--target=aarch64-linux-gnu";
+        folder.run("clang-19", &[target, "-O1", "-fPIC", "-c", "-emit-llvm", "main.cpp"]);
+        let options =
+            ["--lazy", "main.bc", "--dylib", "libstdc++.so.6", &executor, "--args", "last"];
+        let output = folder.link(&options);
+        assert_eq!(
+            text(&output.stdout),
+            "constructed\nthrown\n42 43 last\ndestroyed\n",
+            "{output:?}"
+        );
+        assert_eq!(output.status.code(), Some(7));
+    }
     folder.compile("gcc", "native.c", EXIT, &[]);
     let output = folder.link(&["native.o", &executor]);
     let error = error_of(&output);

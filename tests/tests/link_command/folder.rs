@@ -3,6 +3,7 @@
 use longshore_tests::world::command;
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -23,10 +24,15 @@ impl Folder {
         folder
     }
 
-    /// Compiles a source to an object of its name.
+    /// Compiles a source to an object of its name, and to bitcode if that is linked in its place.
     pub(super) fn compile(&self, compiler: &str, file: &str, source: &str, flags: &[&str]) {
         fs::write(self.0.path().join(file), source).expect("the folder can be written");
         self.run(compiler, &[&["-w", "-c", file], flags].concat());
+        // What goes elsewhere stays machine code.
+        if super::IS_BITCODE && !flags.contains(&"-o") {
+            let bitcode = ["-w", "-Wno-implicit-function-declaration", "-c", "-emit-llvm", file];
+            self.run("clang-19", &[&bitcode, flags].concat());
+        }
     }
 
     /// Makes an archive of objects.
@@ -50,7 +56,23 @@ impl Folder {
             .args(arguments)
             .current_dir(self.0.path())
             .env("FOR_MAIN", "here");
-        link.output().expect("the command is built")
+        self.swap_objects_and_bitcode();
+        let output = link.output().expect("the command is built");
+        self.swap_objects_and_bitcode();
+        output
+    }
+
+    /// Gives bitcode the names of the objects beside it, if that is linked in their place, and the other way round.
+    fn swap_objects_and_bitcode(&self) {
+        let files = fs::read_dir(self.0.path()).into_iter().flatten().flatten();
+        let is_bitcode = |file: &PathBuf| file.extension().is_some_and(|it| it == "bc");
+        let bitcode: Vec<PathBuf> = files.map(|file| file.path()).filter(is_bitcode).collect();
+        for bitcode in bitcode.iter().filter(|_| super::IS_BITCODE) {
+            let (object, other) = (bitcode.with_extension("o"), bitcode.with_extension("other"));
+            for (from, to) in [(bitcode, &other), (&object, bitcode), (&other, &object)] {
+                fs::rename(from, to).expect("both are there");
+            }
+        }
     }
 
     /// The same for a program that does nothing else than to give its exit code.

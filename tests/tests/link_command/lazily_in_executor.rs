@@ -9,3 +9,6 @@ mod runs;
 
 /// Options with which the command runs everything.
 const OPTIONS: &[&str] = &["--lazy", "--executor"];
+
+/// Whether bitcode is linked in the place of what is compiled to objects.
+const IS_BITCODE: bool = false;

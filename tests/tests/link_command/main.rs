@@ -3,7 +3,9 @@
 
 #![allow(clippy::duplicate_mod, reason = "tests of programs are run in several places")]
 
+mod bitcode;
 mod by_messages;
+mod compiled_lazily;
 mod dumps;
 mod errors;
 mod executors;
@@ -19,5 +21,8 @@ mod runs;
 
 /// Options with which the command runs everything.
 const OPTIONS: &[&str] = &[];
+
+/// Whether bitcode is linked in the place of what is compiled to objects.
+const IS_BITCODE: bool = false;
 
 const AARCH64: &str = "aarch64-linux-gnu-gcc";

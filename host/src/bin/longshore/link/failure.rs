@@ -24,6 +24,8 @@ pub(super) struct Given {
     pub(super) archives: Vec<Input>,
     pub(super) architecture: Architecture,
     pub(super) entry: String,
+    /// Whether bitcode is compiled.
+    pub(super) lazy: bool,
 }
 
 impl LinkFailure {
@@ -115,15 +117,15 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
             format!("it is a linker script, text for a system linker, expected {expected}"),
             format!("give what it names instead: {}", files.join(" ")),
         ),
-        Kind::Bitcode => (
+        Kind::Bitcode if is_archive || !given.lazy => (
             "it is LLVM bitcode, expected machine code".to_owned(),
-            "compile without -flto".to_owned(),
+            "compile without -flto, or have it compiled as it is called: give it as a FILE, and --lazy".to_owned(),
         ),
         Kind::Other if is_archive => (
             format!("it is not {expected}"),
             "an --archive is what `ar` makes of relocatable objects".to_owned(),
         ),
-        Kind::Object(_) | Kind::Archive | Kind::Other => return None,
+        Kind::Object(_) | Kind::Archive | Kind::Bitcode | Kind::Other => return None,
     };
     Some(Failure::new(Exit::Runtime, format!("{file}: {problem}")).or_hint(hint))
 }

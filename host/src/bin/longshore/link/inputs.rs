@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An object or an archive.
+/// An object, an archive or bitcode.
 pub(super) struct Input {
     /// Its path, as it was given.
     pub(super) name: String,
@@ -55,6 +55,7 @@ pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
 pub(super) fn first_object(input: &Input) -> (String, Architecture) {
     let of_object = |name: &str, bytes: &[u8]| match Kind::of(bytes) {
         Kind::Object(architecture) => Some((name.to_owned(), architecture)),
+        Kind::Bitcode => Some((name.to_owned(), longshore_compile::architecture(bytes)?)),
         _ => None,
     };
     let found = of_object(&input.name, &input.bytes).or_else(|| {

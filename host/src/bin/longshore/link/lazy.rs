@@ -1,6 +1,10 @@
 //! Programs of which is linked what they call, when they call it (`--lazy`).
 
 use super::failure::{Given, LinkFailure};
+use super::inputs::Input;
+use super::kind::Kind;
+use crate::path;
+use longshore_compile::{Bitcode, Compiler};
 use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
 use longshore_jitlink::{Error, Library, Result, Session};
 use std::io::Write;
@@ -29,8 +33,20 @@ impl LazyProgram {
             ends
         });
         let mut addition = reexports.lazily(library, "program");
+        let mut compiler = None;
         for input in &given.inputs {
-            addition = addition.file(&input.name, &input.bytes)?;
+            addition = match Kind::of(&input.bytes) {
+                Kind::Bitcode => {
+                    let compiler = match &compiler {
+                        Some(compiler) => compiler,
+                        None => compiler.insert(find_compiler()?),
+                    };
+                    let Input { name, bytes } = input;
+                    let module = Bitcode::for_session(session, compiler, name, bytes)?;
+                    addition.source(Arc::new(module))
+                }
+                _ => addition.file(&input.name, &input.bytes)?,
+            };
         }
         for archive in &given.archives {
             addition = addition.archive(&archive.name, archive.bytes.clone())?;
@@ -42,17 +58,23 @@ impl LazyProgram {
     /// Links what runs first: the entry, unless that is only another name for something, and what has constructors. The address of
     /// the entry.
     pub(super) fn link(&self, entry: &str, is_another_name: bool) -> Result<u64> {
-        let address = match !is_another_name && self.files.defined(entry)?.is_some() {
-            true => self.files.link(entry)?,
-            false => self.library.lookup(entry)?,
-        };
+        // First, so that they are in the order of the files whatever the entry needs.
         self.files.link_constructors()?;
-        Ok(address)
+        match !is_another_name && self.files.defined(entry)?.is_some() {
+            true => self.files.link(entry),
+            false => self.library.lookup(entry),
+        }
     }
 
     pub(super) fn files(&self) -> &LazyFiles {
         &self.files
     }
+}
+
+/// The newest compiler on PATH.
+fn find_compiler() -> Result<Compiler> {
+    let folders = std::env::join_paths(path::folders()).expect("they were the parts of a path");
+    Compiler::find(&folders)
 }
 
 fn tell(call: &FailedCall<'_>, given: &Given) {

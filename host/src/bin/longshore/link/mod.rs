@@ -49,13 +49,14 @@ Examples:
   longshore link main.o --dylib libstdc++.so.6
   longshore link main.o --executor
   longshore link --lazy main.o parts.o --archive libz.a
+  longshore link --lazy main.bc parts.o
   longshore link main.o --slab-address 0x40000000 --phony-externals --dump-memory main.json";
 
 /// Link relocatable objects in memory and run them
 #[derive(Args)]
 #[command(after_help = AFTER_LINK_HELP)]
 pub(crate) struct Link {
-    /// Objects, and archives that are linked whole
+    /// Objects, and archives that are linked whole; with --lazy LLVM bitcode too
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The function to call, as main(argc, argv, envp)
@@ -88,7 +89,7 @@ pub(crate) struct Link {
     /// Link every FILE, also what the entry does not need
     #[arg(long)]
     link_all: bool,
-    /// Link what the program calls when it is first called: each FILE and member of an --archive, but FILEs with constructors
+    /// Link what the program calls when it is first called: each FILE and member of an --archive, but FILEs with constructors. FILEs of LLVM bitcode are compiled function by function, by the newest clang on PATH
     #[arg(long, conflicts_with_all = ["link_all", "gc_sections", "phony_externals", "no_exec", "slab_allocate", "slab_address", "slab_page_size"])]
     lazy: bool,
     /// Leave out the sections that nothing needs
@@ -171,7 +172,8 @@ impl Link {
         let dump = dump.map(Arc::new);
         let session = self.session(architecture, place, dump.as_ref(), executor.as_ref())?;
         let entry = self.entry.clone();
-        let given = Arc::new(Given { inputs, archives, architecture, entry });
+        let lazy = self.lazy;
+        let given = Arc::new(Given { inputs, archives, architecture, entry, lazy });
         let explain = |failure: LinkFailure| failure.explain(&given);
         let program = self.add(&session, &given, place).map_err(explain)?;
         let entry = self.link(&program, place).map_err(explain)?;

@@ -1,0 +1,40 @@
+//! How many pieces are compiled at once.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use parking_lot::{Condvar, Mutex};
+
+/// As many places as there are processors.
+#[derive(Debug)]
+pub(super) struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A place that is taken, until it is dropped.
+pub(super) struct Slot<'a>(&'a Slots);
+
+impl Default for Slots {
+    fn default() -> Self {
+        let count = available_parallelism().map_or(1, NonZero::get);
+        Self { free: Mutex::new(count), freed: Condvar::new() }
+    }
+}
+
+impl Slots {
+    /// Takes a place. Blocks until there is one.
+    pub(super) fn take(&self) -> Slot<'_> {
+        let mut free = self.free.lock();
+        self.freed.wait_while(&mut free, |free| *free == 0);
+        *free -= 1;
+        Slot(self)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock() += 1;
+        self.0.freed.notify_one();
+    }
+}

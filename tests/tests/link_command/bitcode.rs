@@ -1,0 +1,92 @@
+//! Programs of bitcode whose functions are compiled when they are called (`--lazy`). Those of `runs` are compiled so too.
+
+use super::folder::{Folder, error_of, is_installed, text};
+
+/// A folder with `NAME.bc` for each source in C, if there is what compiles them.
+fn of_c(sources: &[(&str, &str)]) -> Option<Folder> {
+    if !is_installed("clang-19") || !is_installed("llvm-extract-19") {
+        assert!(std::env::var_os("CI").is_none(), "there is no clang-19 or llvm-extract-19");
+        eprintln!("skipped: there is no clang-19 or llvm-extract-19");
+        return None;
+    }
+    let folder = Folder::new();
+    for (name, source) in sources {
+        folder.compile("clang-19", &format!("{name}.c"), source, &["-emit-llvm", "-O1"]);
+    }
+    Some(folder)
+}
+
+const MAIN: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    __attribute__((noinline)) static int own(int n) { return n + 1; }
+    int other(int), missing(void);
+    __attribute__((constructor)) static void begin(void) { puts("begin"); }
+    __attribute__((destructor)) static void end(void) { puts("end"); }
+    __attribute__((noinline)) int lacks(void) { return missing() + 1; }
+    __attribute__((noinline)) int never(void) { __asm__("no_such_instruction"); return 1; }
+    int main(int argc, char **argv) {
+        puts("main");
+        fflush(stdout);
+        switch (argc) { case 2: return never(); case 3: return lacks(); }
+        return own(other(argc));
+    }"#;
+
+#[test]
+fn a_program_of_bitcode_and_an_object_runs_without_what_it_does_not_call() {
+    let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
+    let Some(folder) = of_c(&sources) else { return };
+    folder.run("gcc", &["-c", "other.c"]);
+    for place in [&[][..], &["--executor"], &["--executor", "--no-shared-memory"]] {
+        for other in ["other.bc", "other.o"] {
+            let options = [&["--lazy", "main.bc", other, "-v"], place].concat();
+            let output = folder.link(&options);
+            let log = error_of(&output);
+            assert_eq!(text(&output.stdout), "begin\nmain\nend\n", "{log}");
+            assert_eq!(output.status.code(), Some(7), "{log}");
+            for linked in ["main.bc(main)", "main.bc(own)", "main.bc"] {
+                assert!(log.contains(&format!("] linked {linked}\n")), "{log}");
+            }
+            assert!(!log.contains("never"), "{log}");
+        }
+    }
+}
+
+#[test]
+fn a_call_of_what_cannot_be_compiled_ends_the_program_with_what_the_compiler_says() {
+    let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
+    let Some(folder) = of_c(&sources) else { return };
+    for place in [&[][..], &["--executor"]] {
+        let given = [&["--lazy", "main.bc", "other.bc"], place].concat();
+        let output = folder.link(&[&given[..], &["--args", "1"]].concat());
+        let error = error_of(&output);
+        assert_eq!(text(&output.stdout), "begin\nmain\n", "{error}");
+        assert_eq!(output.status.code(), Some(127), "{error}");
+        let problem =
+            "error: 'never', which is called, cannot be linked: main.bc: never could not be made: ";
+        assert!(error.starts_with(problem) && error.contains("no_such_instruction"), "{error}");
+        let output = folder.link(&[&given[..], &["--args", "1", "2"]].concat());
+        let error = error_of(&output);
+        assert!(error.contains("undefined symbols") && error.contains("missing"), "{error}");
+    }
+}
+
+#[test]
+fn bitcode_that_is_not_compiled_says_what_compiles_it() {
+    let Some(folder) = of_c(&[("main", "int main(void) { return 0; }")]) else { return };
+    folder.archive("lib.a", &["main.bc"]);
+    let (code, error) = folder.refused(&["main.bc"]);
+    assert!(code == Some(1) && error.contains("expected machine code"), "{error}");
+    assert!(error.contains("--lazy"), "{error}");
+}
+
+#[test]
+fn a_machine_without_a_compiler_says_what_to_install() {
+    let Some(folder) = of_c(&[("main", "int main(void) { return 0; }")]) else { return };
+    let mut link = std::process::Command::new(longshore_tests::world::command());
+    let output = link.args(["link", "--lazy", "main.bc"]).current_dir(folder.0.path());
+    let output = output.env("PATH", "/nowhere").output().unwrap();
+    let error = error_of(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("clang and llvm-extract") && error.contains("install"), "{error}");
+}
