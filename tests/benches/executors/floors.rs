@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// How a process waits for the other one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,11 +40,33 @@ impl PingPong {
                 set(&words[THERE], round + 1, waiting);
             }
         }
-        Ok(Self { words, waiting, round: 0, child })
+        let pair = Self { words, waiting, round: 0, child };
+        if waiting == Waiting::Spinning {
+            pair.signal(libc::SIGSTOP);
+        }
+        Ok(pair)
+    }
+
+    /// What so many rounds take, each. A child that spins is stopped before and afterwards, as it has a processor to itself.
+    pub(crate) fn rounds(&mut self, count: u32) -> Duration {
+        self.signal(libc::SIGCONT);
+        self.round();
+        let start = Instant::now();
+        (0..count).for_each(|_| self.round());
+        let took = start.elapsed() / count;
+        if self.waiting == Waiting::Spinning {
+            self.signal(libc::SIGSTOP);
+        }
+        took
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: it is this process's child, which nobody has waited for.
+        unsafe { libc::kill(self.child, signal) };
     }
 
     /// There and back.
-    pub(crate) fn round(&mut self) {
+    fn round(&mut self) {
         self.round += 1;
         set(&self.words[HERE], self.round, self.waiting);
         wait(&self.words[THERE], self.round - 1, self.waiting);

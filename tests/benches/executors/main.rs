@@ -68,23 +68,23 @@ fn call(process: &ExecutorProcess) -> Contender<'_> {
     Contender::new(CALLS, || drop(process.peer().call(ECHO, &[]).expect("it answers")))
 }
 
+fn rounds(pair: &mut PingPong) -> Contender<'_> {
+    Contender { turn: Box::new(|| pair.rounds(CALLS)) }
+}
+
 fn calls(report: &mut Report) -> Result<()> {
     let sleeping = process(Spawn::new(executor()))?;
     let spinning = process(Spawn::new(executor()).spin(Duration::from_micros(50)))?;
     let stream = process(Spawn::new(executor()).shares_memory(false))?;
     let (mut futex, mut spin) =
         (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
-    let [floor, ours] =
-        in_turns([Some(Contender::new(CALLS, || futex.round())), Some(call(&sleeping))]);
+    let [floor, ours] = in_turns([Some(rounds(&mut futex)), Some(call(&sleeping))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Limit::of("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
         report.row("a call that does nothing", Some(&floor), &ours, most);
     }
-    let [floor, ours, streamed] = in_turns([
-        Some(Contender::new(CALLS, || spin.round())),
-        Some(call(&spinning)),
-        Some(call(&stream)),
-    ]);
+    let [floor, ours, streamed] =
+        in_turns([Some(rounds(&mut spin)), Some(call(&spinning)), Some(call(&stream))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Limit::of("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
         report.row("the same, looking before sleeping", Some(&floor), &ours, most);
@@ -140,11 +140,8 @@ fn look_ups(report: &mut Report) -> Result<()> {
         })
     };
     let mut futex = PingPong::new(Waiting::Asleep)?;
-    let turns = in_turns([
-        Some(Contender::new(CALLS, || futex.round())),
-        Some(look_up(&sleeping)),
-        Some(look_up(&spinning)),
-    ]);
+    let turns =
+        in_turns([Some(rounds(&mut futex)), Some(look_up(&sleeping)), Some(look_up(&spinning))]);
     if let [Some(floor), Some(ours), Some(looking)] = turns {
         let most = Duration::from_micros(10);
         let limit = || Limit::new("10 us", most, most);
