@@ -356,8 +356,8 @@ impl Peer {
         spawned.map(drop).map_err(|error| Ended::Stream(format!("starting a thread: {error}")))
     }
 
-    /// Answers a call.
-    pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8]) {
+    /// Answers a call. Does `before` when it is about to put the answer where its caller sees it at once.
+    pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8], before: impl FnOnce()) {
         let call = || match header.method {
             POSTS_ARE_TAKEN => Ok(Vec::new()),
             method => self.service.call(self, method, content),
@@ -368,7 +368,7 @@ impl Peer {
             return;
         }
         let answered = match self.is_shared {
-            true => answer_in_slot(self.incoming(), header.identity, &answer),
+            true => answer_in_slot(self.incoming(), header.identity, &answer, before),
             false => Ok(false),
         };
         let sent = match answered {

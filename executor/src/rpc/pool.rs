@@ -70,7 +70,7 @@ impl Pool {
                 continue;
             };
             drop(state);
-            peer.serve(header, &content);
+            peer.serve(header, &content, || {});
             state = self.state.lock();
             state.open -= 1;
         }

@@ -215,11 +215,13 @@ impl Slots {
 /// How long who sleeps does not look whether the connection is over, should nobody wake it.
 const LOOKING: Duration = Duration::from_secs(1);
 
-/// Answers a call of the other side in its slot. `false` if the answer is too large for that.
+/// Answers a call of the other side in its slot, and does `before` just before it is to be seen. `false` if the answer is too large
+/// for that.
 pub(super) fn answer_in_slot(
     direction: Direction<'_>,
     identity: u64,
     answer: &Result<Vec<u8>, String>,
+    before: impl FnOnce(),
 ) -> Result<bool, Ended> {
     let slot = (identity & u64::from(u32::MAX)) as usize;
     if slot >= SLOTS {
@@ -236,6 +238,7 @@ pub(super) fn answer_in_slot(
     let (size, error) = direction.slot_answer(slot);
     size.store(content.len() as u32, Ordering::Relaxed);
     error.store(is_error, Ordering::Relaxed);
+    before();
     set(direction, slot, IN_SLOT);
     Ok(true)
 }

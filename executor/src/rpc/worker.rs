@@ -64,18 +64,17 @@ impl Workers {
     fn work(&self, peer: &Arc<Peer>) {
         let ring = peer.incoming();
         let mut content = Vec::new();
-        let mut has_served = false;
+        let mut looks_out = false;
         while !peer.is_over() {
-            let looks_out = self.was_called(ring) || has_served && take_look_out(ring);
-            if !looks_out {
-                has_served = false;
+            if !looks_out && !self.was_called(ring) {
                 self.sleep(peer, ring);
                 continue;
             }
-            let call = self.look_out(peer, ring, &mut content);
-            has_served = call.is_some();
-            if let Some(call) = call {
-                peer.serve(call, &content);
+            looks_out = false;
+            if let Some(call) = self.look_out(peer, ring, &mut content) {
+                // Who sees the answer may call again at once, and need not wake anyone then.
+                peer.serve(call, &content, || looks_out = take_look_out(ring));
+                looks_out = looks_out || take_look_out(ring);
                 self.idle.fetch_add(1, Ordering::Relaxed);
                 if content.capacity() > KEPT {
                     content = Vec::new();
