@@ -20,7 +20,8 @@ pub(super) fn wake(word: &AtomicU32, threads: u32) {
     let _ = futex::wake(word, futex::Flags::empty(), threads);
 }
 
-/// Looks again and again for some time whether `done` says so.
+/// Looks again and again for some time whether `done` says so. Lets others have the processor now and then: it may be the one for
+/// which the other side waits.
 pub(super) fn spin(time: Duration, mut done: impl FnMut() -> bool) -> bool {
     if done() {
         return true;
@@ -39,6 +40,7 @@ pub(super) fn spin(time: Duration, mut done: impl FnMut() -> bool) -> bool {
         if start.elapsed() >= time {
             return false;
         }
+        std::thread::yield_now();
     }
 }
 
