@@ -47,8 +47,8 @@ pub struct Options {
     /// What each of them does first.
     pub on_thread: fn(),
     /// How long who waits for the other side looks for it before it sleeps. It saves the time that waking takes, and costs a
-    /// processor. With zero, callers look for some microseconds as long as answers come that soon, and nobody else looks. Without
-    /// shared memory nobody does.
+    /// processor. With zero, both look for some microseconds as long as what they wait for comes that soon. Without shared memory nobody
+    /// looks.
     pub spin: Duration,
     /// How long the other side may take to say who it is.
     pub greeting_limit: Duration,
@@ -577,27 +577,14 @@ impl Peer {
         let finished = || self.ended.get().filter(|_| self.is_finished());
         let ended = || finished().cloned();
         if self.is_shared {
-            self.look(taken, &ended);
+            let has_come = self.slots.look(self.outgoing(), taken, &ended);
+            self.patience.look(self.spin(), has_come);
         }
         let answer = self.slots.wait(self.outgoing(), taken, limit.deadline, &ended);
         answer.unwrap_or_else(|| {
             self.end(limit.passed());
             Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
         })
-    }
-
-    /// Looks for an answer as long as was asked for, or else as long as is worth it.
-    fn look(&self, taken: Taken, ended: &dyn Fn() -> Option<Ended>) {
-        let look = |time| self.slots.look(self.outgoing(), taken, time, ended);
-        match self.options.spin.is_zero() {
-            false => _ = look(self.options.spin),
-            true => {
-                let time = self.patience.time();
-                if !time.is_zero() {
-                    self.patience.learn(look(time));
-                }
-            }
-        }
     }
 
     /// Why it is in vain to go on, if it is.

@@ -1,13 +1,15 @@
-//! Whether callers look for their answers before they sleep.
+//! Whether to look for what comes next before sleeping.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Has callers look for an answer for about as long as it takes to be woken, as long as answers come that soon: then nobody needs to
-/// be woken for them. It costs next to nothing where they take longer, or where the other side waits for the caller's processor.
+use super::futex;
+
+/// Looks for an answer, or for the next message, for about as long as it takes to be woken, as long as they come that soon: then nobody
+/// needs to be woken for them. It costs next to nothing where they take longer, or where the other side waits for this processor.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    calls: AtomicU32,
+    times: AtomicU32,
     /// How often, of late, it was worth it.
     luck: AtomicU32,
 }
@@ -18,23 +20,36 @@ const WAKING: Duration = Duration::from_micros(10);
 /// After so many times that it was worth it, as many in vain end it.
 const MOST_LUCK: u32 = 4;
 
-/// Without luck one call of so many tries it again.
+/// Without luck it is tried once in so many times.
 const SELDOM: u32 = 64;
 
 impl Patience {
-    /// How long the next caller looks.
-    pub(super) fn time(&self) -> Duration {
-        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
-        match self.luck.load(Ordering::Relaxed) > 0 || calls.is_multiple_of(SELDOM) {
+    /// Looks as long as was asked for or, if that is zero, as long as it is worth it. Whether it has come.
+    pub(super) fn look(&self, asked: Duration, come: impl FnMut() -> bool) -> bool {
+        if !asked.is_zero() {
+            return futex::spin(asked, come);
+        }
+        let time = self.time();
+        let has_come = futex::spin(time, come);
+        if !time.is_zero() {
+            self.learn(has_come);
+        }
+        has_come
+    }
+
+    /// How long to look this time.
+    fn time(&self) -> Duration {
+        let times = self.times.fetch_add(1, Ordering::Relaxed);
+        match self.luck.load(Ordering::Relaxed) > 0 || times.is_multiple_of(SELDOM) {
             true => WAKING,
             false => Duration::ZERO,
         }
     }
 
-    /// Whether a caller who looked so long has found its answer. What several say at once may be lost.
-    pub(super) fn learn(&self, found: bool) {
+    /// What several say at once may be lost.
+    fn learn(&self, has_come: bool) {
         let luck = self.luck.load(Ordering::Relaxed);
-        let learnt = if found { (luck + 1).min(MOST_LUCK) } else { luck.saturating_sub(1) };
+        let learnt = if has_come { (luck + 1).min(MOST_LUCK) } else { luck.saturating_sub(1) };
         if learnt != luck {
             self.luck.store(learnt, Ordering::Relaxed);
         }
@@ -46,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_look_as_long_as_it_is_worth_it_and_now_and_then() {
+    fn one_looks_as_long_as_it_is_worth_it_and_now_and_then() {
         let patience = Patience::default();
         let count = || (0..SELDOM).filter(|_| !patience.time().is_zero()).count();
         assert_eq!(count(), 1);

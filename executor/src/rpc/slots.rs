@@ -97,20 +97,19 @@ impl Slots {
         self.freed.notify_one();
     }
 
-    /// Looks for so long whether a call is answered, without sleeping. Whether it is, or the connection over.
-    pub(super) fn look(
+    /// Says, each time it is asked, whether a call is answered or the connection over.
+    pub(super) fn look<'a>(
         &self,
-        direction: Direction<'_>,
+        direction: Direction<'a>,
         taken: Taken,
-        time: Duration,
-        ended: &dyn Fn() -> Option<Ended>,
-    ) -> bool {
+        ended: &'a dyn Fn() -> Option<Ended>,
+    ) -> impl FnMut() -> bool + use<'a> {
         let word = direction.slot_state(taken.slot);
         let mut looks = 0_u32;
-        futex::spin(time, || {
+        move || {
             looks += 1;
             is_done(futex::load(word)) || looks.is_multiple_of(64) && ended().is_some()
-        })
+        }
     }
 
     /// Blocks until a call is answered, or the connection over, or for so long at most: `None` then.

@@ -2,7 +2,7 @@
 //!
 //! One of the idle threads, at most, looks at the ring; the others sleep. Who takes a call out gives the look-out up, without
 //! waking anyone: if a message comes while it answers, the sender sees that nobody looks, and wakes one of the others. So a call
-//! costs a wake-up there, and one back unless the caller looks for its answer; none if the look-out spins.
+//! costs a wake-up each way at most, and none if the look-out and the caller look for what comes next for a moment ([`Patience`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::connection::Peer;
 use super::link::{Direction, RING_BYTES, SLOTS};
+use super::patience::Patience;
 use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
 use super::wire::{Header, Kind};
 use super::{Ended, futex};
@@ -24,6 +25,7 @@ pub(super) struct Workers {
     answered: AtomicU32,
     threads: AtomicUsize,
     idle: AtomicUsize,
+    patience: Patience,
 }
 
 impl Workers {
@@ -111,7 +113,7 @@ impl Workers {
                     drop(receiver);
                     let tail = ring.tail();
                     let come = || futex::load(tail) != taken || peer.is_over();
-                    if !futex::spin(peer.spin(), come) || peer.is_over() {
+                    if !self.patience.look(peer.spin(), come) || peer.is_over() {
                         self.give_up_look_out(&self.receiver.lock(), ring);
                         return None;
                     }
