@@ -20,6 +20,27 @@ extern "C" fn implementation(n: u64) -> u64 {
     black_box(n) + 1
 }
 
+// What the system's linker makes for a function of another library.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .text",
+    ".balign 16",
+    "longshore_bench_jump: jmp *longshore_bench_slot(%rip)",
+    ".popsection",
+    ".pushsection .data",
+    ".balign 8",
+    "longshore_bench_slot: .quad {implementation}",
+    ".popsection",
+    implementation = sym implementation,
+    options(att_syntax)
+);
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" {
+    #[link_name = "longshore_bench_jump"]
+    safe fn through_a_jump(n: u64) -> u64;
+}
+
 struct Entries {
     library: Library,
     implementations: Library,
@@ -46,6 +67,10 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let limit = Limit::of("1 ns more each", &floor, most);
     report.row("1000 later calls", Some(&floor), &ours, limit);
     tracker.remove(Removal::Unused)?;
+    #[cfg(target_arch = "x86_64")]
+    if let [Some(jumping)] = in_turns([Some(calling(black_box(through_a_jump)))]) {
+        report.note("1000 calls through an indirect jump, as a library's", &jumping);
+    }
 
     let adding = Some(Contender { turn: Box::new(|| entries.adding().0) });
     let asking = Some(Contender { turn: Box::new(|| entries.adding().1) });
