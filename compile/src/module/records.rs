@@ -32,6 +32,9 @@ const METADATA: u64 = 15;
 /// The code of the texts in a block of metadata.
 const METADATA_STRINGS: u64 = 35;
 
+/// More casts of casts than any writer leaves; a damaged file may have circles of them.
+const MOST_CASTS: usize = 64;
+
 /// Codes in a module's block.
 mod code {
     pub(super) const VERSION: u64 = 1;
@@ -202,8 +205,7 @@ impl<'a> Tables<'a> {
     /// The global that a value is, if it is one, cast or not.
     fn global_of(&self, value: u64) -> Option<usize> {
         let mut value = usize::try_from(value).ok()?;
-        // No chain of casts is longer than there are constants.
-        for _ in 0..=self.constants.len() {
+        for _ in 0..MOST_CASTS {
             match value.checked_sub(self.globals.len()) {
                 None => return Some(value),
                 Some(constant) => {

@@ -1,0 +1,17 @@
+//! Reading bitcode is total: any bytes give a module or a fault.
+//!
+//! Run it with `cargo +nightly fuzz run bitcode`, with what `clang -c -emit-llvm` makes of a few sources as a corpus.
+
+#![no_main]
+#![allow(dead_code)]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../src/module/mod.rs"]
+mod module;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(module) = module::Module::read(bytes) else { return };
+    let pieces = module.for_pieces(bytes);
+    assert!(module::Module::read(&pieces).is_ok_and(|again| again.globals == module.globals));
+});
