@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::lazy::{
@@ -13,7 +13,7 @@ use longshore_jitlink::lazy::{
     Reexport,
 };
 use longshore_jitlink::process::TargetProcess;
-use longshore_jitlink::session::{MainArguments, ProcessSymbols, Removal};
+use longshore_jitlink::session::{Generated, MainArguments, ProcessSymbols, Removal, Request};
 use longshore_jitlink::{Error, Library, Session};
 
 /// An executor, and a session for it.
@@ -130,31 +130,71 @@ fn a_first_call_arrives_with_its_arguments_and_a_later_one_asks_nobody() {
     });
 }
 
+const ENTRIES: usize = 1000;
+
+/// Sixty-four threads that call each entry first at once, with registers of both kinds and the stack; how many results are wrong.
+const FIRST_CALLERS: &str = "#include <pthread.h>
+    typedef double function(long, double, long, long, long, long, long, long, double);
+    extern function *const functions[];
+    static pthread_barrier_t barrier;
+    static void *run(void *thread) {
+        long a = (long)thread, wrong = 0; double x = a / 4.0;
+        for (int n = 0; n < 1000; n++) {
+            pthread_barrier_wait(&barrier);
+            wrong += functions[n](a, x, 2, 3, 4, 5, 6, 7, 8.0) != a * 1000000 + 706 + x * 8.0;
+        }
+        return (void *)wrong;
+    }
+    int main(void) {
+        pthread_t threads[64]; long wrong = 0; void *result;
+        pthread_barrier_init(&barrier, 0, 64);
+        for (long n = 0; n < 64; n++) pthread_create(&threads[n], 0, run, (void *)n);
+        for (long n = 0; n < 64; n++) { pthread_join(threads[n], &result); wrong += (long)result; }
+        return wrong;
+    }";
+
 #[test]
-fn threads_of_the_executor_call_first_at_once() {
-    let functions: String = (0..40)
-        .map(|n| format!("long f{n}(long a, double x) {{ return a * {n} + (long)x; }}\n"))
-        .collect();
-    let entries: String = (0..40).map(|n| format!("long e_f{n}(long, double);\n")).collect();
-    let sum: String = (0..40).map(|n| format!(" + e_f{n}((long)thread, 2.5)")).collect();
-    let program = format!(
-        "#include <pthread.h>
-         {entries}
-         static void *run(void *thread) {{ return (void *)(0{sum}); }}
-         int main(void) {{
-             pthread_t threads[16]; long wrong = 0; void *result;
-             for (long n = 0; n < 16; n++) pthread_create(&threads[n], 0, run, (void *)n);
-             for (long n = 0; n < 16; n++) {{ pthread_join(threads[n], &result); wrong += (long)result != 780 * n + 80; }}
-             return wrong;
-         }}"
-    );
+fn sixty_four_threads_call_a_thousand_entries_first_and_each_is_made_once() {
+    let object =
+        c("double NAME(long a, double x, long b, long c, long d, long e, long f, long g, double y)
+         { return a * 1000000 + g * 100 + f + x * y; }");
+    let names: Vec<String> = (0..ENTRIES).map(|n| format!("F{n:03}")).collect();
+    let declared: String = names.iter().map(|name| format!("function e_{name};")).collect();
+    let listed: String = names.iter().map(|name| format!("e_{name},")).collect();
+    let program =
+        format!("{FIRST_CALLERS} {declared} function *const functions[] = {{ {listed} }};");
     both_ways(|shares| {
-        let world = World::new(shares, &functions);
-        let names: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
+        let world = World::new(shares, "");
+        let (object, made) = (object.clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&made);
+        // As a compiler would: an object for each function that is asked for.
+        world.implementations.add_generator(move |requests: &[Request<'_>]| {
+            let functions = requests.iter().filter(|request| request.name.starts_with('F'));
+            let make = |request: &Request<'_>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Generated::Object {
+                    name: request.name.to_owned(),
+                    bytes: renamed(&object, request.name),
+                }
+            };
+            Ok(functions.map(make).collect())
+        });
         let entries = world.add(&names.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(world.run(&program).unwrap(), 0);
+        assert_eq!(made.load(Ordering::Relaxed), ENTRIES);
         assert!(matches!(entries.remove(Removal::Unused), Err(Error::InUse { .. })));
     });
+}
+
+/// An object whose function has another name of four bytes.
+fn renamed(object: &[u8], name: &str) -> bytes::Bytes {
+    let mut object = object.to_vec();
+    let places: Vec<usize> =
+        object.windows(4).enumerate().filter(|(_, w)| w == b"NAME").map(|(at, _)| at).collect();
+    for place in places {
+        object[place..place + 4].copy_from_slice(name.as_bytes());
+    }
+    object.into()
 }
 
 #[test]
