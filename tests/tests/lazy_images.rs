@@ -115,40 +115,6 @@ fn a_member_is_linked_when_a_kernel_of_it_is_first_launched() {
     });
 }
 
-/// Goes as deep as it is told, and calls another member there if that is told to be so.
-const DEEP: &str = "int twice(int n);
-    static int go(volatile char *above, int n, int calls) {
-        volatile char here[200]; here[0] = above[0];
-        if (n > 0) return go(here, n - 1, calls) + here[0];
-        return calls ? twice(n) : 0; }
-    void goes(void **a) { volatile char c = 1; go(&c, *(int *)a[1], 0); }
-    void goes_and_calls(void **a) { volatile char c = 1; go(&c, *(int *)a[1], 1); **(int **)a[0] = 5; }";
-
-#[test]
-fn a_first_call_for_which_a_kernel_has_left_no_stack_is_an_overflow_of_its_stack() {
-    here_and_isolated(|site, device| {
-        let image = site.archive(&[DEEP, TWICE]);
-        let (program, queue) = (device.load_lazily(image).unwrap(), device.queue().unwrap());
-        let out = device.buffer_of(&queue, &[0]).unwrap();
-        let overflows = |kernel, depth| match launch(&queue, &program, kernel, &out, depth) {
-            Ok(()) => false,
-            Err(error) => {
-                assert!(error.message().contains("overflowed"), "{depth}: {error}");
-                true
-            }
-        };
-        let (mut fits, mut too_deep) = (1, 1 << 20);
-        while too_deep - fits > 1 {
-            let middle = fits + (too_deep - fits) / 2;
-            *(if overflows("goes", middle) { &mut too_deep } else { &mut fits }) = middle;
-        }
-        // Less by less of the stack is left, by a few hundred bytes each time.
-        let failed = (0..400).take_while(|less| overflows("goes_and_calls", fits - less)).count();
-        assert!((100..400).contains(&failed), "{failed} of 400 depths were too much");
-        assert_eq!(out.to_vec(&queue).unwrap(), [5]);
-    });
-}
-
 #[test]
 fn what_a_kernel_calls_in_another_member_is_linked_when_it_gets_there() {
     here_and_isolated(|site, device| {
@@ -215,6 +181,52 @@ fn items_and_helpers_of_the_pool_call_what_is_not_linked() {
         let doubled: Vec<_> = (0..GROUPS as i32 * 64).map(|n| 2 * n).collect();
         assert_eq!(out.to_vec(&queue).unwrap(), doubled, "{name}");
     }
+}
+
+#[test]
+fn a_first_call_for_which_an_item_has_left_no_stack_is_an_overflow_of_its_stack() {
+    // An item that waits for others has a stack of its own, whatever thread runs it.
+    const DEEP: &str = r#"
+        #include "longshore_device.h"
+        int twice(int);
+        static __attribute__((noinline)) int go(volatile char *above, int n, int calls) {
+            volatile char here[200]; here[0] = above[0];
+            if (n > 0) return go(here, n - 1, calls) + here[0];
+            return calls ? twice(n) : 0;
+        }
+        LONGSHORE_KERNEL(goes, (int *out, int n, int calls)) {
+            volatile char c = 1;
+            longshore_barrier();
+            out[0] = go(&c, n, calls);
+        }"#;
+    let Some(clang) = clangs().pop() else { return };
+    let (site, workshop) = (Site::new(), Workshop::new());
+    let parts = [("deep", DEEP), ("twice", "int twice(int n); int twice(int n) { return 2 * n; }")]
+        .map(|(name, source)| workshop.object(clang, name, source, &["-O1"]));
+    let device = workshop.device(Environment::empty());
+    let program = device.load_lazily(site.archive_of(&parts)).unwrap();
+    let (queue, out) = (device.queue().unwrap(), device.buffer::<i32>(1).unwrap());
+    let kernel = program.kernel("goes").unwrap();
+    let overflows = |depth: i32, calls: i32| {
+        // SAFETY: the kernel takes these, and writes one number.
+        let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 2), (&out, depth, calls)) };
+        match launched.and_then(|()| queue.synchronize()) {
+            Ok(()) => false,
+            Err(error) => {
+                assert!(error.message().contains("overflowed"), "{depth}: {error}");
+                true
+            }
+        }
+    };
+    let (mut fits, mut too_deep) = (1, 1 << 16);
+    while too_deep - fits > 1 {
+        let middle = fits + (too_deep - fits) / 2;
+        *(if overflows(middle, 0) { &mut too_deep } else { &mut fits }) = middle;
+    }
+    // Less by less of the stack is left, by a few hundred bytes each time.
+    let failed = (0..400).take_while(|less| overflows(fits - less, 1)).count();
+    assert!((100..400).contains(&failed), "{failed} of 400 depths were too much");
+    assert!(!overflows(fits, 1), "what is linked needs no more stack");
 }
 
 /// What has run is noted where the last kernel says.

@@ -101,8 +101,10 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
     let before = Held::now();
     rounds(30);
     assert!(comes_true(|| Held::now().threads <= before.threads), "{before:?} {:?}", Held::now());
+    // Those of the last process before may still have been counted.
+    let are_closed = || Held::now().descriptors <= before.descriptors;
+    assert!(comes_true(are_closed), "{before:?} {:?}", Held::now());
     let after = Held::now();
-    assert_eq!(after.descriptors, before.descriptors, "descriptors");
     assert!(after.mappings <= before.mappings + 8, "{before:?} {after:?}");
     assert!(comes_true(|| children().is_empty()), "{:?}", children());
 }
