@@ -1,5 +1,6 @@
 //! Calls through entries, and what it takes to have entries.
 
+use crate::compile;
 use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::{Result, ensure};
@@ -15,9 +16,13 @@ const ENTRIES: usize = 10_000;
 /// Later calls that are timed together: one takes about a nanosecond.
 const CALLS: u32 = 1000;
 
-/// The implementation of all entries, which is there already.
+/// The implementation of all entries, which is linked already.
+const IMPLEMENTATION: &str = "unsigned long it(unsigned long n) { return n + 1; }";
+
+/// The same in this executable.
+#[cfg(target_arch = "x86_64")]
 extern "C" fn implementation(n: u64) -> u64 {
-    black_box(n) + 1
+    n + 1
 }
 
 // What the system's linker makes for a function of another library.
@@ -44,13 +49,14 @@ unsafe extern "C" {
 struct Entries {
     library: Library,
     implementations: Library,
+    implementation: Function,
     lazy: LazyReexports,
     names: Vec<String>,
 }
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let entries = Entries::new()?;
-    let direct = || Some(calling(black_box(implementation)));
+    let direct = || Some(calling(entries.implementation));
 
     let first = Some(Contender { turn: Box::new(|| entries.first_calls()) });
     let [floor, ours] = in_turns([direct(), first]);
@@ -82,13 +88,16 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 
 impl Entries {
     fn new() -> Result<Self> {
-        // SAFETY: nothing is linked but entries.
+        // SAFETY: nothing is linked but entries, and what adds one.
         let session = unsafe { Session::new() }?;
         let (library, implementations) =
             (session.create_library("entries"), session.create_library("implementations"));
-        implementations.define_absolute("it", implementation as *const () as u64)?;
+        let _object = implementations.add_object("it.o", compile(IMPLEMENTATION)?)?;
+        // SAFETY: the object defines it so.
+        let implementation = unsafe { function(implementations.lookup("it")?) };
         let names = (0..ENTRIES).map(|index| format!("kernel_{index:05}")).collect();
-        Ok(Self { lazy: LazyReexports::for_session(&session)?, library, implementations, names })
+        let lazy = LazyReexports::for_session(&session)?;
+        Ok(Self { library, implementations, implementation, lazy, names })
     }
 
     fn define(&self) -> Result<LazyTracker> {
@@ -101,9 +110,7 @@ impl Entries {
         let names: Vec<_> = self.names.iter().map(|name| (&**name, Lookup::Required)).collect();
         let addresses = self.library.lookup_all(&names)?.into_iter().flatten();
         // SAFETY: the implementation has this type.
-        let function =
-            |address| unsafe { std::mem::transmute::<usize, Function>(address as usize) };
-        Ok((tracker, addresses.map(function).collect()))
+        Ok((tracker, addresses.map(|address| unsafe { function(address) }).collect()))
     }
 
     /// The time of as many first calls as later ones are timed together, of the first calls of new entries.
@@ -129,6 +136,13 @@ impl Entries {
         tracker.remove(Removal::Unused).expect("nobody uses them");
         (added, asked)
     }
+}
+
+/// # Safety
+/// It must be the address of such a function.
+unsafe fn function(address: u64) -> Function {
+    // SAFETY: promised by the caller.
+    unsafe { std::mem::transmute::<usize, Function>(address as usize) }
 }
 
 /// Many calls of a function.
