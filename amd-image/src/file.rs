@@ -19,6 +19,8 @@ type Elf = FileHeader64<Little>;
 
 /// What is read of a file in all, in times of its size: names can share their ends.
 const MOST_READINGS: u64 = 16;
+/// Bytes that are read of a large file beyond twice its size.
+const MOST_FURTHER: u64 = 64 << 20;
 const NOTE_OWNER: &[u8] = b"AMDGPU";
 const NOTE_METADATA: u32 = 32;
 
@@ -73,7 +75,9 @@ impl<'a> File<'a> {
             section.data(Little, bytes).map_err(|_| beyond())?;
         }
         let sections = SectionTable::new(sections, StringTable::default());
-        let left = Cell::new((bytes.len() as u64).saturating_mul(MOST_READINGS));
+        let size = bytes.len() as u64;
+        let most = size.saturating_mul(2).saturating_add(MOST_FURTHER);
+        let left = Cell::new(size.saturating_mul(MOST_READINGS).min(most));
         Ok(File { bytes, segments, sections, left })
     }
 

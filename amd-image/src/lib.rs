@@ -6,6 +6,7 @@
 //! - [`Target`]: what code is for, as `gfx90a:sramecc+:xnack-`, and [`Target::runs_on`]: which devices run it.
 //! - [`Header`]: what the first bytes tell: version, target, linked or not. It costs next to nothing.
 //! - [`CodeObject`]: the [`Kernel`]s with their [`Argument`]s, the [`Variable`]s, and what is missing.
+//! - [`loadable`]: whether AMD's runtimes survive a linked file, and a copy that they do.
 //!
 //! Readers are total: any bytes give contents or say why they are [`Malformed`]. What a code object says is
 //! LLVM's AMDGPUUsage.
@@ -17,6 +18,7 @@ mod file;
 mod fit;
 mod header;
 mod kernel;
+mod loadable;
 mod metadata;
 mod processor;
 mod target;
@@ -27,6 +29,7 @@ pub use code_object::CodeObject;
 pub use fit::{Fit, NotFor};
 pub use header::Header;
 pub use kernel::{Kernel, KernelKind};
+pub use loadable::loadable;
 pub use target::{Feature, Target, is_triple};
 pub use variable::{Linkage, Variable};
 

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 /// What is read of a file in all, in times of its size: a relocation is smaller than its symbol's name.
 const MOST_READINGS: u64 = 64;
+/// Bytes that are read of a large file beyond twice its size.
+const MOST_FURTHER: u64 = 64 << 20;
 
 const ET_REL: u16 = 1;
 const EM_CUDA: u16 = 190;
@@ -86,7 +88,9 @@ impl<'a> File<'a> {
         if !head.starts_with(b"\x7fELF\x02\x01") || fields.u16(18) != Some(EM_CUDA) {
             return Err(malformed("it is no ELF file of 64 bits for CUDA"));
         }
-        let budget = Budget(Cell::new((bytes.len() as u64).saturating_mul(MOST_READINGS)));
+        let size = bytes.len() as u64;
+        let most = size.saturating_mul(2).saturating_add(MOST_FURTHER);
+        let budget = Budget(Cell::new(size.saturating_mul(MOST_READINGS).min(most)));
         check_segments(fields)?;
         let sections = sections(fields, &budget)?;
         let named = sections.iter().enumerate().map(|(index, section)| (section.name, index));

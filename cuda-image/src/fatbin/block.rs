@@ -18,7 +18,7 @@ pub(super) enum Method {
 }
 
 /// A larger block is not decompressed.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 256 << 20;
 /// One byte of LZ4 makes no more than this.
 const MOST_BY_LZ4: u64 = 255;
 /// A window that decoders must expect, also of a smaller block.
@@ -60,7 +60,9 @@ impl<'a> Block<'a> {
     fn inflate(&self) -> Result<Vec<u8>, Malformed> {
         let claimed = self.inflated_bytes;
         if claimed > MOST_BYTES {
-            return Err(malformed(&format!("it claims {claimed} bytes when decompressed")));
+            return Err(malformed(&format!(
+                "it claims {claimed} bytes when decompressed, more than {MOST_BYTES}"
+            )));
         }
         let inflated = match self.method {
             Method::Lz4 => self.lz4()?,

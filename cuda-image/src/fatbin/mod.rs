@@ -69,7 +69,7 @@ impl FatbinEntry<'_> {
     /// several entries share is decompressed once.
     ///
     /// # Errors
-    /// If what is compressed is damaged, of an unknown method, or larger than 1 GiB.
+    /// If what is compressed is damaged, of an unknown method, or larger than 256 MiB.
     pub fn image(&self) -> Result<Cow<'_, [u8]>, Malformed> {
         let whole = self.block.bytes()?;
         let Some(part) = &self.part else { return Ok(Cow::Borrowed(whole)) };
