@@ -70,7 +70,11 @@ impl Bitcode {
             file: name.to_owned(),
             problem,
         };
-        let mut input = Input::new(&module.for_pieces(bytes)).map_err(failed)?;
+        let for_pieces = module.for_pieces(bytes);
+        let mut input = Input::new(&for_pieces).map_err(failed)?;
+        if module.renames() {
+            module = Module::read(&for_pieces).map_err(malformed)?;
+        }
         if module.globals.iter().any(|global| global.is_defined && global.name.is_empty()) {
             let named = compiler.name_globals(&input).map_err(failed)?;
             module = Module::read(&named).map_err(malformed)?;

@@ -5,12 +5,36 @@
 //! the C library calls it. Otherwise unwinding would come to the frames of Rust, which cannot take it.
 
 use std::arch::naked_asm;
+use std::sync::OnceLock;
+
+/// A way to call a function with up to three arguments. It returns its result, or any number if the function did not return.
+pub type Caller = unsafe fn(function: u64, arguments: [u64; 3]) -> u64;
+
+/// How linked code is called, if not by [`call_unguarded`].
+static CALLER: OnceLock<Caller> = OnceLock::new();
+
+/// Has constructors, destructors, exit handlers and resolvers called in another way from now on. The first way that is set stays.
+///
+/// The caller must call functions below which no unwinder looks. Any thread may be the one that calls.
+pub fn set_caller(caller: Caller) {
+    let _ = CALLER.set(caller);
+}
 
 /// Calls a function with up to three arguments as the first of its stack. Its result is returned; unwinding never gets here.
 ///
 /// # Safety
 /// The address must be that of a function of the C calling convention that is sound to call with these arguments.
 pub unsafe fn call_at_bottom(function: u64, arguments: [u64; 3]) -> u64 {
+    let caller = CALLER.get().copied().unwrap_or(call_unguarded);
+    // SAFETY: promised by the caller.
+    unsafe { caller(function, arguments) }
+}
+
+/// The same, whatever [`set_caller`] has set.
+///
+/// # Safety
+/// As for [`call_at_bottom`].
+pub unsafe fn call_unguarded(function: u64, arguments: [u64; 3]) -> u64 {
     let [first, second, third] = arguments;
     // SAFETY: promised by the caller.
     unsafe { bottom(first, second, third, function) }

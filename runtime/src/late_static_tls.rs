@@ -4,16 +4,18 @@
 //! libraries that the dynamic linker opens with an executable are. For one that is opened later the dynamic linker has some room
 //! left, which it gives when it opens a library that asks for such an offset. So a small one that does is made and opened.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use object::elf::STT_TLS;
 use object::read::elf::{ElfFile64, ElfSymbol64};
 use object::{LittleEndian, Object, ObjectSymbol};
 use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::OpenName;
 
 /// Opens a library as [`libc::dlopen`] does.
 ///
@@ -88,10 +90,9 @@ fn open_user_of(variable: &str) -> Result<(), String> {
     let file = memfd_create("static thread-local storage", MemfdFlags::CLOEXEC);
     let mut file = File::from(file.map_err(|error| error.to_string())?);
     file.write_all(&user_of(variable)).map_err(|error| error.to_string())?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let path = CString::new(path).expect("it has no zero in it");
+    let name = OpenName::of(file.as_fd()).map_err(|error| error.to_string())?;
     // SAFETY: the library has neither code nor constructors.
-    let library = unsafe { open(&path, libc::RTLD_LOCAL) }?;
+    let library = unsafe { open(name.path(), libc::RTLD_LOCAL) }?;
     // SAFETY: it was just opened, and nothing uses it.
     unsafe { libc::dlclose(library) };
     Ok(())

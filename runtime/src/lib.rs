@@ -15,6 +15,7 @@
 //! - the exit scopes that are alive, by address: only so can a `__dso_handle` be told from one of another library
 //!   ([`exit`]);
 //! - the thread-local modules that are alive, and for each thread a table of its blocks ([`tls`]);
+//! - how constructors and their like are called, where the process guards them ([`set_caller`]);
 //! - a counter that numbers threads;
 //! - a lock for pages of the process's images that are writable for a moment: those with the reserves of [`static_tls`], which
 //!   the executable declares, and with the slots that are rebound to copies of data;
@@ -37,6 +38,7 @@ mod images;
 pub mod indirect;
 mod late_static_tls;
 pub mod names;
+mod open_name;
 pub mod pages;
 pub mod process_data;
 pub mod process_tls;
@@ -51,9 +53,10 @@ pub mod unwind;
 pub mod wrapper;
 
 pub use bootstrap::{bootstrap_symbols, set_static_tls, triple};
-pub use bottom::call_at_bottom;
+pub use bottom::{Caller, call_at_bottom, call_unguarded, set_caller};
 pub use error::{Error, Result};
 pub use exit::ExitScope;
+pub use open_name::OpenName;
 pub use process_tls::ProcessTls;
 pub use static_tls::{StaticTls, StaticTlsBlock};
 pub use thread::thread_pointer;

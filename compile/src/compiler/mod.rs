@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_jitlink::Result;
+use longshore_jitlink::{Error, Result};
 
 use pipeline::{Stage, run};
 use slots::Slots;
@@ -137,6 +137,25 @@ impl Compiler {
         let clang = Stage { program: self.clang.clone(), arguments: self.arguments(target) };
         let _slot = self.slots.take();
         run(vec![extract, clang], module.reader()?, self.limits)
+    }
+
+    /// The bitcode of a module that is written as LLVM's assembly text, as `clang -S -emit-llvm` does, by a program of the same LLVM.
+    /// Its name is for messages. Blocks until it is done.
+    ///
+    /// # Errors
+    /// [`Error::Piece`] if `llvm-as` is not there, or refuses the text: it says what the program said.
+    pub fn assemble(&self, name: &str, text: &[u8]) -> Result<Vec<u8>> {
+        let program = find::sibling(&self.extract, "llvm-as");
+        let arguments = ["-o", "-", "/proc/self/fd/0"].map(OsString::from).to_vec();
+        let _slot = self.slots.take();
+        let assembled = Input::new(text)
+            .and_then(|input| input.reader())
+            .and_then(|input| run(vec![Stage { program, arguments }], input, self.limits));
+        assembled.map_err(|problem| Error::Piece {
+            piece: "its bitcode".to_owned(),
+            file: name.to_owned(),
+            problem,
+        })
     }
 
     /// Gives all of a module's globals names, by a program of the same LLVM.

@@ -26,9 +26,22 @@ pub(crate) struct Module {
     pub(crate) globals: Vec<Global>,
     /// Where it says that it is a part of an executable, if it does: the place of the name of that flag.
     pub(crate) executable_flag: Option<usize>,
+    /// The names of its own that an assembler keeps to itself, which pieces could not refer to.
+    private_names: Vec<PrivateName>,
     /// The functions, by their places in `globals`, with blocks whose addresses are in initial values of variables.
     pub(crate) block_addresses: HashSet<usize>,
 }
+
+/// A name whose symbol begins with [`PRIVATE_PREFIX`].
+struct PrivateName {
+    /// The place of the prefix among the module's bytes.
+    place: usize,
+    /// A character that makes the name another one, which no global has, in place of the first one.
+    replacement: u8,
+}
+
+/// With this, assemblers begin the names of labels that they leave out of an object's symbols.
+const PRIVATE_PREFIX: &[u8] = b".L";
 
 /// A function, a variable, or another name of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,19 +127,31 @@ impl Module {
         let tables = tables.ok_or("damaged bitcode: it has no module")?;
         let place = tables.texts.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
         let flag = tables.texts.windows(EXECUTABLE_FLAG.len()).position(|it| it == EXECUTABLE_FLAG);
-        let mut module = tables.into_module(producer, strings.unwrap_or_default())?;
+        let strings = strings.unwrap_or_default();
+        let (mut module, names) = tables.into_module(producer, strings)?;
         module.executable_flag = flag.map(|flag| place + flag);
+        let start = strings.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
+        module.private_names = private_names(&module.globals, &names, start);
         Ok(module)
     }
 
     /// The module's bytes, which do not say that it is a part of an executable: pieces are not, as what they refer to may be linked
-    /// later, with thread-local variables wherever there is room.
+    /// later, with thread-local variables wherever there is room. Names that an assembler would keep to itself are others.
     pub(crate) fn for_pieces<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let Some(flag) = self.executable_flag else { return Cow::Borrowed(bytes) };
-        let mut bytes = bytes.to_owned();
-        // A flag that LLVM does not know.
-        bytes[flag..flag + OTHER_FLAG.len()].copy_from_slice(OTHER_FLAG);
-        Cow::Owned(bytes)
+        let mut bytes = Cow::Borrowed(bytes);
+        if let Some(flag) = self.executable_flag {
+            // A flag that LLVM does not know.
+            bytes.to_mut()[flag..flag + OTHER_FLAG.len()].copy_from_slice(OTHER_FLAG);
+        }
+        for name in &self.private_names {
+            bytes.to_mut()[name.place] = name.replacement;
+        }
+        bytes
+    }
+
+    /// Whether [`Module::for_pieces`] gives globals other names.
+    pub(crate) fn renames(&self) -> bool {
+        !self.private_names.is_empty()
     }
 
     /// The version of LLVM that wrote it, if that is one of LLVM's own numbers.
@@ -141,6 +166,35 @@ impl Global {
     pub(crate) fn symbol(&self) -> &[u8] {
         self.name.strip_prefix(b"\x01").unwrap_or(&self.name)
     }
+}
+
+/// The private names of globals that only the module sees; `names` says where those of all begin in the strings, which begin at
+/// `start` of the file.
+fn private_names(globals: &[Global], names: &[usize], start: usize) -> Vec<PrivateName> {
+    let mut taken: HashSet<Vec<u8>> = HashSet::new();
+    let mut found: Vec<PrivateName> = Vec::new();
+    for (global, name) in globals.iter().zip(names) {
+        let is_private = global.symbol().starts_with(PRIVATE_PREFIX);
+        if !is_private || !global.is_defined || global.linkage != Linkage::Local {
+            continue;
+        }
+        if taken.is_empty() {
+            taken.extend(globals.iter().map(|global| global.symbol().to_owned()));
+        }
+        let place = start + name + global.name.len() - global.symbol().len();
+        let mut other = global.symbol().to_owned();
+        let replacement = (b'a'..=b'z').chain(b'A'..=b'Z').chain(*b"_$").find(|character| {
+            other[0] = *character;
+            !taken.contains(&other)
+        });
+        // Several globals, such as a function and its group, may have one place.
+        if let Some(replacement) = replacement.filter(|_| found.iter().all(|it| it.place != place))
+        {
+            taken.insert(other);
+            found.push(PrivateName { place, replacement });
+        }
+    }
+    found
 }
 
 const RAW: &[u8] = b"BC\xc0\xde";

@@ -78,13 +78,18 @@ impl<'a> Tables<'a> {
         Ok(tables)
     }
 
-    /// The module, with the names that are in these bytes.
-    pub(super) fn into_module(self, producer: String, strings: &[u8]) -> Result<Module> {
+    /// The module, with the names that are in these bytes, and where the name of each global begins in them.
+    pub(super) fn into_module(
+        self,
+        producer: String,
+        strings: &[u8],
+    ) -> Result<(Module, Vec<usize>)> {
         let targets: Vec<(usize, Option<usize>)> =
             self.targets.iter().map(|(global, value)| (*global, self.global_of(*value))).collect();
         let block_addresses: HashSet<usize> =
             self.block_addresses.iter().filter_map(|value| self.global_of(*value)).collect();
         let mut globals = Vec::with_capacity(self.globals.len());
+        let mut names = Vec::with_capacity(self.globals.len());
         for ((start, size), global) in self.globals {
             let range = usize::try_from(start).ok().zip(usize::try_from(size).ok());
             let name = range.and_then(|(start, size)| strings.get(start..start.checked_add(size)?));
@@ -95,6 +100,7 @@ impl<'a> Tables<'a> {
                 )
             };
             globals.push(Global { name: name.ok_or_else(missing)?.to_owned(), ..global });
+            names.push(usize::try_from(start).unwrap_or_default());
         }
         for (global, target) in targets {
             match &mut globals[global].kind {
@@ -104,15 +110,17 @@ impl<'a> Tables<'a> {
             }
         }
         let Self { triple, has_assembly, sections, .. } = self;
-        Ok(Module {
+        let module = Module {
             producer,
             triple,
             has_assembly,
             sections,
             globals,
             executable_flag: None,
+            private_names: Vec::new(),
             block_addresses,
-        })
+        };
+        Ok((module, names))
     }
 
     fn add(&mut self, record: &Record<'_>) -> Result<()> {

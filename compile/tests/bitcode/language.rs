@@ -277,3 +277,19 @@ fn globals_without_names_are_found() {
     let world = World::by(&compiler, &[("ir", "-O0", &source)]);
     assert_eq!((world.call("run", 1), world.call("run", 1)), (646, 647));
 }
+
+#[test]
+fn names_that_assemblers_keep_to_themselves_are_found() {
+    check(
+        "static long count __asm__(\".Lcount\") = 40;
+         static long aLcount = 100, _Lcount = 200;
+         static long own(long) __asm__(\".Lown\");
+         __attribute__((noinline)) static long own(long n) { return count += n; }
+         __attribute__((noinline)) static long aLown(long n) { return n + ++aLcount; }
+         static long (*const functions[])(long) = { own, aLown };
+         long one(long n) { return own(n) + functions[n](1) + _Lcount; }
+         long run(long n) { return one(n) + aLown(n) - count; }",
+        1,
+        405,
+    );
+}

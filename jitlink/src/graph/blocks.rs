@@ -1,12 +1,13 @@
-//! The blocks of an object: five bytes for each of its sections.
+//! The blocks of an object: six bytes for each of its sections.
 //!
 //! A block has the number of its section. Sections without content, which are the tables of the object, have a number and no block.
 
 use super::BlockId;
 use crate::elf::{Relocation, View};
 
-/// No segment: the block has no memory. There are fewer segments, one for each protection and lifetime.
-pub(super) const NO_SEGMENT: u8 = State::SEGMENT;
+/// No segment: the block has no memory. There are fewer segments: one for each protection and lifetime, and for each name of
+/// sections between bounds.
+pub(super) const NO_SEGMENT: u8 = u8::MAX;
 
 /// What is stored for each section of an object.
 #[derive(Default)]
@@ -18,20 +19,20 @@ pub(super) struct ObjectBlocks {
     relocations: Vec<(BlockId, u32)>,
 }
 
-/// What a section's block is, in a byte.
+/// What a section's block is: its segment, and flags.
 #[derive(Clone, Copy)]
-pub(super) struct State(u8);
+pub(super) struct State(u16);
 
 impl State {
-    const SEGMENT: u8 = 7;
-    const BLOCK: u8 = 1 << 3;
-    const LIVE: u8 = 1 << 4;
+    const SEGMENT: u16 = NO_SEGMENT as u16;
+    const BLOCK: u16 = 1 << 8;
+    const LIVE: u16 = 1 << 9;
     /// Its COMDAT group is another object's.
-    const DISCARDED: u8 = 1 << 5;
+    const DISCARDED: u16 = 1 << 10;
     /// The next section holds its relocations.
-    const RELOCATIONS_NEXT: u8 = 1 << 6;
+    const RELOCATIONS_NEXT: u16 = 1 << 11;
     /// Another section does.
-    const RELOCATIONS_ELSEWHERE: u8 = 1 << 7;
+    const RELOCATIONS_ELSEWHERE: u16 = 1 << 12;
 
     #[inline]
     pub(super) fn is_live(self) -> bool {
@@ -45,7 +46,7 @@ impl State {
 
     #[inline]
     pub(super) fn segment(self) -> u8 {
-        self.0 & Self::SEGMENT
+        (self.0 & Self::SEGMENT) as u8
     }
 }
 
@@ -53,7 +54,7 @@ impl ObjectBlocks {
     /// No blocks yet, and room for those of so many sections.
     pub(super) fn of_sections(count: usize) -> Self {
         Self {
-            states: vec![State(NO_SEGMENT); count].into(),
+            states: vec![State(State::SEGMENT); count].into(),
             placements: vec![0; count].into(),
             relocations: Vec::new(),
         }
@@ -125,7 +126,7 @@ impl ObjectBlocks {
     pub(super) fn set_position(&mut self, block: BlockId, segment: u8, placement: u32) {
         debug_assert!(segment < NO_SEGMENT);
         let state = &mut self.states[block.0 as usize].0;
-        *state = *state & !State::SEGMENT | segment;
+        *state = *state & !State::SEGMENT | u16::from(segment);
         self.placements[block.0 as usize] = placement;
     }
 

@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use super::layout::{Item, Part, Segment};
 use super::needs::need;
 use super::tables::Tables;
-use super::{BlockId, Definition, LinkGraph, SymbolId};
+use super::{BlockId, Definition, LinkGraph, SymbolId, is_kind};
 use crate::Result;
 use crate::elf::View;
 use crate::memory::{Lifetime, Protection};
@@ -139,6 +139,28 @@ impl LinkGraph {
     /// Lets its sections of a name lie together with those of other graphs, in segments of a group. To be done before layout.
     pub(crate) fn share_sections(&mut self, name: &[u8], group: u32) {
         self.tables.shared.push(Shared { section: name.to_vec(), group });
+    }
+
+    /// The names of its sections of a kind that have a byte: those named `kind`, or `kind.` and more.
+    pub(crate) fn section_names_of_kind(&self, kind: &str) -> impl Iterator<Item = Vec<u8>> {
+        let blocks = self.blocks().filter(|block| block.live && block.size > 0);
+        let names = blocks.map(|block| self.section(block.section).name);
+        names.filter(move |name| is_kind(name, kind.as_bytes())).map(<[u8]>::to_vec)
+    }
+
+    /// Has an undefined symbol defined with what is linked together: it needs no entries. To be done before layout.
+    pub(crate) fn define_in_batch(&mut self, symbol: SymbolId) {
+        self.tables.needs.insert(symbol, need::OWN);
+    }
+
+    /// Lets its zeroes lie together with those of other graphs, behind all data. To be done before layout.
+    pub(crate) fn separate_zeroes(&mut self) {
+        self.tables.separates_zeroes = true;
+    }
+
+    /// Its segments, once allocated.
+    pub(crate) fn placed_segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter()
     }
 
     /// Makes an undefined symbol a bound of sections that only other graphs have. To be done before layout.

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::{Block, BlockId, Definition, Edge, Edges, LinkGraph};
 use crate::Result;
 use crate::elf::View;
+use crate::memory::Lifetime;
 
 /// Zeroes after the last record, by which the unwinder knows the end.
 pub(super) const TERMINATOR: u64 = 4;
@@ -72,6 +73,13 @@ impl LinkGraph {
             edges.sort_by_key(|edge| edge.offset);
         }
         edges
+    }
+
+    /// Whether four zero bytes follow a block in memory, by which the unwinder knows the end of its frames.
+    pub fn has_terminator(&self, block: BlockId) -> bool {
+        let is_of = |frames: &[BlockId]| frames.binary_search(&block).is_ok();
+        let has_memory = self.section(self.block(block).section).lifetime != Lifetime::NoAlloc;
+        (is_of(&self.frames) || is_of(&self.compacted_frames)) && has_memory
     }
 
     /// For each FDE whose function is in this graph, what it refers to.

@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// All segments of a link together: what a signed 32-bit distance reaches.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
+/// The group of zeroes that lie behind all data.
+const ZEROES: u32 = u32::MAX;
+
 /// A segment of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
@@ -248,6 +251,9 @@ impl LinkGraph {
     }
 
     fn place_item(&mut self, item: &Item, group: u32) -> Result<()> {
+        let is_apart = self.tables.separates_zeroes
+            && (item.part, item.protection) == (Part::Zero, Protection::ReadWrite);
+        let group = if is_apart && group == 0 { ZEROES } else { group };
         let index = self.segment_for(item.protection, item.lifetime, group)?;
         let segment = &mut self.segments[usize::from(index)];
         let end = segment.content_size + segment.zero_fill_size;
@@ -318,7 +324,12 @@ impl Segment {
         }
     }
 
-    pub(super) fn range(&self) -> std::ops::Range<u64> {
+    /// The addresses of its content, without the zeroes behind it.
+    pub(crate) fn content(&self) -> std::ops::Range<u64> {
+        self.address..self.address + self.content_size
+    }
+
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
         self.address..self.address + self.content_size + self.zero_fill_size
     }
 }

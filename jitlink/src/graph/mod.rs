@@ -412,6 +412,6 @@ fn is_relro(name: &[u8]) -> bool {
 }
 
 /// Whether a section is named `kind`, or `kind.` and more.
-fn is_kind(name: &[u8], kind: &[u8]) -> bool {
+pub(crate) fn is_kind(name: &[u8], kind: &[u8]) -> bool {
     name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
 }

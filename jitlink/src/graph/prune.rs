@@ -6,7 +6,7 @@ use object::elf;
 use super::bounds::bounded_section;
 use super::fragments::FRAGMENTS;
 use super::frames::FrameEdges;
-use super::{BlockId, Definition, Edge, LinkGraph, SectionId, SymbolId, is_kind};
+use super::{BlockId, Definition, Edge, LinkGraph, SectionId, Symbol, SymbolId, is_kind};
 use crate::Result;
 use crate::elf::{LE, View};
 use crate::memory::Lifetime;
@@ -23,6 +23,8 @@ pub(crate) struct Pruning {
     frames: Vec<(usize, FrameEdges)>,
     /// The blocks of each name of a section, once the bounds of one are asked for.
     names: Option<HashMap<Vec<u8>, Vec<BlockId>>>,
+    /// Names of sections whose bounds have been reached since they were last taken.
+    bounded: Vec<Vec<u8>>,
     /// Symbols outside of the graph that have been reported.
     reported: Vec<bool>,
     externals: Vec<SymbolId>,
@@ -63,6 +65,7 @@ impl LinkGraph {
             frame_edges: Vec::new(),
             frames: Vec::new(),
             names: None,
+            bounded: Vec::new(),
             reported: vec![false; self.symbol_count() as usize],
             externals: Vec::new(),
         };
@@ -98,6 +101,23 @@ impl LinkGraph {
         }
         pruning.run(self, view);
         std::mem::take(&mut pruning.externals)
+    }
+
+    /// The same from the sections of these names, which lie between bounds.
+    pub(crate) fn reach_sections(&self, pruning: &mut Pruning, names: &[Vec<u8>]) -> Vec<SymbolId> {
+        for name in names {
+            pruning.keep_sections(self, name);
+        }
+        self.reach(pruning, &[])
+    }
+
+    /// The symbols that have a place in its live blocks.
+    pub(crate) fn defined_symbols(&self) -> impl Iterator<Item = SymbolId> {
+        let is_live = |symbol: &Symbol<'_>| match symbol.definition {
+            Definition::Block(block, _) => self.is_live(block),
+            _ => false,
+        };
+        self.symbols().filter(is_live).map(|symbol| symbol.id)
     }
 
     /// Takes out what was not reached.
@@ -183,18 +203,29 @@ impl Pruning {
     /// Whether a symbol is `__start_x` or `__stop_x` of sections `x` of the graph, which it keeps.
     fn keeps_bounded(&mut self, graph: &LinkGraph, symbol: SymbolId) -> bool {
         let Some((section, _)) = bounded_section(graph.symbol(symbol).name) else { return false };
+        self.bounded.push(section.to_vec());
+        self.keep_sections(graph, section)
+    }
+
+    /// Keeps the sections of a name, if the graph has any.
+    fn keep_sections(&mut self, graph: &LinkGraph, name: &[u8]) -> bool {
         let names = self.names.get_or_insert_with(|| {
             let names = graph.blocks_by_name().into_iter();
             names.map(|(name, blocks)| (name.to_vec(), blocks)).collect()
         });
         // Those of a name are kept at once, whichever bound is met first.
-        let Some(blocks) = names.get_mut(section) else { return false };
+        let Some(blocks) = names.get_mut(name) else { return false };
         for block in std::mem::take(blocks) {
             if graph.block(block).live {
                 self.block(block);
             }
         }
         true
+    }
+
+    /// The names of sections whose bounds have been reached since the last call; a name may come again.
+    pub(crate) fn take_bounded(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.bounded)
     }
 
     fn run(&mut self, graph: &LinkGraph, view: View<'_>) {

@@ -130,6 +130,8 @@ pub(super) struct Tables {
     pub(super) bounds: Vec<Bound>,
     /// Sections that lie together with those of other graphs.
     pub(super) shared: Vec<Shared>,
+    /// Whether zeroes have a segment of their own.
+    pub(super) separates_zeroes: bool,
     pub(super) template: Option<TlsTemplate>,
     pub(super) tls: TlsLayout,
     /// Blocks without memory whose fields have been computed.
@@ -197,6 +199,19 @@ impl LinkGraph {
             }
         }
         self.find_bounds(&names);
+        if self.tables.got_base && self.tables.got_symbol.is_none() {
+            self.tables.got_symbol = self.unneeded_got_symbol();
+        }
+    }
+
+    /// `_GLOBAL_OFFSET_TABLE_` where the object refers to it only by relocations that mean the table whatever their symbol is.
+    fn unneeded_got_symbol(&self) -> Option<SymbolId> {
+        const NAME: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
+        let view = self.object.view();
+        let mut globals = (view.first_global.max(1)..view.symbols.len() as u32).map(SymbolId);
+        globals.find(|id| {
+            self.definition_in(view, *id) == Definition::External && view.symbol_name(id.0) == NAME
+        })
     }
 
     /// The address of the object's `__dso_handle`, once allocated, if it refers to one.

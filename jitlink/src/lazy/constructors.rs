@@ -81,6 +81,12 @@ impl Addition {
         self.implementations.link_constructors()
     }
 
+    /// Links what has constructors together with what defines a name, whose address it says, and other names.
+    pub(super) fn link_with_constructors(&self, name: &str, also: &[&str]) -> Result<u64> {
+        self.add_initial_objects()?;
+        self.implementations.link_own_program(name, also)
+    }
+
     /// Has constructors run from now on, with these arguments.
     ///
     /// # Safety

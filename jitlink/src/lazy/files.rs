@@ -184,12 +184,23 @@ impl LazyFiles {
     /// # Errors
     /// As for [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
+        self.link_by(function, |addition| addition.implementations.lookup_own(function))
+    }
+
+    /// The same for the first function of a program. The objects that have constructors are linked together with it, and those that
+    /// define these names, which may be undefined: `__start_x` and `__stop_x` are bounds of the sections of all of them.
+    ///
+    /// # Errors
+    /// As for [`Self::link`].
+    pub fn link_with_constructors(&self, function: &str, also: &[&str]) -> Result<u64> {
+        self.link_by(function, |addition| addition.link_with_constructors(function, also))
+    }
+
+    fn link_by(&self, function: &str, link: impl FnOnce(&Addition) -> Result<u64>) -> Result<u64> {
         self.addition.prepare(function)?;
-        let Some(manager) = self.manager.upgrade() else {
-            return self.implementations().lookup_own(function);
-        };
+        let Some(manager) = self.manager.upgrade() else { return link(&self.addition) };
         let turn = manager.turns().take_here(self.implementations())?;
-        let address = self.implementations().lookup_own(function)?;
+        let address = link(&self.addition)?;
         self.addition.construct(&turn)?;
         Ok(address)
     }

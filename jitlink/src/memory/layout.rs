@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// No reservation spans more bytes than this: code reaches its data with signed 32-bit distances.
 const MAX_SIZE: u64 = 1 << 31;
 
-/// The segments of a request, placed: those of one kind together, and the kinds in the order in which they are met first.
+/// The segments of a request, placed: those of one kind together, code before constants before data.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// In the order of the request.
@@ -187,18 +187,12 @@ fn checked(request: &AllocationRequest<'_>) -> Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// The order of the segments in memory.
+/// The order of the segments in memory: code, constants, data.
 fn by_kind(segments: &[Segment]) -> Vec<usize> {
-    let mut kinds: Vec<Kind> = Vec::new();
-    for segment in segments {
-        if !kinds.contains(&segment.kind) {
-            kinds.push(segment.kind);
-        }
-    }
     let mut order: Vec<usize> = (0..segments.len()).collect();
     order.sort_by_key(|index| {
-        let Segment { kind, group, .. } = &segments[*index];
-        (kinds.iter().position(|other| other == kind), *group)
+        let Segment { kind: (protection, lifetime), group, .. } = segments[*index];
+        (protection, lifetime, group)
     });
     order
 }
@@ -279,6 +273,13 @@ mod tests {
         .unwrap();
         assert_eq!(layout.addresses(0x10000), [0x10000, 0x11000, 0x13000]);
         assert_eq!((layout.size, layout.alignment), (0x6000, 0x1000));
+    }
+
+    #[test]
+    fn code_lies_before_constants_before_data_whatever_comes_first() {
+        let protections = [Protection::ReadWrite, Protection::Read, Protection::ReadExecute];
+        let layout = layout(&protections.map(|protection| segment(protection, 1, 1, 0))).unwrap();
+        assert_eq!(layout.addresses(0), [0x2000, 0x1000, 0]);
     }
 
     #[test]

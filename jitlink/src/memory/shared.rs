@@ -149,6 +149,14 @@ impl File {
     }
 
     fn new(size: usize) -> io::Result<Self> {
+        // A process that made a larger file would be killed.
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        if let Some(limit) = limit.filter(|limit| size as u64 > *limit) {
+            let message = format!(
+                "{size} bytes of memory to link in, and files may have {limit} (`ulimit -f`)"
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
         let create = |flags| rustix::fs::memfd_create("longshore", MemfdFlags::CLOEXEC | flags);
         let file = match create(MemfdFlags::NOEXEC_SEAL) {
             Err(rustix::io::Errno::INVAL) => create(MemfdFlags::empty())?, // before Linux 6.3

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 
-use longshore_runtime::pages::{LIMIT, unknown_allocation};
+use longshore_runtime::pages::unknown_allocation;
 use parking_lot::Mutex;
 
 use super::layout::{Layout, memory_error};
 use super::{
     ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
-    Placement, layout,
+    layout,
 };
 use crate::Result;
 
@@ -19,6 +19,9 @@ use crate::Result;
 /// Addresses are handed out upwards in the order of the requests, each once. The content is on the heap of this process,
 /// where [`SlabMemory::read`] finds it from finalization to deallocation, also of segments that a manager that executes
 /// would give back sooner. Actions are never run.
+///
+/// The slab is where it is: [`Placement::Low`](super::Placement::Low) changes nothing. Code that
+/// holds addresses in 32 bits is linked there if every field can hold its value.
 #[derive(Debug)]
 pub struct SlabMemory {
     page_size: u64,
@@ -89,13 +92,7 @@ struct State {
 
 impl State {
     /// The address of a reservation.
-    fn take(&mut self, layout: &Layout, placement: Placement) -> Result<u64, String> {
-        if placement == Placement::Low && self.end >= LIMIT {
-            return Err(format!(
-                "the slab ends at {:#x}, not below two gigabytes as the code needs it",
-                self.end
-            ));
-        }
+    fn take(&mut self, layout: &Layout) -> Result<u64, String> {
         let size = layout.size as u64;
         let address = self.next.checked_next_multiple_of(layout.alignment as u64);
         let fits =
@@ -146,7 +143,7 @@ impl InFlight {
     ) -> Result<Self> {
         let fail = |problem| memory_error(&request.name(), problem);
         let layout = Layout::new(request, page_size)?;
-        let base = state.lock().take(&layout, request.placement).map_err(fail)?;
+        let base = state.lock().take(&layout).map_err(fail)?;
         let addresses = layout.addresses(base);
         let segment = |(placed, address): (&layout::Segment, &u64)| {
             let content = zeroes(placed.content)?;
@@ -196,6 +193,7 @@ mod tests {
     use super::super::{Lifetime, Protection, SegmentRequest};
     use super::*;
     use crate::Error;
+    use crate::memory::Placement;
 
     fn addresses(slab: &SlabMemory, segments: &[SegmentRequest]) -> Vec<u64> {
         allocate(slab, segments).addresses().to_vec()
@@ -279,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn low_placement_needs_a_low_slab() {
+    fn a_slab_is_where_it_is_whatever_placement_is_wanted() {
         let segments = [standard(Protection::Read, 1)];
-        let low = |slab| allocate_at(slab, Placement::Low, &segments);
-        let slab = SlabMemory::new(0x7fff_0000, 0xf000, 0x1000).unwrap();
-        assert_eq!(low(&slab).unwrap().addresses(), [0x7fff_0000]);
-        let slab = SlabMemory::new(0x7fff_0000, 0x10000, 0x1000).unwrap();
-        assert!(matches!(low(&slab), Err(Error::Memory { .. })));
+        for address in [0x7fff_0000, 0x9000_0000, 0x12_0000_0000] {
+            let slab = SlabMemory::new(address, 0x10000, 0x1000).unwrap();
+            let low = allocate_at(&slab, Placement::Low, &segments);
+            assert_eq!(low.unwrap().addresses(), [address]);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use super::link::{Batch, Linking};
+use super::program_bounds::union;
 use crate::error::for_message;
 use crate::graph::{Linkage, SymbolId, bounded_section};
 use crate::memory::{Lifetime, Protection};
@@ -30,6 +31,12 @@ struct Wanted {
     owners: Vec<(usize, (Protection, Lifetime))>,
 }
 
+impl SharedSections {
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
 impl Batch {
     /// Finds bounds of sections that are not those of one object alone. What is found nowhere is missing, but for weak references
     /// and unless `may_be_missing`.
@@ -41,11 +48,7 @@ impl Batch {
         if wanted.is_empty() {
             return Ok(());
         }
-        for (index, linking) in self.members.iter().enumerate() {
-            for (name, kind) in linking.graph.kinds_of_sections(&wanted) {
-                wanted.get_mut(&name).expect("it was asked for").owners.push((index, kind));
-            }
-        }
+        self.find_owners(&mut wanted);
         let mut wanted: Vec<(Vec<u8>, Wanted)> = wanted.into_iter().collect();
         wanted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (name, wanted) in wanted {
@@ -62,14 +65,34 @@ impl Batch {
     /// Gives the bounds their addresses, once memory is allocated.
     pub(super) fn define_shared_bounds(&mut self) {
         for SharedSections { name, group, users, owners } in &self.shared {
-            let ranges = owners.iter().map(|owner| &self.members[*owner].graph);
-            let ranges = ranges.filter_map(|graph| graph.range_of_group(*group));
-            let all = |one: Range<u64>, other: Range<u64>| {
-                one.start.min(other.start)..one.end.max(other.end)
-            };
-            let Some(range) = ranges.reduce(all) else { continue };
+            let range = range_of(&self.members, owners, *group);
+            let Some(range) = range else { continue };
             for user in users {
                 self.members[*user].graph.define_shared_bounds(name, &range);
+            }
+        }
+    }
+
+    /// Where sections that lie together are, once memory is allocated.
+    pub(super) fn range_of(&self, shared: &SharedSections) -> Option<Range<u64>> {
+        range_of(&self.members, &shared.owners, shared.group)
+    }
+
+    /// Has all sections of a name lie together.
+    ///
+    /// # Errors
+    /// As for [`Self::share_bounds`].
+    pub(super) fn share_all(&mut self, name: Vec<u8>) -> Result<()> {
+        let mut wanted = HashMap::from_iter([(name, Wanted::default())]);
+        self.find_owners(&mut wanted);
+        let owned = wanted.into_iter().filter(|(_, wanted)| !wanted.owners.is_empty());
+        owned.into_iter().try_for_each(|(name, wanted)| self.share(name, wanted))
+    }
+
+    fn find_owners(&self, wanted: &mut HashMap<Vec<u8>, Wanted>) {
+        for (index, linking) in self.members.iter().enumerate() {
+            for (name, kind) in linking.graph.kinds_of_sections(wanted) {
+                wanted.get_mut(&name).expect("it was asked for").owners.push((index, kind));
             }
         }
     }
@@ -133,4 +156,9 @@ impl Batch {
         self.shared.push(SharedSections { name, group, users, owners });
         Ok(())
     }
+}
+
+fn range_of(members: &[Linking], owners: &[usize], group: u32) -> Option<Range<u64>> {
+    let graphs = owners.iter().map(|owner| &members[*owner].graph);
+    graphs.filter_map(|graph| graph.range_of_group(group)).reduce(union)
 }

@@ -1,5 +1,7 @@
 //! What has to be linked together: the graphs of everything that is needed, and what their symbols are.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
@@ -8,8 +10,9 @@ use super::Shared;
 use super::link::{Batch, Linking};
 use super::parallel::{parallel, parallel_mut};
 use super::pass::Stage;
+use super::program_bounds::program_bound;
 use super::resolve::{Found, Wanted};
-use super::state::{ObjectId, Phase, Source, State};
+use super::state::{LibraryId, ObjectId, Phase, Source, State};
 use super::table::{Flags, Owner};
 use super::times::lap;
 use crate::error::for_message;
@@ -17,30 +20,43 @@ use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId, bounded_sec
 use crate::memory::Placement;
 use crate::{Error, Result, Undefined};
 
+/// An object that is needed, and what of it if the session prunes.
+pub(super) type Needed = (ObjectId, Extent);
+
+/// Parts of an object that pruning starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What is kept in any object: constructors, destructors and their like.
+    Kept,
+    /// All that it defines.
+    Whole,
+    Symbol(SymbolId),
+}
+
+/// What a link starts from.
+#[derive(Default)]
+pub(super) struct Wants {
+    pub(super) roots: Vec<Found>,
+    pub(super) objects: Vec<Needed>,
+    /// Names that were not found when the roots were.
+    pub(super) missing: Vec<Undefined>,
+    /// The root that is to be called, if any is.
+    pub(super) entry: Option<Found>,
+}
+
 impl Shared {
     /// Reads the graphs of everything that is needed, and finds what their symbols are.
-    pub(super) fn gather(
-        &self,
-        state: &mut State,
-        missing: Vec<Undefined>,
-        roots: &[Found],
-        objects: &[ObjectId],
-    ) -> Result<Batch> {
+    pub(super) fn gather(&self, state: &mut State, wanted: &Wants) -> Result<Batch> {
         let mut batch = Batch::default();
-        batch.missing = missing;
-        let mut needed: Vec<(ObjectId, Option<SymbolId>)> =
-            objects.iter().map(|object| (*object, None)).collect();
-        needed.extend(
-            roots
-                .iter()
-                .filter_map(|root| state.owner_of(*root))
-                .map(|(object, symbol)| (object, Some(symbol))),
-        );
+        batch.missing = wanted.missing.clone();
+        let mut needed = wanted.objects.clone();
+        needed.extend(wanted.roots.iter().filter_map(|root| state.need_of(*root)));
         while !needed.is_empty() {
             let mut clock = Instant::now();
             let first = batch.members.len();
             let fresh = state.pending_of(&needed, &batch);
             batch.members.extend(self.read_all(state, &fresh)?);
+            self.define_commons(state, &fresh)?;
             batch.index_members();
             let reached = self.options.prunes.then(|| batch.follow(&needed));
             needed.clear();
@@ -72,6 +88,7 @@ impl Shared {
             self.finish_pruning(&mut batch)?;
             state.times.read += lap(&mut clock);
         }
+        batch.sort_members(state);
         Ok(batch)
     }
 
@@ -140,7 +157,7 @@ impl Shared {
         batch: &mut Batch,
         index: usize,
         symbols: Vec<SymbolId>,
-        needed: &mut Vec<(ObjectId, Option<SymbolId>)>,
+        needed: &mut Vec<Needed>,
     ) -> Result<()> {
         let Linking { graph, library, targets, .. } = &mut batch.members[index];
         let own_names = [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"];
@@ -149,23 +166,27 @@ impl Shared {
             .map(|id| graph.symbol(id))
             .filter(|symbol| !own_names.contains(&symbol.name))
             .collect();
-        let wanted: Vec<_> = symbols.iter().map(Wanted::of).collect();
+        let renamed = state.all_wrapped(*library, &symbols);
+        let wanted = symbols.iter().enumerate();
+        let wanted: Vec<_> = wanted
+            .map(|(index, symbol)| wanted_of(symbol, renamed.get(index).and_then(Option::as_deref)))
+            .collect();
         let order = state.reference_order(*library);
         let found = self.resolve(state, *library, &order, &wanted)?;
         targets.reserve(symbols.len());
-        for (symbol, found) in symbols.iter().zip(found) {
+        for ((symbol, wanted), found) in symbols.iter().zip(&wanted).zip(found) {
             match found {
                 Some(found) => {
                     check_thread_local(state, graph, symbol, found)?;
-                    let owner = state.owner_of(found);
-                    needed.extend(owner.map(|(object, symbol)| (object, Some(symbol))));
+                    needed.extend(state.need_of(found));
                 }
                 None if symbol.linkage == Linkage::Weak => {}
                 None if self.options.phony_externals.is_some() => {}
-                // Sections of any member may be meant.
+                // Sections of any member may be meant, or all members.
                 None if bounded_section(symbol.name).is_some() => {}
+                None if program_bound(symbol.name).is_some() => {}
                 None => {
-                    let name = for_message(symbol.name);
+                    let name = for_message(wanted.name);
                     batch.missing.push(Undefined { symbol: name, file: graph.name().to_string() });
                     continue;
                 }
@@ -186,6 +207,19 @@ impl State {
         }
     }
 
+    /// The same as a need of that symbol.
+    fn need_of(&self, found: Found) -> Option<Needed> {
+        self.owner_of(found).map(|(object, symbol)| (object, Extent::Symbol(symbol)))
+    }
+
+    /// The names that references of a library's objects get instead of their own; none at all if nothing is wrapped.
+    fn all_wrapped(&self, library: LibraryId, symbols: &[Symbol<'_>]) -> Vec<Option<Arc<[u8]>>> {
+        if !self.wraps(library) {
+            return Vec::new();
+        }
+        symbols.iter().map(|symbol| self.wrapped(library, symbol.name)).collect()
+    }
+
     /// What other objects want at least of an object's common symbols.
     fn common_alignments_of(&self, id: ObjectId) -> impl Iterator<Item = (SymbolId, u64)> {
         let object = self.object(id);
@@ -199,7 +233,7 @@ impl State {
     }
 
     /// Those objects, each once, that are neither linked nor in a batch yet.
-    fn pending_of(&self, needed: &[(ObjectId, Option<SymbolId>)], batch: &Batch) -> Vec<ObjectId> {
+    fn pending_of(&self, needed: &[Needed], batch: &Batch) -> Vec<ObjectId> {
         let objects = needed.iter().map(|(object, _)| *object);
         let objects: HashSet<ObjectId> =
             objects.filter(|object| self.is_pending(*object, batch)).collect();
@@ -216,7 +250,7 @@ impl State {
 
 impl Batch {
     /// Finds again what weak references did not, now that others have had it generated, and says which objects they need.
-    fn find_missing(&mut self, state: &State) -> Result<Vec<(ObjectId, Option<SymbolId>)>> {
+    fn find_missing(&mut self, state: &State) -> Result<Vec<Needed>> {
         let mut needed = Vec::new();
         for Linking { graph, library, targets, .. } in &mut self.members {
             let is_weak = |symbol| graph.symbol(symbol).linkage == Linkage::Weak;
@@ -226,7 +260,8 @@ impl Batch {
             let mut all: Vec<_> = targets.iter().collect();
             for (symbol, target) in all.iter_mut().filter(|(_, target)| target.is_none()) {
                 let symbol = graph.symbol(*symbol);
-                let wanted = Wanted::of(&symbol);
+                let renamed = state.wrapped(*library, symbol.name);
+                let wanted = wanted_of(&symbol, renamed.as_deref());
                 let Some(found) =
                     wanted.weak.then(|| state.find_defined(*library, wanted)).flatten()
                 else {
@@ -234,35 +269,86 @@ impl Batch {
                 };
                 check_thread_local(state, graph, &symbol, found)?;
                 *target = Some(found);
-                needed.extend(state.owner_of(found).map(|(id, symbol)| (id, Some(symbol))));
+                needed.extend(state.need_of(found));
             }
             *targets = all.into_iter().collect();
         }
         Ok(needed)
     }
 
-    /// Follows edges from the symbols that are needed, and says what each graph needs from others now.
-    fn follow(&mut self, needed: &[(ObjectId, Option<SymbolId>)]) -> Vec<(usize, Vec<SymbolId>)> {
+    /// Follows edges from what is needed, and says what each graph needs from others now.
+    fn follow(&mut self, needed: &[Needed]) -> Vec<(usize, Vec<SymbolId>)> {
         let mut roots: HashMap<usize, Vec<SymbolId>> = HashMap::new();
-        for (object, symbol) in needed {
+        for (object, extent) in needed {
             let Some(index) = self.index_of(*object) else { continue };
             let graph = &self.members[index].graph;
             let roots = roots.entry(index).or_default();
-            match symbol {
-                Some(symbol) => roots.push(*symbol),
-                None => roots.extend(graph.symbols().map(|symbol| symbol.id)),
+            match extent {
+                Extent::Symbol(symbol) => roots.push(*symbol),
+                Extent::Whole => roots.extend(graph.defined_symbols()),
+                Extent::Kept => {}
             }
         }
-        let mut reached: Vec<(usize, Vec<SymbolId>)> = roots
-            .into_iter()
-            .filter_map(|(index, roots)| {
-                let Linking { graph, pruning, .. } = &mut self.members[index];
-                Some((index, graph.reach(pruning.as_mut()?, &roots)))
-            })
-            .collect();
-        reached.sort_unstable_by_key(|(index, _)| *index);
-        reached
+        let mut reached: BTreeMap<usize, Vec<SymbolId>> = BTreeMap::new();
+        for (index, roots) in roots {
+            let Linking { graph, pruning, .. } = &mut self.members[index];
+            let Some(pruning) = pruning else { continue };
+            reached.insert(index, graph.reach(pruning, &roots));
+            let bounded = pruning.take_bounded();
+            self.note_bounded(bounded);
+        }
+        self.keep_bounded(&mut reached);
+        reached.into_iter().collect()
     }
+
+    /// Keeps the sections of all members whose bounds any of them refers to, and adds what these need.
+    fn keep_bounded(&mut self, reached: &mut BTreeMap<usize, Vec<SymbolId>>) {
+        while let Some(index) = self.next_without_bounded() {
+            let Linking { graph, pruning, bounded, .. } = &mut self.members[index];
+            let names = &self.bounded[*bounded..];
+            *bounded = self.bounded.len();
+            let Some(pruning) = pruning else { continue };
+            let symbols = graph.reach_sections(pruning, names);
+            reached.entry(index).or_default().extend(symbols);
+            let bounded = pruning.take_bounded();
+            self.note_bounded(bounded);
+        }
+    }
+
+    fn note_bounded(&mut self, names: Vec<Vec<u8>>) {
+        for name in names {
+            if !self.bounded_known.contains(&name) {
+                self.bounded_known.insert(name.clone());
+                self.bounded.push(name);
+            }
+        }
+    }
+
+    /// The first member that has not been asked for all sections with bounds yet.
+    fn next_without_bounded(&mut self) -> Option<usize> {
+        if self.bounded.len() != self.bounded_kept.0 {
+            self.bounded_kept = (self.bounded.len(), 0);
+        }
+        let (names, members) = &mut self.bounded_kept;
+        while self.members.get(*members).is_some_and(|member| member.bounded == *names) {
+            *members += 1;
+        }
+        (*members < self.members.len()).then_some(*members)
+    }
+
+    /// Puts members into the order in which their objects were added. Their sections lie in this order, as a system linker has them.
+    fn sort_members(&mut self, state: &State) {
+        self.members.sort_by_key(|linking| state.object(linking.object).serial);
+        self.reindex_members();
+    }
+}
+
+/// What a symbol refers to, by its own name or another one.
+fn wanted_of<'a>(symbol: &Symbol<'a>, renamed: Option<&'a [u8]>) -> Wanted<'a> {
+    let wanted = Wanted::of(symbol);
+    let name = renamed.unwrap_or(wanted.name);
+    // What the process has by the name of a bound is a bound of something else.
+    Wanted { name, hidden: wanted.hidden || program_bound(name).is_some(), ..wanted }
 }
 
 /// Refuses a reference that takes a thread-local variable for another symbol, or the other way round.

@@ -333,6 +333,11 @@ impl Initializers {
     }
 }
 
+/// When the functions run that a section lists, among those of its kind.
+pub(super) fn priority_of(section: &[u8]) -> u32 {
+    List::named(section).map_or(u32::MAX, |list| list.priority)
+}
+
 /// The functions that a section lists. Null and -1 are what start files put at the ends.
 fn listed(content: &[u8]) -> Vec<u64> {
     let words = content.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));

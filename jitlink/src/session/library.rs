@@ -15,9 +15,17 @@ impl Library {
     /// As for [`Self::lookup`], and [`Error::Unsupported`] if it is called by what is called while objects are linked.
     pub(crate) fn lookup_own(&self, name: &str) -> Result<u64> {
         let found = self.session.lookup_own(self.id, &[(name, Lookup::Required)])?[0];
-        found.ok_or_else(|| {
-            Error::Undefined(vec![Undefined { symbol: name.to_owned(), file: String::new() }])
-        })
+        found.ok_or_else(|| undefined(name))
+    }
+
+    /// Links the first function of a program, together with the objects of the library that have constructors and those that define
+    /// other names, if any does. Returns its address.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup_own`] and [`Self::link_program`].
+    pub(crate) fn link_own_program(&self, entry: &str, undefined: &[&str]) -> Result<u64> {
+        let found = self.session.link_own_program(self.id, entry, undefined)?;
+        found.ok_or_else(|| self::undefined(entry))
     }
 
     /// How many objects the session has linked.
@@ -70,6 +78,10 @@ impl Library {
     pub(super) fn is_of(&self, session: &Shared) -> bool {
         std::ptr::eq(&raw const *self.session, session)
     }
+}
+
+fn undefined(name: &str) -> Error {
+    Error::Undefined(vec![Undefined { symbol: name.to_owned(), file: String::new() }])
 }
 
 impl fmt::Debug for Library {

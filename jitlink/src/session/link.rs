@@ -10,18 +10,21 @@ use longshore_runtime::service::thread_locals::NewThreadLocals;
 use super::bounds::SharedSections;
 use super::copies::Copies;
 use super::externals::ProcessData;
+use super::gather::{Extent, Needed, Wants};
 use super::initializers::Initializers;
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
 use super::pass::Stage;
+use super::program_bounds::BoundUser;
 use super::resolve::{Found, Wanted};
 use super::runtime::Acquired;
 use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls};
 use super::table::{Entry, EntryId, Flags};
 use super::targets::Targets;
 use super::times::lap;
-use super::{Lookup, Shared};
-use crate::graph::{Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
-use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement};
+use super::{Also, Lookup, Shared};
+use crate::error::for_message;
+use crate::graph::{Definition, Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
+use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement, Protection};
 use crate::{Error, Result, Undefined};
 
 /// An object while it is linked.
@@ -31,6 +34,8 @@ pub(super) struct Linking {
     /// It is large, and moves when others join.
     pub(super) graph: Box<LinkGraph>,
     pub(super) pruning: Option<Pruning>,
+    /// Number of the batch's names of sections with bounds that the graph has been asked for.
+    pub(super) bounded: usize,
     /// How many of its definitions others had when it was read.
     pub(super) lost: usize,
     /// The symbols that are not in the graph, in order.
@@ -49,12 +54,28 @@ pub(super) struct Batch {
     pub(super) missing: Vec<Undefined>,
     /// Sections that lie together with those of other members.
     pub(super) shared: Vec<SharedSections>,
+    /// References to bounds of all members together.
+    pub(super) program_bounds: Vec<BoundUser>,
+    /// While members are pruned, the names of sections whose bounds something live refers to.
+    pub(super) bounded: Vec<Vec<u8>>,
+    /// The same names, for finding one.
+    pub(super) bounded_known: HashSet<Vec<u8>>,
+    /// Number of these names, and of the members that have been asked for all of them.
+    pub(super) bounded_kept: (usize, usize),
     /// The memory of so many members each, in their order.
     pub(super) allocations: Vec<(usize, InFlight)>,
     /// What members have of the process besides.
     pub(super) acquired: Acquired,
     data: ProcessData,
     index: HashMap<ObjectId, usize>,
+}
+
+/// More of a look-up than its names.
+#[derive(Default)]
+struct Besides {
+    objects: Vec<Needed>,
+    /// Whether the first name is to be called.
+    calls_first: bool,
 }
 
 impl Shared {
@@ -65,7 +86,28 @@ impl Shared {
     ) -> Result<Vec<Option<u64>>> {
         self.linking(|state| {
             let order = state.search_order(library);
-            self.look_up_in(state, library, &order, names)
+            self.look_up_in(state, library, &order, names, Besides::default())
+        })
+    }
+
+    /// Looks the entry of a program up, and links it together with what further names need and objects of the library that nothing
+    /// needs.
+    pub(super) fn link_program(
+        &self,
+        library: LibraryId,
+        entry: (&str, Lookup),
+        undefined: &[&str],
+        also: Also,
+    ) -> Result<Option<u64>> {
+        self.linking(|state| {
+            let order = state.search_order(library);
+            let objects = match also {
+                Also::Constructors => state.with_constructors(library, Extent::Kept),
+                Also::All => state.pending(library, |_| true, Extent::Whole),
+            };
+            let besides = Besides { objects, calls_first: true };
+            let names = with_undefined(entry, undefined);
+            Ok(self.look_up_in(state, library, &order, &names, besides)?[0])
         })
     }
 
@@ -75,7 +117,22 @@ impl Shared {
         library: LibraryId,
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
-        self.linking(|state| self.look_up_in(state, library, &[library], names))
+        self.linking(|state| self.look_up_in(state, library, &[library], names, Besides::default()))
+    }
+
+    /// The same as [`Self::link_program`] in that library only, with the whole objects that have constructors.
+    pub(super) fn link_own_program(
+        &self,
+        library: LibraryId,
+        entry: &str,
+        undefined: &[&str],
+    ) -> Result<Option<u64>> {
+        self.linking(|state| {
+            let objects = state.with_constructors(library, Extent::Whole);
+            let besides = Besides { objects, calls_first: true };
+            let names = with_undefined((entry, Lookup::Required), undefined);
+            Ok(self.look_up_in(state, library, &[library], &names, besides)?[0])
+        })
     }
 
     fn look_up_in(
@@ -84,6 +141,7 @@ impl Shared {
         library: LibraryId,
         order: &[LibraryId],
         names: &[(&str, Lookup)],
+        besides: Besides,
     ) -> Result<Vec<Option<u64>>> {
         let wanted: Vec<_> = names
             .iter()
@@ -99,8 +157,10 @@ impl Shared {
                 "it is thread-local: it has an address in each thread, and no other".to_owned();
             return Err(Error::Unsupported { file: (*name).to_owned(), problem });
         }
-        let undefined = missing(names, &found);
-        self.link(state, found.iter().flatten().copied().collect(), Vec::new(), undefined)?;
+        let roots = found.iter().flatten().copied().collect();
+        let Besides { objects, calls_first } = besides;
+        let entry = found[0].filter(|_| calls_first);
+        self.link(state, &Wants { roots, objects, missing: missing(names, &found), entry })?;
         // A pass may have taken out what was found.
         let address = |found| state.address_of(state.entry(found));
         let addresses: Vec<_> = found.into_iter().map(|found| address(found?)).collect();
@@ -109,53 +169,31 @@ impl Shared {
     }
 
     pub(super) fn link_all(&self, library: LibraryId) -> Result<()> {
-        let pending = |phase: &Phase| matches!(phase, Phase::Pending(_));
         self.linking(|state| {
-            let objects = state
-                .objects_of(library)
-                .filter(|(_, object)| pending(&object.phase))
-                .map(|(id, _)| id)
-                .collect();
-            self.link(state, Vec::new(), objects, Vec::new())
+            let objects = state.pending(library, |_| true, Extent::Whole);
+            self.link(state, &Wants { objects, ..Wants::default() })
         })
     }
 
     /// Links the objects that have constructors.
     pub(super) fn link_constructors(&self, library: LibraryId) -> Result<()> {
-        let constructs = |phase: &Phase| match phase {
-            Phase::Pending(Source::Elf(object)) => {
-                let view = object.view();
-                Initializers::are_in(view.sections.iter().map(|section| view.section_name(section)))
-            }
-            Phase::Pending(Source::Made(made)) => {
-                Initializers::are_in(made.make().sections().map(|section| section.name.to_vec()))
-            }
-            _ => false,
-        };
         self.linking(|state| {
-            let objects = state
-                .objects_of(library)
-                .filter(|(_, object)| constructs(&object.phase))
-                .map(|(id, _)| id)
-                .collect();
-            self.link(state, Vec::new(), objects, Vec::new())
+            let objects = state.with_constructors(library, Extent::Whole);
+            self.link(state, &Wants { objects, ..Wants::default() })
         })
     }
 
-    /// Links what defines `roots`, the given objects whole, and everything that these need. Either all of it is linked or
-    /// nothing.
-    fn link(
-        &self,
-        state: &mut State,
-        roots: Vec<Found>,
-        objects: Vec<ObjectId>,
-        missing: Vec<Undefined>,
-    ) -> Result<()> {
-        let mut batch = self.gather(state, missing.clone(), &roots, &objects)?;
+    /// Links what defines the roots, objects, and everything that these need. Either all of it is linked or nothing.
+    fn link(&self, state: &mut State, wanted: &Wants) -> Result<()> {
+        let mut batch = self.gather(state, wanted)?;
         // What a generator gave last may define what members that were read before define too.
         while batch.members.iter().any(|linking| linking.is_outdated(state)) {
-            batch = self.gather(state, missing.clone(), &roots, &objects)?;
+            batch = self.gather(state, wanted)?;
         }
+        if let Some(entry) = wanted.entry {
+            batch.check_entry(state, entry)?;
+        }
+        batch.find_program_bounds()?;
         batch.share_bounds(self.options.phony_externals.is_some())?;
         if !batch.missing.is_empty() {
             return Err(Error::Undefined(batch.missing));
@@ -228,7 +266,8 @@ impl Shared {
             .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
             .collect();
         // What lies together is one allocation.
-        let at_most = if batch.shared.is_empty() { TOGETHER } else { u64::MAX };
+        let is_bounded = !batch.shared.is_empty() || !batch.program_bounds.is_empty();
+        let at_most = if is_bounded { u64::MAX } else { TOGETHER };
         let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
         });
@@ -242,6 +281,7 @@ impl Shared {
                 .for_each(|(linking, part)| linking.graph.place_segments(part));
         }
         batch.define_shared_bounds();
+        batch.define_program_bounds();
         self.place_thread_locals(batch)
     }
 
@@ -390,11 +430,33 @@ fn together<'a>(
 const TARGETS_AT_ONCE: usize = 1024;
 
 impl Batch {
+    /// Refuses an entry of a program that is data.
+    fn check_entry(&self, state: &State, entry: Found) -> Result<()> {
+        let Some((object, symbol)) = state.owner_of(entry) else { return Ok(()) };
+        let Some(Linking { graph, .. }) = self.member(object) else { return Ok(()) };
+        let symbol = graph.symbol(symbol);
+        let Definition::Block(block, _) = symbol.definition else { return Ok(()) };
+        let section = graph.section(graph.block(block).section);
+        if section.protection == Protection::ReadExecute {
+            return Ok(());
+        }
+        let (name, section) = (for_message(symbol.name), for_message(section.name));
+        let problem =
+            format!("the entry {name} is data in section {section}, expected a function to call");
+        Err(Error::Unsupported { file: graph.name().to_string(), problem })
+    }
+
     /// Makes members known by their objects.
     pub(super) fn index_members(&mut self) {
         for (index, linking) in self.members.iter().enumerate().skip(self.index.len()) {
             self.index.insert(linking.object, index);
         }
+    }
+
+    /// The same, once members have changed their places.
+    pub(super) fn reindex_members(&mut self) {
+        self.index.clear();
+        self.index_members();
     }
 
     /// The place of an object among the members.
@@ -420,6 +482,37 @@ impl Batch {
     }
 }
 
+impl State {
+    /// The objects of a library that are not linked, of those that are asked for by what they are made from.
+    fn pending(
+        &self,
+        library: LibraryId,
+        is_asked: impl Fn(&Source) -> bool,
+        extent: Extent,
+    ) -> Vec<Needed> {
+        let is_asked = |phase: &Phase| match phase {
+            Phase::Pending(source) => is_asked(source),
+            Phase::Linked(_) | Phase::Removed => false,
+        };
+        let objects = self.objects_of(library).filter(|(_, object)| is_asked(&object.phase));
+        objects.map(|(id, _)| (id, extent)).collect()
+    }
+
+    /// Those that have constructors.
+    fn with_constructors(&self, library: LibraryId, extent: Extent) -> Vec<Needed> {
+        let constructs = |source: &Source| match source {
+            Source::Elf(object) => {
+                let view = object.view();
+                Initializers::are_in(view.sections.iter().map(|section| view.section_name(section)))
+            }
+            Source::Made(made) => {
+                Initializers::are_in(made.make().sections().map(|section| section.name.to_vec()))
+            }
+        };
+        self.pending(library, constructs, extent)
+    }
+}
+
 impl Linking {
     /// A graph that needs nothing from others.
     pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
@@ -428,6 +521,7 @@ impl Linking {
             library,
             graph: Box::new(graph),
             pruning: None,
+            bounded: 0,
             lost: 0,
             targets: Targets::default(),
             bounds_of: Vec::new(),
@@ -458,6 +552,12 @@ impl Linking {
         uses.sort_unstable();
         uses
     }
+}
+
+/// An entry and names that may be undefined.
+fn with_undefined<'a>(entry: (&'a str, Lookup), names: &[&'a str]) -> Vec<(&'a str, Lookup)> {
+    let names = names.iter().map(|name| (*name, Lookup::Optional));
+    [entry].into_iter().chain(names).collect()
 }
 
 /// The names that are required and were not found.

@@ -1,6 +1,7 @@
 //! Sessions: libraries of objects, and look-ups that link what they need.
 
 mod bounds;
+mod commons;
 mod copies;
 mod definitions;
 mod externals;
@@ -13,6 +14,7 @@ mod link;
 mod object;
 mod parallel;
 mod pass;
+mod program_bounds;
 mod resolve;
 mod runtime;
 mod runtime_symbols;
@@ -77,6 +79,15 @@ pub enum Lookup {
     Required,
     /// It may be undefined.
     Optional,
+}
+
+/// Objects of a library that a look-up links though nothing needs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Also {
+    /// Those that have constructors. A session that [prunes](SessionBuilder::prune) keeps of them what the constructors need.
+    Constructors,
+    /// All that have been added.
+    All,
 }
 
 struct Shared {
@@ -404,6 +415,17 @@ impl Library {
         Ok(())
     }
 
+    /// Lets `__wrap_SYMBOL` stand between a symbol and the objects of the library that refer to it and do not define it themselves
+    /// (a system linker's `--wrap`): they get `__wrap_SYMBOL`, and for `__real_SYMBOL` they get the symbol. To be called before
+    /// these objects are linked. Look-ups by name are not changed.
+    pub fn wrap(&self, symbol: &str) {
+        let mut state = self.session.state.lock();
+        let wrapped = &mut state.library_mut(self.id).wrapped;
+        let (wrap, real) = (format!("__wrap_{symbol}"), format!("__real_{symbol}"));
+        wrapped.insert(symbol.as_bytes().into(), wrap.into_bytes().into());
+        wrapped.insert(real.into_bytes().into(), symbol.as_bytes().into());
+    }
+
     /// Adds a generator, which is asked for what neither the library nor the generators before it define.
     pub fn add_generator(&self, generator: impl Generator + 'static) {
         self.session.state.lock().library_mut(self.id).generators.push(Arc::new(generator));
@@ -442,6 +464,21 @@ impl Library {
     /// As for [`Self::lookup`].
     pub fn lookup_all(&self, names: &[(&str, Lookup)]) -> Result<Vec<Option<u64>>> {
         self.session.lookup(self.id, names)
+    }
+
+    /// Links a program as a system linker does, which knows no second link: what its entry needs, what these further names need that
+    /// may be undefined, and other objects of this library. `__start_x` and `__stop_x` are bounds of the sections of all of them.
+    /// Returns the address of the entry; `None` if it is [`Lookup::Optional`] and undefined.
+    ///
+    /// # Errors
+    /// As for [`Self::lookup`], and [`Error::Unsupported`] for an entry that is not in executable memory; nothing has been linked then.
+    pub fn link_program(
+        &self,
+        entry: (&str, Lookup),
+        undefined: &[&str],
+        also: Also,
+    ) -> Result<Option<u64>> {
+        self.session.link_program(self.id, entry, undefined, also)
     }
 
     /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] does it too.

@@ -176,7 +176,7 @@ impl Shared {
 }
 
 /// Remembers an object that a generator has given.
-fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) -> Result<()> {
+pub(super) fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) -> Result<()> {
     match added {
         Ok((object, _)) => state.generated.push(object),
         // It is there already, without what is asked for: that was pruned.

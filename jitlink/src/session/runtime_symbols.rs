@@ -2,6 +2,8 @@
 
 use longshore_runtime::exit::LONGSHORE_ATEXIT;
 use longshore_runtime::names;
+use object::elf;
+use object::endian::LittleEndian;
 
 use super::Shared;
 use super::state::{LibraryId, MadeGraph, Source, State};
@@ -18,6 +20,9 @@ impl Shared {
         library: LibraryId,
         name: &[u8],
     ) -> Result<Option<EntryId>> {
+        if name == HEADER.as_bytes() {
+            return Ok(self.define_header(state, library));
+        }
         let Some(runtime) = &self.runtime else { return Ok(None) };
         if name == b"atexit" {
             let Some(function) = runtime.address_of(LONGSHORE_ATEXIT) else { return Ok(None) };
@@ -42,23 +47,70 @@ impl Shared {
         function: u64,
         handle: u64,
     ) -> Option<EntryId> {
-        if state.is_full() {
-            return None;
-        }
-        let id = state.intern(library, b"atexit")?;
         let architecture = self.architecture;
-        let made = move || atexit_graph(architecture, function, handle);
-        let graph = made();
-        let symbol = graph.symbol_named(b"atexit").expect("it is defined there").id;
-        let source = Source::Made(MadeGraph::new(&graph, made));
-        let object = state.new_object("atexit".into(), library, source);
         let flags = Flags::CALLABLE.with(Flags::HIDDEN, true).with(Flags::WEAK, true);
-        let entry = Entry::of_object(object, symbol.index(), flags);
-        state.set_entry((library, id), entry);
-        state.object_mut(object).entries.push(id);
-        state.generated.push(object);
-        Some(id)
+        let make = move || atexit_graph(architecture, function, handle);
+        define_made(state, library, "atexit", flags, make)
     }
+
+    /// An ELF header for code that looks for its program headers there. It has none.
+    fn define_header(&self, state: &mut State, library: LibraryId) -> Option<EntryId> {
+        let architecture = self.architecture;
+        let flags = Flags::HIDDEN.with(Flags::WEAK, true);
+        define_made(state, library, HEADER, flags, move || header_graph(architecture))
+    }
+}
+
+const HEADER: &str = "__ehdr_start";
+/// Of ELF.
+const VERSION: u8 = 1;
+
+/// Adds an object that defines a name, and is made by hand. `None` if there is no room for it.
+fn define_made(
+    state: &mut State,
+    library: LibraryId,
+    name: &str,
+    flags: Flags,
+    make: impl Fn() -> LinkGraph + Send + Sync + 'static,
+) -> Option<EntryId> {
+    if state.is_full() {
+        return None;
+    }
+    let id = state.intern(library, name.as_bytes())?;
+    let graph = make();
+    let symbol = graph.symbol_named(name.as_bytes()).expect("it is defined there").id;
+    let source = Source::Made(MadeGraph::new(&graph, make));
+    let object = state.new_object(name.into(), library, source);
+    state.set_entry((library, id), Entry::of_object(object, symbol.index(), flags));
+    state.object_mut(object).entries.push(id);
+    state.generated.push(object);
+    Some(id)
+}
+
+fn header_graph(architecture: Architecture) -> LinkGraph {
+    let mut graph = LinkGraph::new(HEADER, architecture);
+    let section = graph.add_section("$__ehdr_start", Protection::Read, Lifetime::Standard);
+    let machine = match architecture {
+        Architecture::X86_64 => elf::EM_X86_64,
+        Architecture::Aarch64 => elf::EM_AARCH64,
+    };
+    let mut header = vec![0; size_of::<elf::FileHeader64<LittleEndian>>()];
+    header[..4].copy_from_slice(&elf::ELFMAG);
+    header[4..7].copy_from_slice(&[elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, VERSION]);
+    for (offset, value) in [(16, elf::ET_DYN.0), (18, machine.0), (52, 64), (54, 56), (58, 64)] {
+        header[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    header[20] = VERSION;
+    let block = graph.add_block(section, Content::Bytes(header), 8);
+    graph.add_symbol(NewSymbol {
+        name: HEADER,
+        definition: Definition::Block(block, 0),
+        size: size_of::<elf::FileHeader64<LittleEndian>>() as u64,
+        linkage: Linkage::Weak,
+        scope: Scope::Hidden,
+        callable: false,
+    });
+    graph
 }
 
 /// `int atexit(void (*f)(void)) { return function(f, handle); }`

@@ -57,6 +57,8 @@ pub(super) struct LibraryState {
     pub(super) refers_through: Option<LibraryId>,
     /// Other names, and what they stand for.
     pub(super) aliases: HashMap<Box<[u8]>, Arc<[u8]>>,
+    /// Names that objects refer to, and the names that they get instead.
+    pub(super) wrapped: HashMap<Box<[u8]>, Arc<[u8]>>,
     pub(super) generators: Vec<Arc<dyn Generator>>,
     /// The exit scope in the process, once something needs it.
     pub(super) scope: Option<u64>,
@@ -185,6 +187,7 @@ impl State {
             link_order: Vec::new(),
             refers_through: None,
             aliases: HashMap::new(),
+            wrapped: HashMap::new(),
             generators: Vec::new(),
             scope: None,
             groups: HashMap::new(),
@@ -195,6 +198,22 @@ impl State {
             constructed: 0,
         });
         LibraryId::new(self.libraries.len() - 1)
+    }
+
+    /// The name that a reference of a library's objects gets instead of its own, if that is wrapped.
+    pub(super) fn wrapped(&self, library: LibraryId, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.wrappers(library).find_map(|wrapped| wrapped.get(name).cloned())
+    }
+
+    /// Whether any reference of a library's objects gets another name.
+    pub(super) fn wraps(&self, library: LibraryId) -> bool {
+        self.wrappers(library).any(|wrapped| !wrapped.is_empty())
+    }
+
+    fn wrappers(&self, id: LibraryId) -> impl Iterator<Item = &HashMap<Box<[u8]>, Arc<[u8]>>> {
+        let library = self.library(id);
+        let outer = library.refers_through.map(|outer| &self.library(outer).wrapped);
+        std::iter::once(&library.wrapped).chain(outer)
     }
 
     /// The exit scopes of all libraries that have one.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use longshore_jitlink::graph::{Content, Definition, LinkGraph};
 use longshore_jitlink::memory::{Lifetime, Protection};
-use longshore_jitlink::session::{Passes, Removal, Stage};
+use longshore_jitlink::session::{Also, Lookup, Passes, Removal, Stage};
 use longshore_jitlink::{Error, Library, Session};
 
-use crate::support::{assembly, c, failure, library, library_of, value};
+use crate::support::{assembly, c, call, failure, library, library_of, value};
 
 /// These sections, and a function that returns how many bytes lie between the bounds of those named `x`.
 fn measured(function: &str, sections: &str) -> Bytes {
@@ -234,4 +234,64 @@ fn each_of_many_sections_has_its_own_bounds() {
             assert_eq!(stop - start, index % 7, "x{index}");
         }
     }
+}
+
+#[test]
+fn pruning_keeps_the_sections_of_all_objects_whose_bounds_something_live_refers_to() {
+    let with_part = |function: &str, bytes: usize, data: &str| {
+        assembly(&format!(
+            ".section x,\"a\"; {data}.skip {bytes}, 1
+            .section .text.{function},\"ax\"; .globl {function}; {function}: mov ${bytes}, %eax; ret"
+        ))
+    };
+    // `needed` is linked for the sake of a section only, after the first ones were followed.
+    let needed = with_part("needed", 4, "");
+    let root = assembly(
+        ".text; .globl root; root: call eight; call size@PLT; ret
+        .section .text.unused,\"ax\"; .globl unused; unused: lea __start_y(%rip), %rax; ret
+        .section y,\"a\"; .quad nowhere",
+    );
+    let eight = with_part("eight", 8, ".quad needed; ");
+    let objects = [measured("size", ""), root, eight, needed];
+    let library = library_of(Session::builder().prune(), &objects);
+    assert_eq!(value(&library, "root"), 8 + 8 + 4);
+}
+
+#[test]
+fn objects_with_constructors_are_linked_together_with_what_is_looked_up() {
+    let constructed = |bytes: usize| {
+        assembly(&format!(
+            ".section x,\"a\"; .skip {bytes}, 1; .section .init_array,\"aw\"; .quad begin{bytes}
+            .text; begin{bytes}: ret; .globl other{bytes}; other{bytes}: call nowhere{bytes}; ret"
+        ))
+    };
+    for session in [Session::builder(), Session::builder().prune()] {
+        let own = measured("size", ".section x,\"a\"; .skip 1");
+        let defined = assembly(
+            ".text; .globl nowhere2, nowhere4; nowhere2: ret
+            nowhere4: ret",
+        );
+        let objects = [constructed(2), own, constructed(4), defined];
+        let library = library_of(session, &objects);
+        let found = library.link_program(("size", Lookup::Required), &[], Also::Constructors);
+        assert_eq!(call(found.unwrap().unwrap()), 2 + 1 + 4);
+    }
+}
+
+#[test]
+fn sections_lie_in_the_order_of_the_objects_whichever_needs_which() {
+    let element = |name: &str, n: u32, needed: &str| {
+        let source = format!(
+            "extern int {needed}; int *use_{name} = &{needed};
+            __attribute__((section(\"list\"))) int {name} = {n};"
+        );
+        c("-fPIC", &source)
+    };
+    let sum = c(
+        "-fPIC",
+        "extern int __start_list[], __stop_list[], c; int *last = &c;
+        long digits(void) { long n = 0; for (int *i = __start_list; i < __stop_list; i++) n = 10 * n + *i; return n; }",
+    );
+    let objects = [element("a", 1, "b"), sum, element("b", 2, "a"), element("c", 3, "a")];
+    assert_eq!(value(&library(&objects), "digits"), 123);
 }

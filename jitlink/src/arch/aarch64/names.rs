@@ -14,7 +14,7 @@ pub(super) fn name(kind: u32) -> Option<&'static str> {
                 R_AARCH64_NONE_WITHDRAWN => Some("R_AARCH64_NONE"),
                 RelocationType(316) => Some("R_AARCH64_PATCHINST"),
                 RelocationType(317) => Some("R_AARCH64_FUNCINIT64"),
-                _ => None,
+                RelocationType(number) => auth_name(number),
             }
         };
     }
@@ -70,4 +70,38 @@ pub(super) fn name(kind: u32) -> Option<&'static str> {
         R_AARCH64_TLS_DTPMOD R_AARCH64_TLS_DTPREL R_AARCH64_TLS_TPREL R_AARCH64_TLSDESC
         R_AARCH64_IRELATIVE
     }
+}
+
+/// The name of a relocation of the extension for pointer authentication.
+fn auth_name(kind: u32) -> Option<&'static str> {
+    const STATIC: [&str; 19] = [
+        "R_AARCH64_AUTH_ABS64",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G0",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G0_NC",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G1",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G1_NC",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G2",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G2_NC",
+        "R_AARCH64_AUTH_MOVW_GOTOFF_G3",
+        "R_AARCH64_AUTH_GOT_LD_PREL19",
+        "R_AARCH64_AUTH_LD64_GOTOFF_LO15",
+        "R_AARCH64_AUTH_ADR_GOT_PAGE",
+        "R_AARCH64_AUTH_LD64_GOT_LO12_NC",
+        "R_AARCH64_AUTH_LD64_GOTPAGE_LO15",
+        "R_AARCH64_AUTH_GOT_ADD_LO12_NC",
+        "R_AARCH64_AUTH_GOT_ADR_PREL_LO21",
+        "R_AARCH64_AUTH_TLSDESC_ADR_PAGE21",
+        "R_AARCH64_AUTH_TLSDESC_LD64_LO12",
+        "R_AARCH64_AUTH_TLSDESC_ADD_LO12",
+        "R_AARCH64_AUTH_TLSDESC_CALL",
+    ];
+    const DYNAMIC: [&str; 4] = [
+        "R_AARCH64_AUTH_RELATIVE",
+        "R_AARCH64_AUTH_GLOB_DAT",
+        "R_AARCH64_AUTH_TLSDESC",
+        "R_AARCH64_AUTH_IRELATIVE",
+    ];
+    let name =
+        |names: &[&'static str], first| names.get(kind.checked_sub(first)? as usize).copied();
+    name(&STATIC, 580).or_else(|| name(&DYNAMIC, 1041))
 }

@@ -1,0 +1,134 @@
+//! Names by which the dynamic linker opens files that have none.
+
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A name of an open file. It is good for as long as the descriptor is open and this lives.
+///
+/// It is `/proc/PID/fd/N`: a debugger, which opens the libraries of the process by their names, finds the same file there, other than
+/// by `/proc/self`. Where `/proc` is not mounted, or is that of other processes, the file is copied into one with a name, in a folder
+/// that is in memory if there is one, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct OpenName {
+    path: CString,
+    copy: Option<PathBuf>,
+}
+
+impl OpenName {
+    /// The name of a file that can be read.
+    ///
+    /// # Errors
+    /// Those of copying the file, where that is needed.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let number = file.as_raw_fd();
+        let process = process::id().to_string();
+        let paths =
+            [process.as_str(), "self"].map(|process| format!("/proc/{process}/fd/{number}"));
+        match paths.into_iter().find(|path| is_same(file, path.as_ref())) {
+            Some(path) => Ok(Self { path: terminated(path.into())?, copy: None }),
+            None => Self::copied(file),
+        }
+    }
+
+    /// The name.
+    pub fn path(&self) -> &CStr {
+        &self.path
+    }
+
+    /// Whether the name has the descriptor's number in it: another file with the number has the same name later.
+    pub fn is_by_number(&self) -> bool {
+        self.copy.is_none()
+    }
+
+    fn copied(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let own = std::env::temp_dir();
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for folder in [Path::new("/dev/shm"), &own, Path::new("/tmp")] {
+            match Self::copied_into(folder, file) {
+                Ok(name) => return Ok(name),
+                Err(error) => last = error,
+            }
+        }
+        Err(io::Error::new(last.kind(), format!("no /proc, and no folder for a copy: {last}")))
+    }
+
+    fn copied_into(folder: &Path, file: BorrowedFd<'_>) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("longshore-{}-{number}", process::id()));
+        let mut options = File::options();
+        let mut copy = options.write(true).create_new(true).mode(0o600).open(&path)?;
+        let name = Self { path: terminated(path.clone().into_os_string())?, copy: Some(path) };
+        let mut source = File::from(file.try_clone_to_owned()?);
+        // The position is that of the descriptor's duplicates too.
+        io::Seek::rewind(&mut source)?;
+        io::copy(&mut source, &mut copy)?;
+        Ok(name)
+    }
+}
+
+impl Drop for OpenName {
+    fn drop(&mut self) {
+        if let Some(copy) = &self.copy {
+            let _ = std::fs::remove_file(copy);
+        }
+    }
+}
+
+/// Whether a path leads to an open file.
+fn is_same(file: BorrowedFd<'_>, path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return false };
+    let own = rustix::fs::fstat(file.as_fd());
+    own.is_ok_and(|own| (own.st_dev, own.st_ino) == (found.dev(), found.ino()))
+}
+
+fn terminated(path: OsString) -> io::Result<CString> {
+    CString::new(path.into_vec()).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn file() -> File {
+        let file = rustix::fs::memfd_create("open name", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(file);
+        file.write_all(b"content").unwrap();
+        file
+    }
+
+    fn content(name: &OpenName) -> Vec<u8> {
+        std::fs::read(std::ffi::OsStr::from_bytes(name.path().to_bytes())).unwrap()
+    }
+
+    #[test]
+    fn a_file_has_a_name_that_other_processes_find_too() {
+        let file = file();
+        let name = OpenName::of(file.as_fd()).unwrap();
+        let expected = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
+        assert_eq!(name.path().to_str(), Ok(expected.as_str()));
+        assert!(name.is_by_number());
+        assert_eq!(content(&name), b"content");
+    }
+
+    #[test]
+    fn a_copy_has_the_content_and_goes_with_its_name() {
+        let file = file();
+        let [first, second] = [0, 1].map(|_| OpenName::copied(file.as_fd()).unwrap());
+        assert!(first.path() != second.path() && !first.is_by_number());
+        assert_eq!([content(&first), content(&second)], [b"content", b"content"]);
+        let path = first.copy.clone().unwrap();
+        drop(first);
+        assert!(!path.exists());
+        assert_eq!(content(&second), b"content");
+    }
+}
