@@ -66,8 +66,19 @@ pub struct Parameter {
     pub bytes: u32,
     /// Whether it is the address of memory. 64-bit numbers that a kernel makes pointers of are not.
     pub pointer: bool,
+    /// Its kind, if it is one number.
+    pub number: Option<NumberKind>,
     /// Where it goes.
     pub place: Place,
+}
+
+/// The kind of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberKind {
+    /// An integer, signed or unsigned.
+    Integer,
+    /// A floating-point number.
+    Float,
 }
 
 /// Where an argument goes.

@@ -26,7 +26,7 @@ mod words;
 
 pub use fault::{Fault, FaultKind};
 pub use kernel::{
-    Block, Buffer, Code, GroupSize, Home, Kernel, Member, Parameter, Place, Procedure,
+    Block, Buffer, Code, GroupSize, Home, Kernel, Member, NumberKind, Parameter, Place, Procedure,
     SharedMemory, Specialization, SubgroupSize, Target,
 };
 pub use module::{Format, Module};

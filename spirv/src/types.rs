@@ -15,7 +15,7 @@ const DEEPEST: usize = 64;
 /// A type.
 pub(crate) enum Type<'a> {
     /// So many numbers: a scalar or a vector.
-    Numbers { bytes: u64, count: u64 },
+    Numbers { bytes: u64, count: u64, float: bool },
     /// Columns of vectors.
     Matrix { bytes: u64, rows: u64, columns: u64 },
     /// So many elements, if the number is known.
@@ -74,9 +74,10 @@ impl<'a> Tables<'a> {
         let (described, layout) = match op {
             Op::TypeBool => {
                 let layout = Layout { bytes: None, ..Layout::numbers(4, 1) };
-                (Type::Numbers { bytes: 4, count: 1 }, layout)
+                (Type::Numbers { bytes: 4, count: 1, float: false }, layout)
             }
-            Op::TypeInt | Op::TypeFloat => numbers(u64::from(found.operand(1)? / 8), 1),
+            Op::TypeInt => numbers(u64::from(found.operand(1)? / 8), 1, false),
+            Op::TypeFloat => numbers(u64::from(found.operand(1)? / 8), 1, true),
             Op::TypeVector => self.vector(found.operand(1)?, found.operand(2)?),
             Op::TypeMatrix => self.matrix(found.operand(1)?, found.operand(2)?),
             Op::TypeArray => self.array(id, found.operand(1)?, found.operand(2)?),
@@ -110,13 +111,13 @@ impl<'a> Tables<'a> {
 
     fn vector(&self, component: u32, count: u32) -> (Type<'a>, Layout) {
         match self.types.get(&component) {
-            Some(&Type::Numbers { bytes, count: 1 }) => numbers(bytes, count.into()),
+            Some(&Type::Numbers { bytes, count: 1, float }) => numbers(bytes, count.into(), float),
             _ => (Type::Opaque, Layout::default()),
         }
     }
 
     fn matrix(&self, column: u32, columns: u32) -> (Type<'a>, Layout) {
-        let Some(&Type::Numbers { bytes, count: rows }) = self.types.get(&column) else {
+        let Some(&Type::Numbers { bytes, count: rows, .. }) = self.types.get(&column) else {
             return (Type::Opaque, Layout::default());
         };
         let column = self.layout(column);
@@ -191,8 +192,8 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn numbers<'a>(bytes: u64, count: u64) -> (Type<'a>, Layout) {
-    (Type::Numbers { bytes, count }, Layout::numbers(bytes, count))
+fn numbers<'a>(bytes: u64, count: u64, float: bool) -> (Type<'a>, Layout) {
+    (Type::Numbers { bytes, count, float }, Layout::numbers(bytes, count))
 }
 
 /// Pointers into physical storage are 64-bit addresses; others have no size.

@@ -122,7 +122,7 @@ impl Arguments {
             return self.reach_globals(tables, tables.variables[&id].pointee, place);
         }
         let name = variable_name(tables, id).to_owned();
-        self.parameters.push(Parameter { name, bytes: 8, pointer: true, place });
+        self.parameters.push(Parameter { name, bytes: 8, pointer: true, number: None, place });
         Ok(())
     }
 
@@ -155,6 +155,7 @@ impl Arguments {
                 name: member.what.name,
                 bytes: member.what.bytes,
                 pointer: member.pointee.is_some(),
+                number: member.number,
                 place,
             });
         }

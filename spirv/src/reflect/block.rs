@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use rspirv::spirv::{Decoration, StorageClass};
 
 use crate::fault::Fault;
-use crate::kernel::Member;
+use crate::kernel::{Member, NumberKind};
 use crate::tables::Tables;
 use crate::types::Type;
 
@@ -27,6 +27,8 @@ pub(super) struct BlockMember {
     pub(super) what: Member,
     /// What it points to, if it is an address of memory.
     pub(super) pointee: Option<u32>,
+    /// Its kind, if it is one number.
+    pub(super) number: Option<NumberKind>,
 }
 
 impl Block {
@@ -53,8 +55,11 @@ impl Block {
     pub(super) fn of_values(members: &[Member]) -> Block {
         let ends = members.iter().map(|member| member.offset.saturating_add(member.bytes));
         let bytes = ends.max().unwrap_or_default();
-        let members =
-            members.iter().map(|member| BlockMember { what: member.clone(), pointee: None });
+        let members = members.iter().map(|member| BlockMember {
+            what: member.clone(),
+            pointee: None,
+            number: None,
+        });
         Block { members: members.collect(), bytes, runtime: false }
     }
 
@@ -82,7 +87,12 @@ impl Block {
                 )));
             }
             let what = Member { name: own_name.to_owned(), offset, bytes: bytes as u32 };
-            members.push(BlockMember { what, pointee: pointee(tables, of) });
+            let number = match tables.types.get(&of) {
+                Some(Type::Numbers { count: 1, float: true, .. }) => Some(NumberKind::Float),
+                Some(Type::Numbers { count: 1, float: false, .. }) => Some(NumberKind::Integer),
+                _ => None,
+            };
+            members.push(BlockMember { what, pointee: pointee(tables, of), number });
         }
         if let [only] = members.as_mut_slice()
             && is_wrapper(tables, structure, types)

@@ -1,8 +1,10 @@
 //! WGSL, which naga translates.
 
 mod layouts;
+mod length;
 mod nesting;
 mod overrides;
+mod weight;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -46,6 +48,7 @@ pub(crate) struct Program {
 pub(crate) fn translate(source: &str, target: Target) -> Result<Translation, Fault> {
     let source = &nesting::checked(source)?;
     on_large_stack(|| {
+        weight::check(source)?;
         let module = front::wgsl::parse_str(source).map_err(|error| {
             let notes = error.labels().map(|(_, label)| label.to_owned());
             let notes =
