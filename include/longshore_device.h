@@ -416,14 +416,36 @@
  */
 #ifdef __cplusplus
 #define LONGSHORE_BY_VALUE(type, name) type name
+/* libstdc++ has structures with the names of some of clang's questions, which therefore are not asked. `group` tells
+ * integers (1), floating-point numbers (2) and enumerations (3) from the rest, of which no size is asked. */
+#define LONGSHORE_GROUP_OF_(T) (__is_integral(T) ? 1 : __is_floating_point(T) ? 2 : __is_enum(T) ? 3 : 0)
+template <class T, int group> struct longshore_number_ {
+  static const uint32_t kind = 5, target = 0;
+};
+template <class T> struct longshore_number_<T, 1> {
+  static const uint32_t kind = __is_same(T, char) || (T)-1 < (T)0 ? 1 : 2;
+  static const uint32_t target = kind << 8 | (uint32_t)sizeof(T) << 16;
+};
+template <class T> struct longshore_number_<T, 2> {
+  static const uint32_t kind = 3, target = kind << 8 | (uint32_t)sizeof(T) << 16;
+};
+template <class T> struct longshore_number_<T, 3> {
+  static const uint32_t kind = 2, target = kind << 8 | (uint32_t)sizeof(T) << 16;
+};
+/* The kind of a parameter; of a pointer to numbers, with theirs. */
+template <class P> struct longshore_target_ {
+  static const uint32_t word = longshore_number_<P, LONGSHORE_GROUP_OF_(P)>::kind;
+};
+template <class T> struct longshore_target_<T *> {
+  static const uint32_t word = 4 | longshore_number_<T, LONGSHORE_GROUP_OF_(T)>::target;
+};
+template <class T> struct longshore_target_<const T *> : longshore_target_<T *> {};
+template <class T> struct longshore_target_<volatile T *> : longshore_target_<T *> {};
+template <class T> struct longshore_target_<const volatile T *> : longshore_target_<T *> {};
 template <class F> struct longshore_parameter_;
 template <class P> struct longshore_parameter_<void (*)(P)> {
   typedef P type;
-  static const uint32_t kind = __is_pointer(P)                    ? 4
-                               : __is_floating_point(P)           ? 3
-                               : __is_same(P, char)               ? 1
-                               : __is_integral(P) || __is_enum(P) ? (__is_signed(P) ? 1 : 2)
-                                                                  : 5;
+  static const uint32_t kind = longshore_target_<P>::word;
 };
 #define LONGSHORE_OF_PARAMETER_(p) longshore_parameter_<void (*)(p)>
 #define LONGSHORE_TYPE_(p) LONGSHORE_OF_PARAMETER_(p)::type
@@ -442,7 +464,7 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_TYPE_OF_0(p) __typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (void *)0))
 #define LONGSHORE_KIND_(p) LONGSHORE_GLUE(LONGSHORE_KIND_OF_, LONGSHORE_IS_VALUE_(p))(p)
 #define LONGSHORE_KIND_OF_1(p) 5
-#define LONGSHORE_KIND_OF_0(p) LONGSHORE_PICK_(p, LONGSHORE_KIND_OF_TYPE_, 4)
+#define LONGSHORE_KIND_OF_0(p) LONGSHORE_PICK_(p, LONGSHORE_KIND_OF_TYPE_, LONGSHORE_POINTER_KIND_(p))
 #define LONGSHORE_SAMPLE_(type, kind) ((type)0)
 #define LONGSHORE_KIND_OF_TYPE_(type, kind) (kind)
 /* m(type, kind) of the parameter's type, `other` if that is a pointer. */
@@ -454,6 +476,19 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
            void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                        \
            void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                      \
            void (*)(double): m(double, 3), default: other)
+/* The kind of a pointer: with the kind and the bytes of what it points at, if those are numbers. */
+#define LONGSHORE_POINTER_KIND_(p)                                                                                    \
+  __extension__ _Generic((void (*)(p))0, LONGSHORE_TO_(_Bool, 2), LONGSHORE_TO_(char, 1),                             \
+           LONGSHORE_TO_(signed char, 1), LONGSHORE_TO_(unsigned char, 2), LONGSHORE_TO_(short, 1),                   \
+           LONGSHORE_TO_(unsigned short, 2), LONGSHORE_TO_(int, 1), LONGSHORE_TO_(unsigned, 2),                       \
+           LONGSHORE_TO_(long, 1), LONGSHORE_TO_(unsigned long, 2), LONGSHORE_TO_(long long, 1),                      \
+           LONGSHORE_TO_(unsigned long long, 2), LONGSHORE_TO_(float, 3), LONGSHORE_TO_(double, 3),                   \
+           default: 4)
+#define LONGSHORE_TO_(type, kind)                                                                                     \
+  void (*)(type *): LONGSHORE_TO_KIND_(type, kind), void (*)(const type *): LONGSHORE_TO_KIND_(type, kind),           \
+           void (*)(volatile type *): LONGSHORE_TO_KIND_(type, kind),                                                 \
+           void (*)(const volatile type *): LONGSHORE_TO_KIND_(type, kind)
+#define LONGSHORE_TO_KIND_(type, kind) (4 | (kind) << 8 | (uint32_t)sizeof(type) << 16)
 #endif
 #define LONGSHORE_BYTES_(p) ((uint32_t)sizeof(LONGSHORE_TYPE_(p)))
 
@@ -463,7 +498,8 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_SIZE2_(x, y, z, ...) x, y, z
 #define LONGSHORE_VOLUME_(x, y, z, ...) ((x) * (y) * (z))
 
-/* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of each argument. */
+/* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of each argument. Of a
+ * pointer to numbers, bits 8 to 15 of the kind are theirs, and bits 16 to 31 their bytes. */
 #define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                                  \
   __extension__ struct longshore_description_of_##name {                                                              \
     uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                             \

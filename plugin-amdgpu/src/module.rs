@@ -6,19 +6,20 @@ mod steps;
 use crate::device::Core;
 use crate::driver::Driver;
 use crate::link;
-use longshore_amd_image::{CodeObject, Kernel, KernelKind, Linkage, Variable};
+use longshore_amd_image::{CodeObject, Kernel, KernelKind, Linkage, Malformed, Variable, loadable};
 use longshore_plugin_api::{
-    Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, ProfileSection, Result,
-    SymbolKind,
+    Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX, KernelAttributes,
+    ProfileSection, Result, SymbolKind,
 };
 use longshore_streams::{Function, Image, Module, ModuleCore, profile_part};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Where images say that messages go.
 const MESSAGES: &str = "__longshore_printf_buffer";
-/// How the names of variables begin that are no variables of the program, but of the device header.
-const NOT_OF_PROGRAM: &str = "__longshore_";
+/// How the names of variables begin that are not the program's, but the device header's or clang's.
+const NOT_OF_PROGRAM: [&str; 2] = ["__longshore_", "__hip_cuid_"];
 /// Where code says that it failed.
 const STATUS: [&str; 2] = ["__longshore_constructor_status", "__longshore_destructor_status"];
 
@@ -31,7 +32,7 @@ pub struct AmdgpuImage {
     /// Names of the variables that HIP finds.
     globals: HashSet<String>,
     /// What HIP may still read.
-    _bytes: Loaded,
+    bytes: Loaded,
 }
 
 /// The bytes that a module was made of.
@@ -69,6 +70,10 @@ impl AmdgpuImage {
             }
         };
         refuse_undefined(&contents)?;
+        let bytes = match loadable(bytes.get()).map_err(malformed)? {
+            Cow::Borrowed(_) => bytes,
+            Cow::Owned(repaired) => Loaded::Made(repaired),
+        };
         let bytes = steps::hidden(bytes.get(), &contents)?.map_or(bytes, Loaded::Made);
         let mut module = Module::NULL;
         device.call("loading an image", |driver| {
@@ -79,7 +84,7 @@ impl AmdgpuImage {
         let kernels = names.map(|(at, kernel)| (kernel.name.clone(), at)).collect();
         let visible = contents.variables.iter().filter(|variable| is_visible(variable));
         let globals = visible.map(|variable| variable.name.clone()).collect();
-        Ok((module, AmdgpuImage { contents, kernels, globals, _bytes: bytes }))
+        Ok((module, AmdgpuImage { contents, kernels, globals, bytes }))
     }
 
     fn kernel(&self, name: &str) -> Option<&Kernel> {
@@ -160,6 +165,13 @@ impl Image<Driver> for AmdgpuImage {
         })
     }
 
+    fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>> {
+        let mut variables = self.contents.variables.iter();
+        let found = variables
+            .find(|variable| variable.name.strip_prefix(KERNEL_DESCRIPTION_PREFIX) == Some(kernel));
+        Some(Cow::Borrowed(found?.initial(self.bytes.get())))
+    }
+
     fn symbols(&self) -> Vec<(String, SymbolKind)> {
         let kernels =
             self.contents.kernels.iter().filter(|kernel| kernel.kind == KernelKind::Normal);
@@ -167,7 +179,7 @@ impl Image<Driver> for AmdgpuImage {
         let of_program = |variable: &&Variable| {
             is_visible(variable)
                 && profile_part(&variable.name).is_none()
-                && !variable.name.starts_with(NOT_OF_PROGRAM)
+                && !NOT_OF_PROGRAM.iter().any(|start| variable.name.starts_with(start))
         };
         let globals = self.contents.variables.iter().filter(of_program);
         let globals = globals.map(|variable| (variable.name.clone(), SymbolKind::Global));
@@ -192,8 +204,11 @@ fn is_visible(variable: &Variable) -> bool {
 }
 
 fn read(image: &[u8]) -> Result<CodeObject> {
-    CodeObject::read(image)
-        .map_err(|malformed| Error::new(ErrorCode::InvalidBinary, malformed.to_string()))
+    CodeObject::read(image).map_err(malformed)
+}
+
+fn malformed(malformed: Malformed) -> Error {
+    Error::new(ErrorCode::InvalidBinary, malformed.to_string())
 }
 
 /// HIP loads what is not whole, and then ends the process.

@@ -478,8 +478,9 @@ typedef struct longshore_platform_table {
 
 // "longshore.device", version 1.
 typedef struct longshore_device_table {
-    // Sets `accepted` to 1 if `load` would try the image, else to 0 and writes why to `reason`.
-    // Never an error on account of a bad image.
+    // Sets `accepted` to 1 if `load` would try the image, to 2 if `load` moreover refuses it unless
+    // verification shows that loading, constructing and unloading it is sound whatever its bytes
+    // are, else to 0 and writes why to `reason`. Never an error on account of a bad image.
     struct longshore_error_object *(*accepts)(struct longshore_device *device,
                                               struct longshore_bytes image,
                                               uint32_t *accepted,
@@ -693,6 +694,20 @@ typedef struct longshore_cluster_table {
                                              const struct longshore_launch *launch,
                                              const uint32_t (*cluster)[3]);
 } longshore_cluster_table;
+
+// "longshore.arguments", version 1: types of kernels' arguments.
+typedef struct longshore_arguments_table {
+    // Writes the types of the arguments of a kernel that `kernel` of "longshore.module" found: a
+    // word of 4 bytes, little endian, for each. Bits 0 to 7 are the kind: 0 unknown, 1 signed
+    // integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure. Of a pointer to
+    // numbers, bits 8 to 15 are the kind of the elements and bits 16 to 31 their size in bytes,
+    // else both are 0. Writes nothing to `types` if the image does not tell. To `declaration` it
+    // writes the parameters as the source declares them, "(uint64_t n, float *x)", or nothing.
+    struct longshore_error_object *(*describe)(struct longshore_module *module,
+                                               struct longshore_text kernel,
+                                               struct longshore_sink types,
+                                               struct longshore_sink declaration);
+} longshore_arguments_table;
 
 // "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
 // memory. Called after the destructors and before `unload`.

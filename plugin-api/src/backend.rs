@@ -82,7 +82,7 @@ pub trait Platform<B: Backend>: Send + Sync + 'static {
 
 /// An open device. The host has unloaded, destroyed and freed what is on it before it closes it.
 pub trait Device<B: Backend>: Send + Sync + 'static {
-    /// Whether [`Device::load`] would try this image; the reason if not.
+    /// Says whether [`Device::load`] would try this image, and whether it verifies all of it.
     ///
     /// # Errors
     /// None on account of a bad image: that is a refusal.
@@ -246,8 +246,18 @@ pub struct ImageEntry<'a> {
 pub enum Acceptance {
     /// `load` would try it.
     Accepted,
+    /// `load` would try it, and refuses it unless verification shows that loading, constructing and
+    /// unloading it is sound whatever its bytes are. Nothing unverified runs then.
+    Verified,
     /// `load` would refuse it, for this reason.
     Refused(String),
+}
+
+impl Acceptance {
+    /// Whether `load` would try the image.
+    pub fn is_accepted(&self) -> bool {
+        !matches!(self, Acceptance::Refused(_))
+    }
 }
 
 /// A loaded image.
@@ -347,7 +357,8 @@ pub trait Queue<B: Backend>: Send + Sync + 'static {
     /// Those of the driver; the function is not called then.
     fn host_function(&self, function: HostFunction) -> Result<()>;
 
-    /// Makes what is queued from now on wait for the event's last record.
+    /// Makes what is queued from now on wait for the event's last record. It runs also if that is
+    /// behind a failure, which becomes one of this queue.
     ///
     /// # Errors
     /// Those of the driver.
@@ -406,10 +417,12 @@ pub trait Event<B: Backend>: Send + Sync + 'static {
     /// Those of the driver.
     fn is_complete(&self) -> Result<bool>;
 
-    /// Blocks until it is complete.
+    /// Blocks until it is complete. The host calls it in no host function that the event is behind.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The first failure of the work in front of the last record that no [`Queue::synchronize`] had
+    /// told when that was reached: the same each time, and still the queue's to tell; those of the
+    /// driver.
     fn synchronize(&self) -> Result<()>;
 
     /// Nanoseconds from this event to `end`.

@@ -1,6 +1,8 @@
 //! Errors: a code of LLVM's `ol_errc_t` and a message.
 
+use crate::text::printable;
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -152,10 +154,17 @@ struct ErrorFacts {
 /// The result of everything that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Limit of a message in bytes. What callers and drivers say, names and logs, has any length.
+const MESSAGE_BYTES: usize = 16 << 10;
+/// Bytes that are kept of the end of a message that is longer.
+const END_BYTES: usize = 4 << 10;
+
 impl Error {
-    /// An error without a vendor's part.
+    /// An error without a vendor's part. Of a message above 16 KiB the middle is left out. Control
+    /// characters of the message become escapes, as of [`printable`].
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
-        Error(Box::new(ErrorFacts { code, message: message.into(), vendor: None }))
+        let message = in_print(bounded(message.into()));
+        Error(Box::new(ErrorFacts { code, message, vendor: None }))
     }
 
     /// The error that a caught panic becomes: "the launch panicked: ...".
@@ -176,7 +185,7 @@ impl Error {
     /// The same error with the vendor's name and number kept.
     #[must_use]
     pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
-        let name = name.into();
+        let name = in_print(name.into());
         self.0.vendor = Some(VendorError { name, number });
         self
     }
@@ -184,7 +193,8 @@ impl Error {
     /// The same error, its message preceded by what was being done: "loading 'k.so': ...".
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Error {
-        self.0.message = format!("{doing}: {}", self.0.message);
+        let doing = in_print(doing.to_string());
+        self.0.message = bounded(format!("{doing}: {}", self.0.message));
         self
     }
 
@@ -211,6 +221,26 @@ impl Error {
     }
 }
 
+/// Leaves the middle out of a message that is too long.
+fn bounded(message: String) -> String {
+    if message.len() <= MESSAGE_BYTES {
+        return message;
+    }
+    // Room for the words in between.
+    let start = message.floor_char_boundary(MESSAGE_BYTES - END_BYTES - 64);
+    let end = message.ceil_char_boundary(message.len() - END_BYTES);
+    let (before, after) = (&message[..start], &message[end..]);
+    format!("{before} ... ({} bytes are left out) ... {after}", end - start)
+}
+
+/// Without a copy where nothing must be escaped.
+fn in_print(text: String) -> String {
+    match printable(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(escaped) => escaped,
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}", self.0.code, self.describe())
@@ -222,11 +252,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_a_long_message_the_beginning_and_the_end_are_kept() {
+        for unit in ["a", "ü", "\u{1f600}"] {
+            let message = format!("<{}>", unit.repeat(MESSAGE_BYTES));
+            let error = Error::new(ErrorCode::NotFound, message).context("doing");
+            let said = error.message();
+            assert!(said.len() <= MESSAGE_BYTES, "{}", said.len());
+            assert!(said.starts_with("doing: <") && said.ends_with('>'));
+            assert!(said.contains(" bytes are left out) ... "));
+        }
+        let short = "b".repeat(MESSAGE_BYTES);
+        assert_eq!(Error::new(ErrorCode::NotFound, &*short).message(), short);
+    }
+
+    #[test]
     fn codes_survive_the_trip_through_their_numbers() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_raw(code as u32), code);
         }
         assert_eq!(ErrorCode::from_raw(0), ErrorCode::Unknown);
         assert_eq!(ErrorCode::from_raw(25), ErrorCode::Unknown);
+    }
+
+    #[test]
+    fn a_message_cannot_write_to_the_terminal_by_escape_codes() {
+        let error = Error::new(ErrorCode::NotFound, "no '\u{1b}[2Jf'").with_vendor("\u{7}", 1);
+        let error = error.context("\u{1b}]0;title");
+        let expected = "\\u{1b}]0;title: no '\\u{1b}[2Jf' [\\u{7} 1]";
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(format!("{error:?}"), format!("NotFound: {expected}"));
     }
 }

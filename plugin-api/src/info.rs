@@ -214,14 +214,15 @@ impl PlatformInfo {
 }
 
 impl DeviceType {
-    /// The type with this value; unknown ones count as [`DeviceType::Gpu`].
-    pub fn from_raw(value: u32) -> DeviceType {
-        match value {
+    /// The type with this value; `None` for one that this version does not know.
+    pub fn from_raw(value: u32) -> Option<DeviceType> {
+        Some(match value {
+            2 => DeviceType::Gpu,
             3 => DeviceType::Cpu,
             4 => DeviceType::Host,
             0x1000 => DeviceType::IntegratedGpu,
-            _ => DeviceType::Gpu,
-        }
+            _ => return None,
+        })
     }
 }
 

@@ -11,14 +11,16 @@
 //! | 1 | number of arguments |
 //! | 1 | bytes of the text at the end, with its NUL |
 //! | 1 | flags, 0 |
-//! | 2 each | an argument: its bytes and its kind (1 signed integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure) |
+//! | 2 each | an argument: its bytes and its type, an [`ArgumentType`] (1 signed integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure; of a pointer to numbers also their kind and their bytes) |
 //! | | the text: the parameters as they were written, "(uint64_t n, float *x)" |
 //!
 //! What the kernel's code uses is known only where it stands. It leaves *notes*: constants
 //! `longshore_note` of two words, kind and value, local to the function that has them. The function
 //! of a kernel's code is `__longshore_body_<name>`; notes of other functions are the image's.
 
+use crate::argument_type::ArgumentType;
 use crate::error::{Error, ErrorCode, Result};
+use crate::request::KernelAttributes;
 
 /// Before a kernel's name in the name of its description.
 pub const KERNEL_DESCRIPTION_PREFIX: &str = "__longshore_kernel_";
@@ -54,23 +56,26 @@ pub enum KernelForm {
 pub struct ArgumentDescription {
     /// Its size.
     pub bytes: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: ArgumentKind,
+    /// Its type: the kind and, of a pointer, the elements.
+    pub of_type: ArgumentType,
 }
 
-/// What an argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an argument is. The values are those in kernel descriptions.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArgumentKind {
     /// A signed integer.
-    Signed,
+    Signed = 1,
     /// An unsigned integer.
-    Unsigned,
+    Unsigned = 2,
     /// A floating-point number.
-    Float,
+    Float = 3,
     /// A pointer.
-    Pointer,
+    Pointer = 4,
     /// A structure, by value.
-    Structure,
+    Structure = 5,
 }
 
 impl KernelDescription {
@@ -122,26 +127,66 @@ impl KernelDescription {
     pub fn argument_sizes(&self) -> Vec<u32> {
         self.arguments.iter().map(|argument| argument.bytes).collect()
     }
+
+    /// Completes the attributes of its kernel: its arguments and, where the target knows of no
+    /// required group size, that of the description. What the target knows of the arguments stays.
+    pub fn complete(self, attributes: &mut KernelAttributes) {
+        let sizes = attributes.argument_sizes.get_or_insert_with(|| self.argument_sizes());
+        if sizes.len() == self.arguments.len() {
+            attributes.argument_types = self.arguments.iter().map(|one| one.of_type).collect();
+        }
+        attributes.declaration = self.declaration;
+        if attributes.required_group == [0; 3] {
+            attributes.required_group = self.required_group;
+        }
+    }
 }
 
 fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
-    let kind = match word(bytes, at + 1)? {
-        1 => ArgumentKind::Signed,
-        2 => ArgumentKind::Unsigned,
-        3 => ArgumentKind::Float,
-        4 => ArgumentKind::Pointer,
-        5 => ArgumentKind::Structure,
-        kind => return Err(invalid(format!("an argument has kind {kind}, expected 1 to 5"))),
+    let found = word(bytes, at + 1)?;
+    let known = ArgumentType::from_word(found).and_then(|known| Some((known, known.kind()?)));
+    let Some((of_type, kind)) = known else {
+        return Err(invalid(format!(
+            "an argument has type {found:#x}, expected a kind of 1 to 5 and, of a pointer, elements"
+        )));
     };
-    Ok(ArgumentDescription { bytes: word(bytes, at)?, kind })
+    Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, of_type })
 }
 
 fn declaration(text: &[u8]) -> Result<String> {
     match text {
         [] => Ok(String::new()),
-        [text @ .., 0] => Ok(String::from_utf8_lossy(text).into_owned()),
+        [text @ .., 0] => Ok(as_written(&String::from_utf8_lossy(text))),
         _ => Err(invalid("its text does not end with NUL".to_owned())),
     }
+}
+
+/// The text in which parameters passed by value are as they were written: of `LONGSHORE_BY_VALUE(T, name)`
+/// the header in C makes `register __typeof__(T) name`, which becomes `T name`.
+fn as_written(text: &str) -> String {
+    const BEFORE: &str = "register __typeof__(";
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(BEFORE) {
+        let Some((name, after)) = behind.split_at_checked(closing(behind)) else { break };
+        written.extend([before, name.trim()]);
+        rest = &after[1..];
+    }
+    written + rest
+}
+
+/// Where the parenthesis closes that was opened before a text; beyond it if it does not.
+fn closing(text: &str) -> usize {
+    let mut open = 1usize;
+    let closes = |(_, letter): &(usize, char)| {
+        match letter {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => {}
+        }
+        open == 0
+    };
+    text.char_indices().find(closes).map_or(text.len() + 1, |(at, _)| at)
 }
 
 fn word(bytes: &[u8], index: usize) -> Result<u32> {
@@ -232,8 +277,24 @@ mod tests {
         bytes
     }
 
+    #[test]
+    fn parameters_passed_by_value_are_as_they_were_written() {
+        for (text, written) in [
+            ("(register __typeof__(struct point) p, float *x)", "(struct point p, float *x)"),
+            (
+                "(register __typeof__(T (*)(int)) f, register __typeof__(U) u)",
+                "(T (*)(int) f, U u)",
+            ),
+            ("(register __typeof__(", "(register __typeof__("),
+            ("(register __typeof__((x)", "(register __typeof__((x)"),
+            ("(uint64_t n)", "(uint64_t n)"),
+        ] {
+            assert_eq!(as_written(text), written);
+        }
+    }
+
     fn saxpy() -> Vec<u8> {
-        let arguments = [8, 2, 4, 3, 8, 4, 12, 5, 1, 1];
+        let arguments = [8, 2, 4, 3, 8, 0x4_0304, 12, 5, 1, 1];
         let head = [1, 1, 64, 0, 0, 5, 30, 0];
         words(&[&head[..], &arguments].concat(), "(uint64_t n, float a, char c)\0")
     }
@@ -247,6 +308,8 @@ mod tests {
         let kinds: Vec<_> = described.arguments.iter().map(|argument| argument.kind).collect();
         use ArgumentKind::*;
         assert_eq!(kinds, [Unsigned, Float, Pointer, Structure, Signed]);
+        let elements = described.arguments[2].of_type.element();
+        assert_eq!(elements, Some((Float, 4)));
         assert_eq!(described.declaration, "(uint64_t n, float a, char c)");
         let empty = KernelDescription::parse(&words(&[1, 0, 0, 0, 0, 0, 0, 0], "")).unwrap();
         assert_eq!((empty.form, empty.declaration.as_str()), (KernelForm::Items, ""));

@@ -120,6 +120,7 @@ pub fn describe_layouts() -> String {
         ClusterTable,
         AdoptionTable,
         LazyTable,
+        ArgumentsTable,
     );
     text
 }

@@ -26,6 +26,7 @@
 //! `docs/plugin-interface.md`.
 
 pub mod abi;
+mod argument_type;
 pub mod backend;
 mod description;
 mod error;
@@ -38,8 +39,10 @@ mod raw;
 pub mod remote;
 mod request;
 mod services;
+mod text;
 mod workers;
 
+pub use argument_type::ArgumentType;
 pub use backend::{
     Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
     Plugin, Queue,
@@ -57,6 +60,7 @@ pub use request::{
     Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span, SymbolKind,
 };
 pub use services::{Services, level as log_level, level_filter as log_level_filter};
+pub use text::printable;
 pub use workers::{AtWork, Workers};
 
 /// What [`export_plugin!`] expands to; not for direct use.

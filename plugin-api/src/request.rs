@@ -5,6 +5,7 @@
 //! which the glue calls on behalf of the program; a plugin just reads them.
 
 use crate::abi;
+use crate::argument_type::ArgumentType;
 use crate::error::{Error, ErrorCode, Result};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -238,6 +239,10 @@ pub struct KernelAttributes {
     pub code_bytes: u64,
     /// Size of each argument in bytes, if the image describes them.
     pub argument_sizes: Option<Vec<u32>>,
+    /// Type of each argument, as many as there are sizes; empty if the image does not tell.
+    pub argument_types: Vec<ArgumentType>,
+    /// The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown.
+    pub declaration: String,
     /// Most work-items in a group, 0 if only the device limits it.
     pub max_group_items: u32,
     /// Shared memory that the kernel itself declares, in bytes.

@@ -9,17 +9,21 @@ use crate::driver::types::{Function, Module as RawModule, function_attribute};
 use crate::{image, jit};
 use longshore_cuda_image::{Contents, Kernel, Kind, Linkage, Variable, fatbin};
 use longshore_plugin_api::{
-    Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, ProfileSection, Result,
-    SymbolKind,
+    Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX, KernelAttributes,
+    ProfileSection, Result, SymbolKind,
 };
 use longshore_streams::{Code, Image, ModuleCore, profile_part};
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
 /// How the names of variables begin that are no variables of the program: tables of constructors, and
 /// what the device header leaves.
 const NOT_OF_PROGRAM: [&str; 4] =
-    ["__init_array_", "__fini_array_", "__longshore_kernel_", "__longshore_grid_barrier"];
+    ["__init_array_", "__fini_array_", KERNEL_DESCRIPTION_PREFIX, "__longshore_grid_barrier"];
+
+/// In bytes. A variable that is longer does not describe a kernel.
+const LONGEST_DESCRIPTION: usize = 1 << 20;
 
 /// An image that the driver has loaded.
 ///
@@ -147,6 +151,13 @@ impl Image<Driver> for CudaImage {
             required_group: of_image.and_then(|kernel| kernel.required_group).unwrap_or_default(),
             ..KernelAttributes::default()
         })
+    }
+
+    fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>> {
+        let mut variables = self.contents().variables.iter();
+        let found = variables
+            .find(|variable| variable.name.strip_prefix(KERNEL_DESCRIPTION_PREFIX) == Some(kernel));
+        found?.content(LONGEST_DESCRIPTION).map(Cow::Owned)
     }
 
     fn symbols(&self) -> Vec<(String, SymbolKind)> {

@@ -1,7 +1,7 @@
 //! Queued commands, with what they captured, in memory that is kept for the next ones.
 
 use crate::event::Record;
-use crate::execute::{Engine, Job, Launch};
+use crate::execute::{Engine, Job, Launch, Modes};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,6 +55,15 @@ enum Command {
     Taken,
     #[cfg(test)]
     Panic,
+}
+
+/// What commands of a queue failed with, and its user was not told.
+pub(crate) trait Failures {
+    /// Keeps a failure.
+    fn add(&self, error: Error);
+
+    /// The first one, which stays untold.
+    fn first(&self) -> Option<Error>;
 }
 
 impl Batch {
@@ -125,14 +134,22 @@ impl Batch {
         Ok(())
     }
 
-    /// Runs all commands and empties the batch. A kernel that fails and a panic end their command only, and are
-    /// handed to `failed`. Blocks for as long as the commands do.
-    pub(crate) fn run(&mut self, engine: &Engine, job: &Arc<Job>, mut failed: impl FnMut(Error)) {
+    /// Runs commands up to one that waits for a place that was not reached, which is the answer; without one it runs all, and
+    /// empties the batch. A kernel that fails and a panic end their command only, and are added to `failures`. Blocks for as long
+    /// as the commands do.
+    pub(crate) fn run(
+        &mut self,
+        engine: &Engine,
+        job: &Arc<Job>,
+        failures: &impl Failures,
+    ) -> Option<Arc<Record>> {
         while !self.is_empty() {
-            match catch_unwind(AssertUnwindSafe(|| self.run_commands(engine, job))) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => failed(error),
-                Err(payload) => failed(Error::of_panic("a queued command", payload)),
+            let run = || self.run_commands(engine, job, failures);
+            match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(Ok(None)) => {}
+                Ok(Ok(unreached)) => return unreached,
+                Ok(Err(error)) => failures.add(error),
+                Err(payload) => failures.add(Error::of_panic("a queued command", payload)),
             }
         }
         self.next = 0;
@@ -142,20 +159,37 @@ impl Batch {
         self.commands.shrink_to(KEPT_COMMANDS);
         self.launches.shrink_to(KEPT_COMMANDS);
         self.captured.shrink_to(KEPT_BLOCKS);
+        None
     }
 
-    /// Up to the first that fails.
-    fn run_commands(&mut self, engine: &Engine, job: &Arc<Job>) -> Result<()> {
+    /// Up to the first that fails, or that waits for the answer.
+    fn run_commands(
+        &mut self,
+        engine: &Engine,
+        job: &Arc<Job>,
+        failures: &impl Failures,
+    ) -> Result<Option<Arc<Record>>> {
         while let Some(command) = self.commands.get_mut(self.next) {
+            if let Command::Wait(record) = command
+                && !record.is_reached()
+            {
+                return Ok(Some(Arc::clone(record)));
+            }
             self.next += 1;
             let command = std::mem::replace(command, Command::Taken);
-            self.run_command(command, engine, job)?;
+            self.run_command(command, engine, job, failures)?;
         }
-        Ok(())
+        Ok(None)
     }
 
     #[inline]
-    fn run_command(&mut self, command: Command, engine: &Engine, job: &Arc<Job>) -> Result<()> {
+    fn run_command(
+        &mut self,
+        command: Command,
+        engine: &Engine,
+        job: &Arc<Job>,
+        failures: &impl Failures,
+    ) -> Result<()> {
         match command {
             Command::Launch { launch, table, count } => {
                 let arguments = self.argument_table(table as usize, count as usize);
@@ -177,9 +211,9 @@ impl Batch {
                 // SAFETY: the fill's span vouched for the range; it is not the batch's own memory.
                 unsafe { fill_bytes(destination, pattern) }
             }
-            Command::Host(function) => function.call(),
-            Command::Reach(record) => record.reach(),
-            Command::Wait(record) => record.wait(),
+            Command::Host(function) => Modes::preserved(|| function.call()),
+            Command::Reach(record) => record.reach(failures.first()),
+            Command::Wait(record) => return record.failure().cloned().map_or(Ok(()), Err),
             Command::Taken => unreachable!("each command is taken once"),
             #[cfg(test)]
             Command::Panic => panic!("asked for"),
@@ -285,6 +319,18 @@ fn out_of_memory(blocks: usize) -> Error {
 mod tests {
     use super::*;
 
+    struct NoFailure;
+
+    impl Failures for NoFailure {
+        fn add(&self, error: Error) {
+            unreachable!("nothing fails, but {error} did");
+        }
+
+        fn first(&self) -> Option<Error> {
+            None
+        }
+    }
+
     #[test]
     fn a_fill_repeats_patterns_of_every_length() {
         for pattern_bytes in [1, 2, 3, 4, 7, 16, 48, 5000, 20_000] {
@@ -315,7 +361,7 @@ mod tests {
             // SAFETY: no bytes.
             batch.fill(unsafe { Span::new(0, 0) }, &[1; 40]).unwrap();
         }
-        batch.run(&engine, &engine.new_job(), |_| unreachable!("nothing fails"));
+        batch.run(&engine, &engine.new_job(), &NoFailure);
         assert!(batch.is_empty());
         assert!(batch.commands.capacity() <= KEPT_COMMANDS);
         assert!(batch.captured.capacity() <= KEPT_BLOCKS);

@@ -114,8 +114,8 @@ impl Device<HostBackend> for HostDevice {
 
     fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         match module::accepts(entry.bytes) {
-            Acceptance::Accepted => Ok(suitability::rank(entry)),
             Acceptance::Refused(_) => Ok(0),
+            _ => Ok(suitability::rank(entry)),
         }
     }
 }

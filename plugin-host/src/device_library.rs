@@ -10,7 +10,7 @@
 //! Names that start with `__longshore_` are reserved and never looked up in the process. The list
 //! keeps mistakes out, not attackers: an image is code, and does what it likes.
 
-use crate::module::profile_runtime;
+use crate::provided;
 use longshore_jitlink::session::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::cmp::Reverse;
@@ -135,7 +135,7 @@ impl DeviceLibrary {
     }
 
     fn find(&self, request: Request<'_>) -> longshore_jitlink::Result<Option<Generated>> {
-        if let Some(address) = own_address_of(request.name) {
+        if let Some(address) = provided::address_of(without_version(request.name)) {
             return Ok(Some(Generated::Address { index: 0, address }));
         }
         if request.name.starts_with(RESERVED) {
@@ -148,6 +148,9 @@ impl DeviceLibrary {
                 return Ok(None);
             }
             sources.clone_from(&SOURCES.all);
+        }
+        if let Some(address) = provided::end_address_of(name) {
+            return Ok(Some(Generated::Address { index: 0, address }));
         }
         // First where a library that is loaded would find it: what the program has put in place of
         // the C library's, as its own `malloc`, is put in its place here too.
@@ -216,14 +219,6 @@ impl Source {
             .map_err(|error| log::debug!("a library that an image would use: {error}"))
             .ok()
     }
-}
-
-/// The address of a name that is given by this library itself.
-fn own_address_of(name: &str) -> Option<u64> {
-    let address = profile_runtime::address_of(name);
-    #[cfg(target_arch = "aarch64")]
-    let address = address.or_else(|| crate::outline_atomics::address_of(name));
-    address
 }
 
 fn is_loaded(library: &str) -> bool {

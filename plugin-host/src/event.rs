@@ -1,17 +1,19 @@
 //! Events, and the places in queues that they are recorded at.
 
 use crate::HostBackend;
+use crate::crew::crew;
 use crate::line::Line;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
+/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
+/// the host refuses that.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct HostEvent {
@@ -31,16 +33,21 @@ impl HostEvent {
         let mut last = self.lock();
         let record = self.renewed(last.take());
         match line.idle_role() {
-            Some(_role) => record.reach(),
+            Some(_role) => record.reach(line.untold()),
             None => line.push(|batch| batch.reach(Arc::clone(&record)))?,
         }
         *last = Some(record);
         Ok(())
     }
 
-    /// The last record, unless there is none or it was reached.
-    pub(crate) fn unreached(&self) -> Option<Arc<Record>> {
-        self.lock().as_ref().filter(|record| !record.is_reached()).cloned()
+    /// The last record, unless there is none.
+    fn last(&self) -> Option<Arc<Record>> {
+        self.lock().clone()
+    }
+
+    /// The last record, if a queue that waits for it has something to wait for or to take over.
+    pub(crate) fn to_wait_for(&self) -> Option<Arc<Record>> {
+        self.last().filter(|record| !record.is_reached() || record.failure().is_some())
     }
 
     /// A record that nobody else has: the former one again where possible, which allocates nothing.
@@ -67,14 +74,13 @@ impl HostEvent {
 
 impl Event<HostBackend> for HostEvent {
     fn is_complete(&self) -> Result<bool> {
-        Ok(self.unreached().is_none())
+        Ok(self.last().is_none_or(|record| record.is_reached()))
     }
 
     fn synchronize(&self) -> Result<()> {
-        if let Some(record) = self.unreached() {
-            record.wait();
-        }
-        Ok(())
+        let Some(record) = self.last() else { return Ok(()) };
+        record.wait();
+        record.failure().cloned().map_or(Ok(()), Err)
     }
 
     fn elapsed_ns(&self, end: &HostEvent) -> Result<i64> {
@@ -106,6 +112,9 @@ pub(crate) struct Record {
     state: AtomicU32,
     timed: bool,
     reached_ns: AtomicI64,
+    failure: OnceLock<Error>,
+    /// The lines that go on when it is reached.
+    lines: Mutex<Vec<Arc<Line>>>,
 }
 
 const UNREACHED: u32 = 0;
@@ -116,7 +125,13 @@ const AWAITED: u32 = 2;
 impl Record {
     /// A place that was not reached; `timed` if the time of reaching it will be asked for.
     pub(crate) fn new(timed: bool) -> Record {
-        Record { state: AtomicU32::new(UNREACHED), timed, reached_ns: AtomicI64::new(0) }
+        Record {
+            state: AtomicU32::new(UNREACHED),
+            timed,
+            reached_ns: AtomicI64::new(0),
+            failure: OnceLock::new(),
+            lines: Mutex::default(),
+        }
     }
 
     /// Whether it was reached; if so, all that was queued before it is visible.
@@ -124,15 +139,46 @@ impl Record {
         self.state.load(Ordering::Acquire) == REACHED
     }
 
-    /// Reaches it.
-    pub(crate) fn reach(&self) {
+    /// The failure that it was reached with.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    /// Reaches it, once. `failure` is the first one before it that its queue has told nobody of.
+    pub(crate) fn reach(&self, failure: Option<Error>) {
+        if let Some(failure) = failure {
+            let _ = self.failure.set(failure);
+        }
         if self.timed {
             self.reached_ns.store(monotonic_ns(), Ordering::Relaxed);
         }
         if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
             // The only error is a bad address, which the borrow rules out.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
+            let lines = std::mem::take(&mut *self.lines());
+            lines.into_iter().for_each(|line| crew().call(line));
         }
+    }
+
+    /// Has the crew attend to a line when it is reached; false if it was reached before.
+    pub(crate) fn call_when_reached(&self, line: &Arc<Line>) -> bool {
+        // Who reaches it takes the list after a state that says that somebody waits, which is set under the lock.
+        let mut lines = self.lines();
+        let is_waiting = self.is_awaited();
+        if is_waiting {
+            lines.push(Arc::clone(line));
+        }
+        is_waiting
+    }
+
+    /// Notes that somebody waits for it; false if it was reached.
+    fn is_awaited(&self) -> bool {
+        let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
+        self.state.compare_exchange(UNREACHED, AWAITED, success, failure) != Err(REACHED)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Blocks until it is reached: spins for a moment, then sleeps.
@@ -140,16 +186,7 @@ impl Record {
         if spin_until(Duration::from_micros(20), || self.is_reached()) {
             return;
         }
-        loop {
-            let seen = self.state.compare_exchange(
-                UNREACHED,
-                AWAITED,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            );
-            if seen == Err(REACHED) {
-                return;
-            }
+        while self.is_awaited() {
             // An early return, by a signal or a state that changed meanwhile, goes round again.
             let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
         }

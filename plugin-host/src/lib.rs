@@ -24,19 +24,20 @@
 
 mod command;
 mod cpu;
+mod crew;
 mod device;
 mod device_library;
 #[doc(hidden)]
 pub mod elf;
 mod event;
 mod execute;
+mod fences;
 mod line;
 mod memory;
 mod module;
-#[cfg(target_arch = "aarch64")]
-mod outline_atomics;
 mod physical;
 mod platform;
+mod provided;
 mod queue;
 mod suitability;
 

@@ -6,8 +6,10 @@
 //! - a thread whose command waits anyway, on an idle line: it runs the command in place
 //!   ([`Line::idle_role`]). Two atomic operations, no lock, nothing captured;
 //! - a thread that synchronizes while nobody runs what is pending: it runs that itself;
-//! - the line's own thread, started by the first command that is queued. When it runs dry it looks
-//!   for more for a moment, then sleeps until it is rung for.
+//! - a thread of the [`crew`](crate::crew) that *attends* to the line, called when a command is queued and there is
+//!   none. When it runs dry it looks for more for a moment, sleeps beside the line until it is rung for, and
+//!   goes when nothing comes. Where the next command waits for another queue, the line is *parked*: its
+//!   thread goes at once, and the crew is called again when the awaited place is reached.
 //!
 //! The state is one word, `status`. *Pending* commands lie behind a lock that is held to add one
 //! command or to take all of them. Two rules keep the line going:
@@ -15,35 +17,39 @@
 //! - who makes a line pending that nobody runs, rings;
 //! - who gives the role back on a line that is pending, rings.
 //!
-//! The line's own thread sleeps only while neither concerns it, so no command is left behind.
+//! A thread that attends to the line sleeps or goes only while neither concerns it, so no command is left
+//! behind. A parked line keeps the role, which the thread that attends to it next takes over.
 
-use crate::command::Batch;
+use crate::command::{Batch, Failures};
+use crate::crew::crew;
 use crate::event::{Record, spin_until};
 use crate::execute::{Engine, Job, Launch};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Somebody holds the role.
 const RUNNING: u32 = 1;
 /// There are commands that nobody took yet.
 const PENDING: u32 = 2;
-/// The line's thread sleeps.
+/// The thread that attends to the line sleeps.
 const ASLEEP: u32 = 4;
-/// The queue was dropped: the thread ends when it runs dry.
+/// The queue was dropped: the thread that attends to the line goes when it runs dry.
 const CLOSED: u32 = 8;
 /// A command failed and nobody was told.
 const FAILED: u32 = 16;
 /// Who holds the role runs one command in place, that was never pending.
 const IN_PLACE: u32 = 32;
+/// A thread attends to the line, or was called to.
+const ATTENDED: u32 = 64;
 
-/// How long the line's thread looks for more before it sleeps. Waking it costs its waker some
-/// microseconds.
+/// How long a thread that attends to a line looks for more before it sleeps. Waking it costs its
+/// waker some microseconds.
 const PATIENCE: Duration = Duration::from_micros(40);
-/// Kernels may use as much stack as on a program's main thread.
-const STACK_BYTES: usize = 8 << 20;
+/// How long it sleeps before it goes.
+const STAY: Duration = Duration::from_secs(1);
 
 /// The commands of one queue and the threads that run them.
 pub(crate) struct Line {
@@ -53,7 +59,6 @@ pub(crate) struct Line {
     /// The thread that holds the role; 0 if none does.
     runner: AtomicUsize,
     state: Mutex<State>,
-    worker: OnceLock<Thread>,
 }
 
 #[derive(Default)]
@@ -61,8 +66,14 @@ struct State {
     pending: Batch,
     /// How many commands were ever pending.
     pushed: u64,
-    /// Memory for who runs commands without being the line's thread.
+    /// Memory for who runs commands without attending to the line.
     spare: Batch,
+    /// Memory for the thread that attends to the line.
+    own: Batch,
+    /// The commands of a parked line, of which the first waits.
+    parked: Option<Batch>,
+    /// The thread that attends to the line.
+    attendant: Option<Thread>,
     /// For who waits for the line's tail.
     spare_record: Option<Arc<Record>>,
     error: Option<Error>,
@@ -77,23 +88,22 @@ impl Line {
             status: AtomicU32::new(0),
             runner: AtomicUsize::new(0),
             state: Mutex::default(),
-            worker: OnceLock::new(),
         })
     }
 
     /// Takes the role if the line is idle: what is done while it is held comes after all that was
     /// queued before and before all that is queued later.
     #[inline]
-    pub(crate) fn idle_role(&self) -> Option<Role<'_>> {
+    pub(crate) fn idle_role(self: &Arc<Line>) -> Option<Role<'_>> {
         self.role(RUNNING | PENDING, RUNNING | IN_PLACE)
     }
 
-    /// Adds a command for the line's thread. Blocks only while another thread adds or takes
+    /// Adds a command for a thread of the crew. Blocks only while another thread adds or takes
     /// commands.
     ///
     /// # Errors
-    /// Those of `add`, which then must have added nothing, and `OutOfResources` if the line's
-    /// thread cannot be started.
+    /// Those of `add`, which then must have added nothing, and `OutOfResources` if there can be no
+    /// thread.
     #[inline]
     pub(crate) fn push(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<()> {
         self.push_counted(add).map(drop)
@@ -102,8 +112,8 @@ impl Line {
     /// The same; answers how many were pending up to this one.
     fn push_counted(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<u64> {
         let mut state = self.lock();
-        if self.worker.get().is_none() {
-            self.start()?;
+        if self.status.load(Ordering::Relaxed) & ATTENDED == 0 {
+            crew().ensure_thread()?;
         }
         add(&mut state.pending)?;
         state.pushed += 1;
@@ -164,21 +174,33 @@ impl Line {
             (Ok(()), last) => last,
             (earlier, Ok(())) => earlier,
             (earlier, Err(later)) => {
-                self.keep_error(later);
+                self.add(later);
                 earlier
             }
         }
     }
 
-    /// Lets the thread end when it has run what is pending. Nothing may be added afterwards.
+    /// The same, and it stays untold.
+    #[inline]
+    pub(crate) fn untold(&self) -> Option<Error> {
+        if self.status.load(Ordering::Acquire) & FAILED == 0 {
+            return None;
+        }
+        self.lock().error.clone()
+    }
+
+    /// Lets the thread that attends to the line go when it has run what is pending. Nothing may be
+    /// added afterwards.
     pub(crate) fn close(&self) {
         let before = self.status.fetch_or(CLOSED, Ordering::AcqRel);
-        self.ring(before);
+        if before & ASLEEP != 0 {
+            self.wake();
+        }
     }
 
     /// Takes the role, as `how`, unless one of the bits of `obstacles` is set.
     #[inline]
-    fn role(&self, obstacles: u32, how: u32) -> Option<Role<'_>> {
+    fn role(self: &Arc<Line>, obstacles: u32, how: u32) -> Option<Role<'_>> {
         let mut status = self.status.load(Ordering::Relaxed);
         while status & obstacles == 0 {
             let taken = status | how;
@@ -219,86 +241,122 @@ impl Line {
         }
     }
 
-    fn keep_error(&self, error: Error) {
-        log::warn!("{error}");
+    /// Runs what is pending until the line has nothing more for a while, or is parked. For a thread of the crew that was called.
+    pub(crate) fn attend(self: &Arc<Line>) {
         let mut state = self.lock();
-        state.error.get_or_insert(error);
-        self.status.fetch_or(FAILED, Ordering::AcqRel);
-    }
-
-    /// Starts the line's thread; under the lock, so that it is started once.
-    #[cold]
-    fn start(self: &Arc<Line>) -> Result<()> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("longshore-q{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let line = Arc::clone(self);
-        let builder = thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
-        let worker = builder.spawn(move || line.work()).map_err(|error| {
-            let message = format!("thread '{name}' of a queue cannot be started: {error}");
-            Error::new(ErrorCode::OutOfResources, message)
-        })?;
-        let _ = self.worker.set(worker.thread().clone());
-        Ok(())
-    }
-
-    /// The life of the line's thread.
-    fn work(&self) {
-        let mut batch = Batch::default();
-        while self.await_commands() {
-            if let Some(role) = self.role(RUNNING, RUNNING) {
-                while role.run_pending(&mut batch) {}
+        state.attendant = Some(thread::current());
+        let mut batch = std::mem::take(&mut state.own);
+        let parked = state.parked.take();
+        drop(state);
+        if let Some(parked) = parked {
+            batch = parked;
+            let role = self.take_over();
+            if !role.run_on(&mut batch) {
+                return;
             }
         }
+        while self.await_commands() {
+            if let Some(role) = self.role(RUNNING, RUNNING)
+                && !role.run_on(&mut batch)
+            {
+                return;
+            }
+        }
+        self.lock().own = batch;
     }
 
-    /// Blocks until there are commands that nobody runs; false if there will be none any more.
+    /// The role of a parked line.
+    fn take_over(self: &Arc<Line>) -> Role<'_> {
+        self.runner.store(this_thread(), Ordering::Relaxed);
+        Role { line: self }
+    }
+
+    /// Blocks until there are commands that nobody runs; false if the calling thread attends to the line no more.
     fn await_commands(&self) -> bool {
-        let has_work = |status: u32| status & (RUNNING | PENDING) == PENDING;
-        let is_over = |status: u32| status & (RUNNING | PENDING | CLOSED) == CLOSED;
         loop {
             // Each look decides by itself: a guest may take what is pending at any moment.
             let status = self.status.load(Ordering::Acquire);
-            if has_work(status) || is_over(status) {
-                return has_work(status);
+            if has_work(status) {
+                return true;
+            }
+            if status & CLOSED != 0 {
+                if self.leave(status) {
+                    return false;
+                }
+                continue;
             }
             let concerned = || {
                 let status = self.status.load(Ordering::Acquire);
-                has_work(status) || is_over(status)
+                has_work(status) || status & CLOSED != 0 || crew().has_listed()
             };
-            if !spin_until(PATIENCE, concerned) {
-                self.sleep();
+            if spin_until(PATIENCE, concerned) && !crew().has_listed() {
+                continue;
+            }
+            let mut rung = false;
+            crew().beside_line(|| rung = self.sleep());
+            let status = self.status.load(Ordering::Acquire);
+            if !rung && !has_work(status) && self.leave(status) {
+                return false;
             }
         }
     }
 
-    /// Sleeps until rung for, unless there is a reason not to.
-    fn sleep(&self) {
+    /// Ends attending to the line, unless its status has changed.
+    fn leave(&self, status: u32) -> bool {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let left = status & !(ATTENDED | ASLEEP);
+        self.status.compare_exchange(status, left, success, failure).is_ok()
+    }
+
+    /// Sleeps until rung for, for a while at most, unless there is a reason not to; answers whether there is one, or it was rung for.
+    fn sleep(&self) -> bool {
         let status = self.status.load(Ordering::Acquire);
-        if status & CLOSED != 0 || status & (RUNNING | PENDING) == PENDING {
-            return;
+        if status & CLOSED != 0 || has_work(status) {
+            return true;
         }
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         let asleep = self.status.compare_exchange(status, status | ASLEEP, success, failure);
-        if asleep.is_ok() {
-            while self.status.load(Ordering::Acquire) & ASLEEP != 0 {
-                thread::park();
+        if asleep.is_err() {
+            return true;
+        }
+        let until = Instant::now() + STAY;
+        while self.status.load(Ordering::Acquire) & ASLEEP != 0 {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                // Who rings meanwhile takes the flag away.
+                return self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP == 0;
             }
+            thread::park_timeout(rest);
+        }
+        true
+    }
+
+    /// Has a thread run what is pending. One that attended and did not sleep when `before` was the
+    /// status has seen what changed since, or will before it sleeps or goes.
+    #[inline]
+    fn ring(self: &Arc<Line>, before: u32) {
+        if before & (ASLEEP | ATTENDED) != ATTENDED {
+            self.ring_for(before);
         }
     }
 
-    /// Wakes the line's thread if it sleeps. One that did not when `before` was the status has
-    /// seen what changed since, or will before it sleeps.
-    #[inline]
-    fn ring(&self, before: u32) {
+    #[cold]
+    fn ring_for(self: &Arc<Line>, before: u32) {
         if before & ASLEEP != 0 {
             self.wake();
+        }
+        // One that has slept may have gone meanwhile.
+        if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
+            crew().call(Arc::clone(self));
         }
     }
 
     #[cold]
     fn wake(&self) {
-        if self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP != 0 {
-            self.worker.get().expect("a thread that sleeps was started").unpark();
+        if self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP != 0
+            && let Some(attendant) = &self.lock().attendant
+        {
+            attendant.unpark();
         }
     }
 
@@ -307,9 +365,22 @@ impl Line {
     }
 }
 
+impl Failures for Line {
+    fn add(&self, error: Error) {
+        log::warn!("{error}");
+        let mut state = self.lock();
+        state.error.get_or_insert(error);
+        self.status.fetch_or(FAILED, Ordering::AcqRel);
+    }
+
+    fn first(&self) -> Option<Error> {
+        self.untold()
+    }
+}
+
 /// The right to run a line's commands. Given back when it is dropped.
 pub(crate) struct Role<'a> {
-    line: &'a Line,
+    line: &'a Arc<Line>,
 }
 
 impl Role<'_> {
@@ -319,33 +390,73 @@ impl Role<'_> {
     /// Those of [`Engine::run`].
     #[inline]
     pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
-        let Line { engine, job, .. } = self.line;
+        let Line { engine, job, .. } = &**self.line;
         // SAFETY: the arguments vouch for running the kernel with the values that the pointers, which are valid
         // during this call, point at.
         unsafe { engine.run(job, launch, arguments.pointers()) }
     }
 
-    /// Runs what is pending now, once, on a thread that is not the line's.
+    /// Runs what is pending now, once, on a thread that does not attend to the line, and waits for other queues here.
     fn run_as_guest(self) {
         let mut batch = std::mem::take(&mut self.line.lock().spare);
-        self.run_pending(&mut batch);
+        self.take_pending(&mut batch);
+        while let Some(awaited) = self.run(&mut batch) {
+            awaited.wait();
+        }
         self.line.lock().spare = batch;
     }
 
-    /// Takes what is pending and runs it, in `batch`, which is empty before and after. False if
-    /// there was nothing.
-    fn run_pending(&self, batch: &mut Batch) -> bool {
+    /// Runs what is left of a batch, and what is pending until there is no more. False if the line was parked: another thread may attend to it
+    /// by now.
+    fn run_on(self, batch: &mut Batch) -> bool {
+        loop {
+            if let Some(awaited) = self.run(batch) {
+                if self.park(batch, &awaited) {
+                    std::mem::forget(self);
+                    return false;
+                }
+            } else if !self.take_pending(batch) {
+                return true;
+            }
+        }
+    }
+
+    /// Up to a command that waits for what is the answer.
+    fn run(&self, batch: &mut Batch) -> Option<Arc<Record>> {
+        let line = &**self.line;
+        batch.run(&line.engine, &line.job, line)
+    }
+
+    /// Takes what is pending into `batch`, which is empty. False if there is nothing.
+    fn take_pending(&self, batch: &mut Batch) -> bool {
         if self.line.status.load(Ordering::Acquire) & PENDING == 0 {
             return false;
         }
         let mut state = self.line.lock();
         std::mem::swap(&mut state.pending, batch);
         self.line.status.fetch_and(!PENDING, Ordering::AcqRel);
-        drop(state);
-        let Line { engine, job, .. } = self.line;
-        batch.run(engine, job, |error| self.line.keep_error(error));
         true
     }
+
+    /// Leaves a batch, and with it the role, to whichever thread attends to the line when a place is reached. False if it was reached
+    /// before, so that the batch can go on.
+    fn park(&self, batch: &mut Batch, awaited: &Record) -> bool {
+        let mut state = self.line.lock();
+        state.parked = Some(std::mem::take(batch));
+        self.line.runner.store(0, Ordering::Relaxed);
+        // Still attended: who is called when the place is reached attends from then on. It takes the batch under this lock.
+        if awaited.call_when_reached(self.line) {
+            return true;
+        }
+        *batch = state.parked.take().unwrap_or_default();
+        self.line.runner.store(this_thread(), Ordering::Relaxed);
+        false
+    }
+}
+
+/// Whether there are commands that nobody runs.
+fn has_work(status: u32) -> bool {
+    status & (RUNNING | PENDING) == PENDING
 }
 
 impl Drop for Role<'_> {

@@ -1,15 +1,20 @@
 //! Memory of a device: what is allocated and what is pinned.
 
+mod mapping;
+mod slabs;
+
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
-use std::alloc::{Layout, alloc, dealloc};
+use mapping::Mapping;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use slabs::{Slabs, Slot};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Least alignment of an allocation: a cache line, so that no two share one.
-const LEAST_ALIGNMENT: usize = 64;
-/// From this size on an allocation lies in huge pages, where the kernel has them.
-const LARGE_BYTES: u64 = 4 << 20;
-const HUGE_PAGE: usize = 2 << 20;
+const LEAST_ALIGNMENT: u64 = 64;
+/// From this size on an allocation has a mapping of its own.
+const LARGE_BYTES: u64 = 256 << 10;
 /// Up to here an address is near an allocation.
 const NEAR_BYTES: u64 = 1 << 30;
 /// Greatest alignment of an allocation: the largest page of x86-64.
@@ -17,30 +22,35 @@ const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
 /// The live allocations of a device. All kinds are ordinary memory: the CPU reaches it wherever it
 /// is, and nothing on this device needs pages to be locked, so none are and `RLIMIT_MEMLOCK` does
-/// not matter. New memory has no particular contents.
+/// not matter.
 ///
-/// What is still allocated when the table is dropped is freed.
+/// None of it is in the program's heap. A small allocation is a slot among others of its size
+/// ([`slabs`]); a large one has a mapping of its own and ends where a fence begins ([`mapping`]),
+/// so that a kernel which runs past it faults. New memory is zero, or has what a kernel or a copy
+/// left in an earlier allocation of the device.
+///
+/// What is still allocated when the table is dropped is freed. A forked child has a copy of all.
 #[derive(Default)]
 pub(crate) struct Allocations {
     live: Mutex<HashMap<u64, Allocation>>,
+    slabs: Mutex<Slabs>,
 }
 
 struct Allocation {
     kind: MemoryKind,
-    layout: Layout,
-    /// It is the host's memory, which is only known here.
-    is_adopted: bool,
+    bytes: u64,
+    place: Place,
 }
 
-impl Allocation {
-    /// # Safety
-    /// It was in the table under this address, and nothing uses it any more.
-    unsafe fn free(self, address: u64) {
-        if !self.is_adopted {
-            // SAFETY: it was allocated with this layout; the rest is promised by the caller.
-            unsafe { dealloc(address as *mut u8, self.layout) }
-        }
-    }
+/// Where an allocation is.
+enum Place {
+    Slot(Slot),
+    /// Freed with it.
+    Own {
+        _mapping: Mapping,
+    },
+    /// It is the host's memory, which is only known here.
+    Adopted,
 }
 
 impl Allocations {
@@ -66,22 +76,38 @@ impl Allocations {
         if bytes > limit {
             return Err(out_of_memory(bytes, limit));
         }
-        let least = if bytes >= LARGE_BYTES { HUGE_PAGE } else { LEAST_ALIGNMENT };
-        let alignment = (alignment as usize).max(least);
-        let layout = Layout::from_size_align(bytes.max(1) as usize, alignment);
-        let layout = layout.map_err(|_| out_of_memory(bytes, limit))?;
-        let mut live = self.lock();
-        live.try_reserve(1).map_err(|_| out_of_memory(bytes, limit))?;
-        // SAFETY: the layout has at least one byte.
-        let address = unsafe { alloc(layout) } as u64;
-        if address == 0 {
-            return Err(out_of_memory(bytes, limit));
-        }
-        if bytes >= LARGE_BYTES {
-            prefer_huge_pages(address, bytes);
-        }
-        live.insert(address, Allocation { kind, layout, is_adopted: false });
+        self.lock().try_reserve(1).map_err(|_| out_of_memory(bytes, limit))?;
+        let placed = self.place(bytes.max(1), alignment.max(LEAST_ALIGNMENT));
+        let (address, place) = placed.map_err(|error| refused(bytes, limit, error))?;
+        self.lock().insert(address, Allocation { kind, bytes, place });
         Ok(address)
+    }
+
+    /// Finds addresses with memory for so many bytes.
+    fn place(&self, bytes: u64, alignment: u64) -> std::result::Result<(u64, Place), Errno> {
+        let (bytes, alignment) = (bytes as usize, alignment as usize);
+        if (bytes as u64) < LARGE_BYTES && alignment <= rustix::param::page_size() {
+            let mut slabs = self.slabs();
+            let taken = slabs.take(bytes, alignment);
+            // Pages for one allocation may be left where those for a slab are not.
+            if let Ok((address, slot)) = taken {
+                return Ok((address as u64, Place::Slot(slot)));
+            }
+        }
+        let own = || {
+            let mapping = Mapping::new(bytes, alignment)?;
+            // So that it ends where the mapping does.
+            let address = (mapping.end() - bytes) & !(alignment - 1);
+            Ok((address as u64, Place::Own { _mapping: mapping }))
+        };
+        own().or_else(|error| if self.slabs().trim() { own() } else { Err(error) })
+    }
+
+    fn release(&self, address: u64, allocation: Allocation) {
+        match allocation.place {
+            Place::Slot(slot) => self.slabs().give_back(address as usize, slot),
+            Place::Own { .. } | Place::Adopted => {}
+        }
     }
 
     /// Makes memory of the host an allocation, until it is freed.
@@ -94,18 +120,15 @@ impl Allocations {
             let message = format!("{bytes} bytes at {address:#x} cannot be adopted: {why}");
             Error::new(ErrorCode::InvalidArgument, message)
         };
-        let layout = Layout::from_size_align(bytes as usize, 1);
-        let layout = layout.map_err(|_| wrong("they are no range of memory"))?;
         let end = address.checked_add(bytes).filter(|end| *end > address);
         let end = end.ok_or_else(|| wrong("they are no range of memory"))?;
         let mut live = self.lock();
-        let overlaps = |(start, found): (&u64, &Allocation)| {
-            *start < end && start + found.layout.size() as u64 > address
-        };
+        let overlaps =
+            |(start, found): (&u64, &Allocation)| *start < end && start + found.bytes > address;
         if live.iter().any(overlaps) {
             return Err(wrong("some of them are an allocation"));
         }
-        live.insert(address, Allocation { kind, layout, is_adopted: true });
+        live.insert(address, Allocation { kind, bytes, place: Place::Adopted });
         Ok(())
     }
 
@@ -129,8 +152,7 @@ impl Allocations {
         let found = live.remove(&address);
         drop(live);
         if let Some(found) = found {
-            // SAFETY: whoever removed it from the table frees it.
-            unsafe { found.free(address) }
+            self.release(address, found);
         }
         Ok(())
     }
@@ -143,7 +165,7 @@ impl Allocations {
             inside if inside - start < bytes => 0,
             behind => behind - start - bytes,
         };
-        let sizes = live.iter().map(|(start, found)| (*start, found.layout.size() as u64));
+        let sizes = live.iter().map(|(start, found)| (*start, found.bytes));
         let (start, bytes) = sizes.min_by_key(|(start, bytes)| distance(*start, *bytes))?;
         let far = distance(start, bytes);
         if far > NEAR_BYTES {
@@ -160,25 +182,10 @@ impl Allocations {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Allocation>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Drop for Allocations {
-    fn drop(&mut self) {
-        for (address, allocation) in self.lock().drain() {
-            // SAFETY: it is in the table, so it was not freed.
-            unsafe { allocation.free(address) }
-        }
+    fn slabs(&self) -> MutexGuard<'_, Slabs> {
+        self.slabs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Asks for huge pages: fewer faults on first use, and fewer misses of the translation cache. A
-/// kernel that has none says no, which is no harm.
-fn prefer_huge_pages(address: u64, bytes: u64) {
-    let whole = bytes as usize / HUGE_PAGE * HUGE_PAGE;
-    let start = address as *mut std::ffi::c_void;
-    // SAFETY: the range was just allocated and is used by nobody else; the advice changes no
-    // contents.
-    let _ = unsafe { rustix::mm::madvise(start, whole, rustix::mm::Advice::LinuxHugepage) };
 }
 
 /// The pinned ranges of a device. Pinning only remembers them: see [`Allocations`].
@@ -234,9 +241,26 @@ fn out_of_memory(bytes: u64, limit: u64) -> Error {
     Error::new(ErrorCode::OutOfResources, message)
 }
 
+/// The system gave no memory, though the device has as much.
+#[cold]
+fn refused(bytes: u64, limit: u64, error: Errno) -> Error {
+    let known = match getrlimit(Resource::As).current {
+        Some(most) => format!(
+            "; the process may have {most} bytes of addresses (RLIMIT_AS, which `ulimit -v` sets)"
+        ),
+        None => String::new(),
+    };
+    let message = format!(
+        "no memory for an allocation of {bytes} bytes: {error}; the device has {limit} bytes in \
+         all{known}"
+    );
+    Error::new(ErrorCode::OutOfResources, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fences;
 
     #[test]
     fn an_address_is_seen_from_the_nearest_allocation() {
@@ -320,6 +344,74 @@ mod tests {
         adopt(address + 4096, 4096).unwrap();
         drop(table);
         assert!(memory.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn large_allocations_end_where_a_fence_begins() {
+        let table = Allocations::default();
+        for bytes in [LARGE_BYTES, LARGE_BYTES + 64, (1 << 20) - 64, 1 << 20, 5 << 20, 6_000_000] {
+            let address = table.allocate(MemoryKind::Managed, bytes, 256, LIMIT).unwrap();
+            let end = address + bytes;
+            assert!(end.next_multiple_of(256).is_multiple_of(4096), "{bytes}");
+            assert!(fences::has(end.next_multiple_of(4096)) && fences::has(end + 60_000));
+            assert!(fences::has(address / 4096 * 4096 - 1));
+            table.free(MemoryKind::Managed, address).unwrap();
+            assert!(!fences::has(end.next_multiple_of(4096)));
+        }
+    }
+
+    #[test]
+    fn new_memory_has_nothing_of_the_programs_heap() {
+        for bytes in [100, 5000, 100_000, 300_000, 8 << 20] {
+            drop(vec![0xa5_u8; bytes as usize]);
+            let table = Allocations::default();
+            let address = table.allocate(MemoryKind::Device, bytes, 64, LIMIT).unwrap();
+            // SAFETY: just allocated.
+            let content =
+                unsafe { std::slice::from_raw_parts(address as *const u8, bytes as usize) };
+            assert!(content.iter().all(|byte| *byte == 0), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn more_allocations_than_there_can_be_fences_are_allocations_all_the_same() {
+        let table = Allocations::default();
+        let allocate = |_| table.allocate(MemoryKind::Device, LARGE_BYTES, 64, LIMIT).unwrap();
+        let all: Vec<u64> = (0..10_000).map(allocate).collect();
+        let fenced = all.iter().filter(|address| fences::has(**address + LARGE_BYTES));
+        assert!((1000..10_000).contains(&fenced.count()));
+        for address in all {
+            // SAFETY: the last byte of an allocation.
+            unsafe { *((address + LARGE_BYTES - 1) as *mut u8) = 1 };
+            table.free(MemoryKind::Device, address).unwrap();
+        }
+        let again = allocate(0);
+        assert!(fences::has(again + LARGE_BYTES));
+    }
+
+    #[test]
+    fn a_forked_child_has_a_copy_of_its_own() {
+        let table = Allocations::default();
+        for bytes in [100, 1 << 20] {
+            let address = table.allocate(MemoryKind::Host, bytes, 64, LIMIT).unwrap();
+            let byte = address as *mut u8;
+            // SAFETY: the byte is allocated; the child uses nothing that another thread could hold but the table, which is
+            // the test's, and ends without running anything else.
+            unsafe {
+                *byte = 1;
+                let child = libc::fork();
+                if child == 0 {
+                    let is_same = *byte == 1;
+                    *byte = 2;
+                    let is_freed = table.free(MemoryKind::Host, address).is_ok();
+                    libc::_exit(i32::from(!(is_same && is_freed)));
+                }
+                let mut status = -1;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                assert_eq!((status, *byte), (0, 1));
+            }
+            table.free(MemoryKind::Host, address).unwrap();
+        }
     }
 
     #[test]

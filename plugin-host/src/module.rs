@@ -2,7 +2,9 @@
 //! objects, which the in-memory linker links. [`Loaded`] is what both are to the rest.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
-//! (thread-local ones are none). What its libraries export is not the image's.
+//! (thread-local ones are none). What its libraries export is not the image's. An image that
+//! describes kernels of Longshore's header lists described kernels alone; its other functions can be
+//! asked for by name.
 //!
 //! **Constructors and destructors** are not run by the load but by [`Module::run_constructors`]
 //! and [`Module::run_destructors`], in the order and with the arguments of the C library
@@ -21,11 +23,12 @@ mod library;
 mod linked;
 mod opened;
 mod profile;
-pub(crate) mod profile_runtime;
 mod refusal;
 
 use crate::elf;
-use crate::execute::{Code, GroupCode, GroupEntry, MOST_FIBERS, Mode, SHARED_BYTES};
+#[cfg(test)]
+use crate::execute::Mode;
+use crate::execute::{Code, GroupCode, GroupEntry, MOST_GROUP_ITEMS, Modes, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
 use kernels::ImageNotes;
 use lazy::{LateKernel, Lazy};
@@ -35,15 +38,16 @@ use longshore_plugin_api::{
     KernelAttributes, Module, PoolTracker, ProfileSection, Result, SymbolKind,
 };
 use opened::Opened;
+use std::collections::HashSet;
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Before a kernel's name: the variables that describe it.
+const DESCRIPTIONS: [&str; 2] = [KERNEL_DESCRIPTION_PREFIX, ARGUMENTS_OF];
+
 /// What a kernel is called as: `arguments[i]` is the address of the `i`-th argument's value.
 pub(crate) type KernelEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
-
-/// Most items of a group that runs loops over its items: their private variables lie on its stack.
-const MOST_REGION_ITEMS: u32 = 4096;
 
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
 /// Before a kernel's name: the variable that describes its arguments.
@@ -210,7 +214,8 @@ impl HostModule {
     pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
         let notes = ImageNotes::read(image.get());
         let image: Box<dyn Loaded> = match format_of(image.get())? {
-            Format::SharedObject => Box::new(Opened::load(image)?),
+            // Libraries that it needs may change the modes.
+            Format::SharedObject => Box::new(Modes::preserved(|| Opened::load(image))?),
             Format::Relocatable => Box::new(Linked::load(image, allowed)?),
         };
         Ok(HostModule { image: Image::Whole(image, notes) })
@@ -258,22 +263,25 @@ impl HostModule {
 impl Module<HostBackend> for HostModule {
     fn kernel(&self, name: &str) -> Result<(Arc<HostKernel>, KernelAttributes)> {
         let Symbol { address, bytes: code_bytes, .. } = self.symbol_of(SymbolKind::Kernel, name)?;
-        let mut attributes =
-            KernelAttributes { address, code_bytes, ..KernelAttributes::default() };
+        let mut attributes = KernelAttributes {
+            address,
+            code_bytes,
+            max_group_items: MOST_GROUP_ITEMS,
+            ..KernelAttributes::default()
+        };
         let code = match kernels::description(&*self.image, name)? {
             Some(description) => {
                 let notes = self.image.notes().of(name);
                 let mode = kernels::mode(description.form, notes);
-                attributes.required_group = description.required_group;
+                let required = description.required_group;
+                description.complete(&mut attributes);
                 attributes.static_shared_bytes = notes.shared_bytes;
-                attributes.max_group_items = most_items(mode);
-                attributes.argument_sizes = Some(description.argument_sizes());
                 check_shared(name, notes.shared_bytes)?;
                 // SAFETY: the address is that of a function: the checked image has it in executable
                 // memory, or its resolver chose it. That it is of this form is the image's promise.
                 let entry = unsafe { std::mem::transmute::<usize, GroupEntry>(address as usize) };
                 let grid = notes.has_grid_barrier;
-                Code::Groups(GroupCode::new(entry, mode, grid, description.required_group))
+                Code::Groups(GroupCode::new(entry, mode, grid, required))
             }
             None => {
                 attributes.argument_sizes = self.argument_sizes(name);
@@ -295,10 +303,12 @@ impl Module<HostBackend> for HostModule {
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let mut symbols = self.image.symbols()?;
-        let is_description = |name: &str| {
-            name.starts_with(ARGUMENTS_OF) || name.starts_with(KERNEL_DESCRIPTION_PREFIX)
-        };
-        symbols.retain(|(name, _)| !is_description(name));
+        let names = symbols.iter().map(|(name, _)| name);
+        if names.clone().any(|name| name.starts_with(KERNEL_DESCRIPTION_PREFIX)) {
+            let known: HashSet<String> = names.filter_map(|name| described(name)).collect();
+            symbols.retain(|(name, kind)| *kind != SymbolKind::Kernel || known.contains(name));
+        }
+        symbols.retain(|(name, _)| described(name).is_none());
         Ok(symbols)
     }
 
@@ -312,7 +322,7 @@ impl Module<HostBackend> for HostModule {
 
     fn unload(self) -> Result<()> {
         match self.image {
-            Image::Whole(image, _) => image.unload(),
+            Image::Whole(image, _) => Modes::preserved(|| image.unload()),
             Image::Lazy(image) => {
                 drop(image);
                 Ok(())
@@ -336,13 +346,9 @@ impl Module<HostBackend> for HostModule {
     }
 }
 
-/// Most items of a group; 0 for any number.
-fn most_items(mode: Mode) -> u32 {
-    match mode {
-        Mode::Loop => 0,
-        Mode::Regions => MOST_REGION_ITEMS,
-        Mode::Fibers => MOST_FIBERS,
-    }
+/// The kernel that a variable of this name describes.
+fn described(variable: &str) -> Option<String> {
+    DESCRIPTIONS.iter().find_map(|prefix| variable.strip_prefix(prefix)).map(str::to_owned)
 }
 
 /// # Errors

@@ -1,7 +1,7 @@
 //! The platform: how many devices the CPU is shown as, and what is known about them.
 
 use crate::cpu::Cpu;
-use crate::execute::{Pool, SHARED_BYTES};
+use crate::execute::{MOST_GROUP_ITEMS, Pool, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend, HostDevice, physical};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
@@ -100,15 +100,15 @@ impl Platform<HostBackend> for HostPlatform {
     }
 }
 
-/// A kernel of LLVM's host form is called once whatever the size, so only the size's type limits it.
+/// Groups have a limit; the number of groups has that of its type.
 fn sizes(query: DeviceInfo) -> Option<InfoValue> {
-    match query {
-        DeviceInfo::MaxWorkGroupSize | DeviceInfo::MaxWorkSize => Some(InfoValue::U32(u32::MAX)),
-        DeviceInfo::MaxWorkGroupSizePerDimension | DeviceInfo::MaxWorkSizePerDimension => {
-            Some(InfoValue::Dimensions([u32::MAX; 3]))
-        }
-        _ => None,
-    }
+    Some(match query {
+        DeviceInfo::MaxWorkGroupSize => InfoValue::U32(MOST_GROUP_ITEMS),
+        DeviceInfo::MaxWorkGroupSizePerDimension => InfoValue::Dimensions([MOST_GROUP_ITEMS; 3]),
+        DeviceInfo::MaxWorkSize => InfoValue::U32(u32::MAX),
+        DeviceInfo::MaxWorkSizePerDimension => InfoValue::Dimensions([u32::MAX; 3]),
+        _ => return None,
+    })
 }
 
 /// Floating point and vectors.

@@ -1,7 +1,7 @@
 //! Queues: what may be queued, and what runs at once.
 
 use crate::command::{copy_bytes, fill_bytes};
-use crate::execute::{Code, Engine, Launch, SHARED_BYTES};
+use crate::execute::{Code, Engine, Launch, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::line::Line;
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// longer.
 const SMALL_BYTES: u64 = 4 << 10;
 
-/// An in-order queue. Its thread, `longshore-q<number>`, starts with the first command that cannot
-/// run at once; what waits (`shape.wait`, `copy.wait`) and finds the queue idle runs on the calling
-/// thread. [`Queue::synchronize`] may run what is pending, host functions too, on the calling
+/// An in-order queue. What cannot run at once runs on a thread of the process's queues, named
+/// `longshore-q<number>`: a queue has one while it has something to run, and none while it waits for an event.
+/// What waits (`shape.wait`, `copy.wait`) and finds the queue idle runs on the calling thread. [`Queue::synchronize`] may run what is pending, host functions too, on the calling
 /// thread. A host function may use its own queue, but what waits for that is `InvalidQueue`.
 ///
-/// Overlapping copies copy as if through a buffer. Dropping the queue does not wait: its thread
-/// runs what was queued, then ends.
+/// Overlapping copies copy as if through a buffer. Dropping the queue does not wait: what was queued
+/// still runs.
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct HostQueue {
@@ -117,7 +117,7 @@ impl Queue<HostBackend> for HostQueue {
     }
 
     fn wait_event(&self, event: &HostEvent) -> Result<()> {
-        match event.unreached() {
+        match event.to_wait_for() {
             Some(record) => self.line.push(|batch| batch.wait(record)),
             None => Ok(()),
         }
@@ -148,12 +148,22 @@ fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
     let is_one = |count: u32| count == 1;
     let is_linear = is_one(shape.groups[1]) && is_one(shape.groups[2]);
     !sizes.as_flattened().contains(&0)
+        && has_items_for_a_group(shape.items)
         && !shape.cooperative
         && shape.dynamic_shared_bytes == 0
         && match kernel.code() {
             Code::Host(_) => true,
             Code::Groups(code) => is_linear && !code.has_grid_barrier,
         }
+}
+
+/// Whether a group may have so many items.
+#[inline]
+fn has_items_for_a_group(items: [u32; 3]) -> bool {
+    let [x, y, z] = items.map(u64::from);
+    let most = u64::from(MOST_GROUP_ITEMS);
+    // Each product of two is less than 2^64.
+    x * y <= most && x * y * z <= most
 }
 
 #[cold]
@@ -166,6 +176,11 @@ fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
             let what = format!("0 {what} in {dimension}, expected at least 1");
             return refuse(ErrorCode::InvalidArgument, what);
         }
+    }
+    if !has_items_for_a_group(shape.items) {
+        let items = shape.items;
+        let what = format!("groups of {items:?} items, expected at most {MOST_GROUP_ITEMS} items");
+        return refuse(ErrorCode::InvalidArgument, what);
     }
     if shape.dynamic_shared_bytes > SHARED_BYTES {
         let asked = shape.dynamic_shared_bytes;
@@ -190,7 +205,7 @@ fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
             ErrorCode::InvalidArgument,
             "it has a barrier of the whole grid, so it must be launched cooperatively".to_owned(),
         ),
-        Code::Groups(code) if code.has_grid_barrier => {
+        Code::Groups(code) if shape.cooperative => {
             let most = Engine::most_cooperative_groups(code, shape.items);
             if count <= u64::from(most) {
                 return Ok(());

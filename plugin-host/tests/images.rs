@@ -98,6 +98,34 @@ fn a_resolver_chooses_a_kernel() {
 }
 
 #[test]
+fn an_image_is_loaded_where_proc_is_not_mounted() {
+    let source = "int calls; static void chosen(void **a) { calls = 5; }
+        static void *choose(void) { return (void *)chosen; }
+        void k(void **a) __attribute__((ifunc(\"choose\")));";
+    let image = build(source, &[]);
+    // SAFETY: changes what this test's thread sees of the file system.
+    let has_proc = unsafe {
+        let (root, kind) = (c"/".as_ptr(), std::ptr::null());
+        libc::unshare(libc::CLONE_NEWNS) != 0
+            || libc::mount(kind, root, kind, libc::MS_REC | libc::MS_PRIVATE, kind.cast()) != 0
+            || libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) != 0
+    };
+    if has_proc {
+        println!("/proc cannot be unmounted without the right to; nothing was tried");
+        return;
+    }
+    for _ in 0..3 {
+        let module = load(&image).unwrap();
+        module.call("k");
+        assert_eq!(module.int("calls"), 5);
+        module.unload().unwrap();
+    }
+    let left = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let own = format!("longshore-{}-", std::process::id());
+    assert!(!left.into_iter().any(|file| file.file_name().to_string_lossy().starts_with(&own)));
+}
+
+#[test]
 fn constructors_and_destructors_run_once_in_order_and_only_in_their_step() {
     let module = load(&build(ORDER, &[])).unwrap();
     assert_eq!(module.text("order"), "");

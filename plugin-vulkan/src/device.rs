@@ -110,10 +110,7 @@ impl VulkanDevice {
 
 impl Device<VulkanBackend> for VulkanDevice {
     fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
-        Ok(match module::refusal(&self.core, image) {
-            None => Acceptance::Accepted,
-            Some(why) => Acceptance::Refused(why),
-        })
+        Ok(module::acceptance(&self.core, image))
     }
 
     /// Device memory is a buffer of its own. Host and managed memory have the address under which
@@ -192,7 +189,7 @@ impl Device<VulkanBackend> for VulkanDevice {
         };
         let for_us = is_known(entry.triple, &["spirv", "wgsl"])
             && is_known(entry.arch, &["vulkan", "spirv", "generic"]);
-        let suits = for_us && module::refusal(&self.core, entry.bytes).is_none();
+        let suits = for_us && module::acceptance(&self.core, entry.bytes).is_accepted();
         Ok(if suits { SUITABLE } else { 0 })
     }
 }

@@ -3,7 +3,7 @@
 use crate::VulkanBackend;
 use crate::device::DeviceCore;
 use crate::line::Line;
-use crate::timeline::Timeline;
+use crate::place::Place;
 use ash::vk;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
@@ -15,7 +15,8 @@ const POOL_SLOTS: u32 = 256;
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
+/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
+/// the host refuses that.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct VulkanEvent {
@@ -27,8 +28,7 @@ pub struct VulkanEvent {
 /// A place in a queue.
 #[derive(Clone)]
 struct Record {
-    timeline: Arc<Timeline>,
-    value: u64,
+    place: Place,
     time: Option<Arc<QuerySlot>>,
 }
 
@@ -62,22 +62,21 @@ impl VulkanEvent {
         };
         let mark =
             time.as_ref().map(|slot| |batch: &mut crate::batch::Batch| batch.timestamp(slot));
-        let (timeline, value) = line.tail(mark)?;
-        *self.last.lock() = Some(Record { timeline, value, time });
+        *self.last.lock() = Some(Record { place: line.tail(mark)?, time });
         Ok(())
     }
 
     /// The last record, unless there is none.
-    pub(crate) fn place(&self) -> Option<(Arc<Timeline>, u64)> {
+    pub(crate) fn place(&self) -> Option<Place> {
         let last = self.last.lock();
-        last.as_ref().map(|record| (Arc::clone(&record.timeline), record.value))
+        last.as_ref().map(|record| record.place.clone())
     }
 
     /// The ticks at which it was reached.
     fn ticks(&self, which: &str) -> Result<u64> {
         let record = self.last.lock().clone();
         let record = record.ok_or_else(|| not_ready(which, "never recorded"))?;
-        if !record.timeline.is_reached(record.value)? {
+        if !record.place.is_reached()? {
             return Err(not_ready(which, "not complete"));
         }
         let slot = record.time.ok_or_else(|| not_ready(which, "recorded without timing"))?;
@@ -88,12 +87,12 @@ impl VulkanEvent {
 impl Event<VulkanBackend> for VulkanEvent {
     fn is_complete(&self) -> Result<bool> {
         self.device.refuse_if_lost()?;
-        self.place().map_or(Ok(true), |(timeline, value)| timeline.is_reached(value))
+        self.place().map_or(Ok(true), |place| place.is_reached())
     }
 
     fn synchronize(&self) -> Result<()> {
         self.device.refuse_if_lost()?;
-        self.place().map_or(Ok(()), |(timeline, value)| timeline.wait(value))
+        self.place().map_or(Ok(()), |place| place.wait())
     }
 
     fn elapsed_ns(&self, end: &VulkanEvent) -> Result<i64> {

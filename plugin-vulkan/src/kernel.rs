@@ -6,9 +6,12 @@ use crate::module::{Globals, fault};
 use crate::physical::Limits;
 use crate::pipeline::{self, Layout, Pipelines};
 use ash::vk;
-use longshore_plugin_api::{Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result};
+use longshore_plugin_api::{
+    ArgumentKind, ArgumentType, Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result,
+};
 use longshore_spirv::{
-    GroupSize, Home, Kernel, Module, SharedMemory, Specialization, SubgroupSize,
+    GroupSize, Home, Kernel, Module, NumberKind, Parameter, SharedMemory, Specialization,
+    SubgroupSize,
 };
 use std::sync::Arc;
 
@@ -84,11 +87,14 @@ impl VulkanKernel {
         })
     }
 
-    /// A good number of items in a group.
+    /// A good number of items in a group, also with dynamic shared memory that the kernel has no use for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more shared memory than a group can have.
     pub(crate) fn optimal_group_items(&self, dynamic_shared_bytes: u64) -> Result<u32> {
         const USUAL: u32 = 256;
         let limits = &self.device.physical.limits;
-        self.check_shared(dynamic_shared_bytes)?;
+        self.check_shared_limit(dynamic_shared_bytes)?;
         let fixed = |size: &GroupSize| matches!(size, GroupSize::Fixed(_));
         if self.core.shape.group.iter().all(fixed) {
             return Ok(self.own_size().group.iter().product());
@@ -139,6 +145,7 @@ impl VulkanKernel {
         });
         KernelAttributes {
             argument_sizes: Some(shape.parameters.iter().map(|one| one.bytes).collect()),
+            argument_types: shape.parameters.iter().map(argument_type).collect(),
             max_group_items: self.device.physical.limits.group_items,
             static_shared_bytes: shape.static_shared_bytes.into(),
             required_group: required,
@@ -218,8 +225,12 @@ impl VulkanKernel {
             );
             return self.refuse(ErrorCode::InvalidArgument, what);
         }
+        self.check_shared_limit(dynamic)
+    }
+
+    fn check_shared_limit(&self, dynamic: u64) -> Result<()> {
         let most = self.device.physical.limits.shared_bytes;
-        let fixed = shape.static_shared_bytes;
+        let fixed = self.core.shape.static_shared_bytes;
         if dynamic.saturating_add(fixed.into()) > most.into() {
             let what = format!(
                 "{dynamic} bytes of dynamic shared memory and {fixed} of its own, expected at most \
@@ -387,5 +398,17 @@ fn check_bindings(device: &DeviceCore, kernel: &Kernel) -> Result<(), String> {
     match checks.into_iter().find(|(_, count, most)| count > most) {
         None => Ok(()),
         Some((what, count, most)) => Err(format!("{count} {what}, at most {most} can be had")),
+    }
+}
+/// The type of an argument. A kernel may make a pointer of a number of 64 bits, and may read a buffer
+/// as it likes.
+fn argument_type(parameter: &Parameter) -> ArgumentType {
+    match (parameter.pointer, parameter.number) {
+        (true, _) => ArgumentType::new(ArgumentKind::Pointer),
+        (false, Some(NumberKind::Float)) => ArgumentType::new(ArgumentKind::Float),
+        (false, Some(NumberKind::Integer)) if parameter.bytes < 8 => {
+            ArgumentType::new(ArgumentKind::Unsigned)
+        }
+        (false, _) => ArgumentType::UNKNOWN,
     }
 }

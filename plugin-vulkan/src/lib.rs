@@ -40,6 +40,7 @@ mod module;
 mod physical;
 mod pipeline;
 mod pipeline_cache;
+mod place;
 mod platform;
 mod queue;
 mod timeline;

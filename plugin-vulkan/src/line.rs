@@ -14,6 +14,7 @@ mod worker;
 
 use crate::batch::Batch;
 use crate::device::DeviceCore;
+use crate::place::Place;
 use crate::timeline::Timeline;
 use crate::transfer::CopyJob;
 use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
@@ -73,7 +74,7 @@ pub(crate) enum HostWork {
     /// Copies what the device cannot.
     Copy(CopyJob),
     /// Waits for a place in another queue that the driver was not given yet.
-    Wait(Arc<Timeline>, u64),
+    Wait(Place),
 }
 
 impl Step {
@@ -168,7 +169,7 @@ impl Line {
         self.take_steps(&mut role.state, |value| value <= tail);
         let earlier = role.unlocked(|| self.timeline.wait(tail));
         let result = earlier.and_then(|()| role.unlocked(work));
-        let earlier = role.state.error.take();
+        let earlier = self.take_error(&mut role.state, tail);
         drop(role);
         earlier.map_or(result, Err)
     }
@@ -204,34 +205,40 @@ impl Line {
     pub(crate) fn tail(
         self: &Arc<Line>,
         mark: Option<impl FnOnce(&mut Batch) -> Result<()>>,
-    ) -> Result<(Arc<Timeline>, u64)> {
+    ) -> Result<Place> {
         self.device.refuse_if_lost()?;
         let mut state = self.state.lock();
         if let Some(mark) = mark {
             mark(self.open(&mut state)?)?;
         }
         self.close_open(&mut state);
-        let tail = state.tail;
+        let place = Place::new(&self.timeline, state.tail);
         self.go_on(state, false)?;
-        Ok((Arc::clone(&self.timeline), tail))
+        Ok(place)
     }
 
-    /// Makes what is queued from now on wait for a place in a queue.
+    /// Makes what is queued from now on wait for a place in a queue, and this queue take over the
+    /// failure that it is behind.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn wait_for(self: &Arc<Line>, place: &Arc<Timeline>, value: u64) -> Result<()> {
+    pub(crate) fn wait_for(self: &Arc<Line>, place: Place) -> Result<()> {
+        let (timeline, value) = (&place.timeline, place.value);
         self.device.refuse_if_lost()?;
-        if Arc::ptr_eq(place, &self.timeline) || place.is_reached(value)? {
+        // In this order: a failure is noted before its value is reached.
+        let (is_submitted, is_reached) = (timeline.is_submitted(value), place.is_reached()?);
+        let has_failed = place.failure().is_some();
+        if Arc::ptr_eq(timeline, &self.timeline) || (is_reached && !has_failed) {
             return Ok(());
         }
         let mut state = self.state.lock();
-        let of_device = Arc::ptr_eq(place.device(), &self.device);
-        if of_device && place.is_submitted(value) {
+        let of_device = Arc::ptr_eq(timeline.device(), &self.device);
+        // Later failures of what the driver has are the loss of the device.
+        if of_device && is_submitted && !has_failed {
             self.close_open(&mut state);
-            self.open(&mut state)?.waits.push((Arc::clone(place), value));
+            self.open(&mut state)?.waits.push((Arc::clone(timeline), value));
         } else {
-            self.push_host(&mut state, HostWork::Wait(Arc::clone(place), value));
+            self.push_host(&mut state, HostWork::Wait(place));
         }
         self.go_on(state, false)
     }
@@ -287,7 +294,14 @@ impl Line {
         }
         waited?;
         self.reap(&mut state);
-        state.error.take().map_or(Ok(()), Err)
+        self.take_error(&mut state, tail).map_or(Ok(()), Err)
+    }
+
+    /// The first failure that nobody was told of, for who has waited for `tail`.
+    fn take_error(&self, state: &mut State, tail: u64) -> Option<Error> {
+        let error = state.error.take()?;
+        self.timeline.failures_are_told(tail);
+        Some(error)
     }
 
     /// Blocks until the role is given back or a step is taken.
@@ -390,7 +404,7 @@ impl Line {
             state.flying.push_back(batch);
             return;
         }
-        note(state, result);
+        self.note(state, value, result);
         batch.skip();
         // What waits for the value must not wait for ever. On a lost device it does not.
         let _ = MutexGuard::unlocked(state, || {
@@ -415,22 +429,23 @@ impl Line {
                     before
                 }
                 HostWork::Copy(copy) => before.and_then(|()| copy.run()),
-                HostWork::Wait(timeline, until) => before.and_then(|()| timeline.wait(until)),
+                HostWork::Wait(place) => before.and_then(|()| place.wait()),
             }
         });
         state.host_steps -= 1;
-        note(state, result);
+        self.note(state, value, result);
         let signalled = MutexGuard::unlocked(state, || self.timeline.signal(value));
-        note(state, signalled);
+        self.note(state, value, signalled);
     }
-}
 
-/// Keeps a failure for the next that asks. To be called before the timeline is raised: who then finds
-/// a step done is told of its failure.
-fn note(state: &mut State, result: Result<()>) {
-    if let Err(error) = result {
-        log::warn!("{error}");
-        state.error.get_or_insert(error);
+    /// Keeps a failure of the work of this value for the next that asks. To be called before the
+    /// timeline is raised: who then finds a step done is told of its failure.
+    fn note(&self, state: &mut State, value: u64, result: Result<()>) {
+        if let Err(error) = result {
+            log::warn!("{error}");
+            self.timeline.note_failure(value, &error);
+            state.error.get_or_insert(error);
+        }
     }
 }
 

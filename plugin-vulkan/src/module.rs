@@ -8,10 +8,10 @@ use crate::transfer::{CopyJob, End};
 use crate::{VulkanBackend, VulkanQueue, validate};
 use ash::vk;
 use longshore_plugin_api::{
-    Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape, PoolTracker,
-    ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
+    Acceptance, Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape,
+    PoolTracker, ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
 };
-use longshore_spirv::{Fault, FaultKind, Kernel, Module, Target};
+use longshore_spirv::{Fault, FaultKind, Format, Kernel, Module, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,18 +37,30 @@ pub(crate) struct Globals {
 
 /// Globals are zeroed by so many bytes at a time.
 const ZEROS_BYTES: u32 = 1 << 20;
-/// Why a device would not load an image; nothing if it would try. That source does not compile, or
-/// that something is not defined, is no matter of the device: loading says so.
-pub(crate) fn refusal(device: &DeviceCore, image: &[u8]) -> Option<String> {
+
+/// Says whether a device would try to load an image. Source that does not compile and undefined
+/// symbols are errors of loading, whatever the device.
+pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     if Module::recognise(image).is_none() {
-        return Some("neither SPIR-V nor WGSL".to_owned());
+        return Acceptance::Refused("neither SPIR-V nor WGSL".to_owned());
     }
     match parse(device, image) {
-        Ok(module) => device.physical.features.lacking(&module.requirements()),
-        Err(error) if error.code() == ErrorCode::CompileFailure => None,
-        Err(error) if error.code() == ErrorCode::LinkFailure => None,
-        Err(error) => Some(error.message().to_owned()),
+        Ok(module) => match device.physical.features.lacking(&module.requirements()) {
+            Some(lacking) => Acceptance::Refused(lacking),
+            None if runs_unchecked_code(&module) => Acceptance::Accepted,
+            None => Acceptance::Verified,
+        },
+        Err(error) if error.code() == ErrorCode::CompileFailure => Acceptance::Verified,
+        Err(error) if error.code() == ErrorCode::LinkFailure => Acceptance::Verified,
+        Err(error) => Acceptance::Refused(error.message().to_owned()),
     }
+}
+
+/// Whether loading or unloading runs code whose accesses nothing bounds: the validator proves nothing
+/// about indices and addresses, naga's translation of WGSL bounds every access.
+fn runs_unchecked_code(module: &Module) -> bool {
+    let runs_code = !module.constructors().is_empty() || !module.destructors().is_empty();
+    runs_code && module.format() == Format::Spirv
 }
 
 impl VulkanModule {

@@ -144,7 +144,7 @@ impl Queue<VulkanBackend> for VulkanQueue {
 
     fn wait_event(&self, event: &VulkanEvent) -> Result<()> {
         match event.place() {
-            Some((timeline, value)) => self.line.wait_for(&timeline, value),
+            Some(place) => self.line.wait_for(place),
             None => self.device().refuse_if_lost(),
         }
     }

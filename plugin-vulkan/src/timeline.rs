@@ -3,7 +3,7 @@
 use crate::device::DeviceCore;
 use ash::prelude::VkResult;
 use ash::vk;
-use longshore_plugin_api::Result;
+use longshore_plugin_api::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +28,31 @@ pub(crate) struct Timeline {
     waiting: AtomicUsize,
     turn: Mutex<()>,
     raised: Condvar,
+    failures: Mutex<Failures>,
 }
+
+/// The latest work that failed, on a device that was not lost over it.
+#[derive(Default)]
+struct Failures {
+    list: Vec<Failure>,
+    /// How often failures were told of.
+    tellings: u64,
+}
+
+struct Failure {
+    value: u64,
+    told: Option<Told>,
+    error: Error,
+}
+
+/// When a failure was told of: the value that was waited for, and the number of the telling.
+struct Told {
+    at: u64,
+    telling: u64,
+}
+
+/// The number of failures that a timeline remembers.
+const MOST_FAILURES: usize = 16;
 
 impl Timeline {
     /// A timeline at 0.
@@ -51,6 +75,7 @@ impl Timeline {
             waiting: AtomicUsize::new(0),
             turn: Mutex::new(()),
             raised: Condvar::new(),
+            failures: Mutex::default(),
         }))
     }
 
@@ -136,6 +161,41 @@ impl Timeline {
     /// Whether the driver will reach a value without anything else being done.
     pub(crate) fn is_submitted(&self, value: u64) -> bool {
         self.submitted.load(Ordering::SeqCst) >= value
+    }
+
+    /// Remembers that the work of a value failed.
+    pub(crate) fn note_failure(&self, value: u64, error: &Error) {
+        let list = &mut self.failures.lock().list;
+        if list.len() == MOST_FAILURES {
+            list.remove(0);
+        }
+        list.push(Failure { value, told: None, error: error.clone() });
+    }
+
+    /// Remembers that whoever waited for a value was told of the first failure.
+    pub(crate) fn failures_are_told(&self, value: u64) {
+        let mut failures = self.failures.lock();
+        failures.tellings += 1;
+        let telling = failures.tellings;
+        let untold = failures.list.iter_mut().filter(|failure| failure.told.is_none());
+        untold.for_each(|failure| failure.told = Some(Told { at: value, telling }));
+    }
+
+    /// How often failures were told of.
+    pub(crate) fn tellings(&self) -> u64 {
+        self.failures.lock().tellings
+    }
+
+    /// The first failure of work up to a value that was not told of before that was reached, nor by the first
+    /// `tellings`.
+    pub(crate) fn failure_before(&self, value: u64, tellings: u64) -> Option<Error> {
+        let failures = self.failures.lock();
+        let is_untold = |told: &Told| value <= told.at && tellings < told.telling;
+        let found = failures
+            .list
+            .iter()
+            .find(|failure| failure.value <= value && failure.told.as_ref().is_none_or(is_untold));
+        found.map(|failure| failure.error.clone())
     }
 
     /// Blocks until the driver was given a value, or it was reached.

@@ -6,10 +6,13 @@ use crate::facts::Facts;
 use crate::handle::{Function, Module};
 use crate::module::ModuleCore;
 use crate::{StreamDevice, StreamEvent, StreamKernel, StreamModule, StreamPlatform, StreamQueue};
+#[cfg(doc)]
+use longshore_plugin_api::KernelDescription;
 use longshore_plugin_api::{
     Backend, ImageBytes, ImageEntry, KernelAttributes, PlatformInfo, ProfileSection, Result,
     SymbolKind,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A backend over a driver with streams.
@@ -110,6 +113,9 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
         name: &str,
         function: Function,
     ) -> Result<KernelAttributes>;
+
+    /// The bytes that describe a kernel ([`KernelDescription`]), if the image has any.
+    fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>>;
 
     /// The kernels and the globals of the program.
     fn symbols(&self) -> Vec<(String, SymbolKind)>;

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself.
+/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
+/// the host refuses that.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct StreamEvent<D: Driver> {
@@ -32,6 +33,8 @@ pub(crate) struct Record<D: Driver> {
     /// Why the driver did not record it. Nobody waits for it then.
     failure: Mutex<Option<Error>>,
     changed: Condvar,
+    /// The first failure before it that its queue has told nobody of.
+    behind: Mutex<Option<Error>>,
 }
 
 impl<D: Driver> StreamEvent<D> {
@@ -135,6 +138,7 @@ impl<D: Driver> Record<D> {
             submitted: AtomicBool::new(false),
             failure: Mutex::new(None),
             changed: Condvar::new(),
+            behind: Mutex::new(None),
         }))
     }
 
@@ -153,6 +157,7 @@ impl<D: Driver> Record<D> {
             let recorded = unsafe { self.device.driver().record_event(self.raw, line.stream()) };
             self.device.check("recording an event", recorded)
         });
+        *self.behind.lock() = line.untold();
         let mut failure = self.failure.lock();
         *failure = recorded.clone().err();
         self.submitted.store(true, Ordering::Release);
@@ -171,13 +176,17 @@ impl<D: Driver> Record<D> {
         }
     }
 
-    /// Makes what comes next on the stream of a line wait for it. The driver has it.
+    /// Makes what comes next on the stream of a line wait for it, and the line take over the failure
+    /// that it is behind. The driver has it.
     ///
     /// # Errors
     /// A lost device; those of the driver.
     pub(crate) fn hold_up(&self, line: &Line<D>) -> Result<()> {
         if self.failure.lock().is_some() {
             return line.device().refuse_if_lost();
+        }
+        if let Some(error) = self.behind.lock().clone() {
+            line.keep_error(error);
         }
         let device = line.device();
         let _current = device.enter()?;
@@ -208,7 +217,7 @@ impl<D: Driver> Record<D> {
             unsafe { driver.synchronize_event(self.raw) }
         })?;
         D::was_waited_for(&self.device);
-        Ok(())
+        self.behind.lock().clone().map_or(Ok(()), Err)
     }
 
     fn refuse_failed(&self) -> Result<()> {

@@ -228,6 +228,16 @@ impl<D: Driver> Line<D> {
         Some(hand(staged))
     }
 
+    /// The first failure that nobody was told of; it stays so.
+    pub(crate) fn untold(&self) -> Option<Error> {
+        self.state.lock().error.clone()
+    }
+
+    /// Keeps a failure for the next that asks.
+    pub(crate) fn keep_error(&self, error: Error) {
+        self.state.lock().error.get_or_insert(error);
+    }
+
     /// No more work will come. What is queued is still done.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;

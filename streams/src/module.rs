@@ -7,8 +7,8 @@ use crate::driver::Driver;
 use crate::handle::{DevicePtr, Function, Module, Stream};
 use crate::kernel::{Launch, StreamKernel};
 use longshore_plugin_api::{
-    Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, LaunchShape, MemoryKind,
-    PoolTracker, ProfileSection, Result, SymbolKind,
+    Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, KernelDescription, LaunchShape,
+    MemoryKind, PoolTracker, ProfileSection, Result, SymbolKind,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -251,7 +251,12 @@ impl<B: StreamBackend> longshore_plugin_api::Module<B> for StreamModule<B> {
                 None => not_found(name, "kernel"),
             });
         };
-        let attributes = self.image.attributes(&self.core, name, function)?;
+        let mut attributes = self.image.attributes(&self.core, name, function)?;
+        if let Some(bytes) = self.image.description(name) {
+            KernelDescription::parse(&bytes)
+                .map_err(|error| error.context(format_args!("kernel '{name}'")))?
+                .complete(&mut attributes);
+        }
         let kernel =
             Arc::new(StreamKernel::new(&self.core.device, name, function, attributes.clone()));
         let mut kernels = self.kernels.lock();

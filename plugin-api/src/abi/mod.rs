@@ -16,9 +16,9 @@ pub use entry::{
     Services, TableRef,
 };
 pub use tables::{
-    AdoptionTable, ClusterTable, DeviceTable, EventTable, ExtentTable, InstrumentationTable,
-    LazyTable, ModuleTable, OccupancyTable, PeerTable, PinningTable, PlatformTable, PrefetchTable,
-    QueueTable, SelectionTable,
+    AdoptionTable, ArgumentsTable, ClusterTable, DeviceTable, EventTable, ExtentTable,
+    InstrumentationTable, LazyTable, ModuleTable, OccupancyTable, PeerTable, PinningTable,
+    PlatformTable, PrefetchTable, QueueTable, SelectionTable,
 };
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,

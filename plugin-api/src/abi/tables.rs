@@ -44,8 +44,9 @@ pub struct PlatformTable {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
 pub struct DeviceTable {
-    /// Sets `accepted` to 1 if `load` would try the image, else to 0 and writes why to `reason`.
-    /// Never an error on account of a bad image.
+    /// Sets `accepted` to 1 if `load` would try the image, to 2 if `load` moreover refuses it unless
+    /// verification shows that loading, constructing and unloading it is sound whatever its bytes are,
+    /// else to 0 and writes why to `reason`. Never an error on account of a bad image.
     pub accepts: unsafe extern "C" fn(
         device: *mut DeviceHandle,
         image: Bytes,
@@ -315,6 +316,23 @@ pub struct ClusterTable {
         queue: *mut QueueHandle,
         launch: *const Launch,
         cluster: *const [u32; 3],
+    ) -> *mut ErrorObject,
+}
+
+/// "longshore.arguments", version 1: types of kernels' arguments.
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+pub struct ArgumentsTable {
+    /// Writes the types of the arguments of a kernel that `kernel` of "longshore.module" found: a word of 4 bytes, little
+    /// endian, for each. Bits 0 to 7 are the kind: 0 unknown, 1 signed integer, 2 unsigned integer, 3 floating point, 4
+    /// pointer, 5 structure. Of a pointer to numbers, bits 8 to 15 are the kind of the elements and bits 16 to 31 their size
+    /// in bytes, else both are 0. Writes nothing to `types` if the image does not tell. To `declaration` it writes the
+    /// parameters as the source declares them, "(uint64_t n, float *x)", or nothing.
+    pub describe: unsafe extern "C" fn(
+        module: *mut ModuleHandle,
+        kernel: Text,
+        types: Sink,
+        declaration: Sink,
     ) -> *mut ErrorObject,
 }
 

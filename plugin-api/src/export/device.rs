@@ -67,10 +67,14 @@ unsafe extern "C" fn accepts<P: Plugin>(
     // SAFETY: an open device, a readable image, a place to write to, the sink of this call.
     guard::<P>("device.accepts", || unsafe {
         let answer = of::<P>(device).accepts(read_bytes(image))?;
-        accepted.write(u32::from(answer == Acceptance::Accepted));
-        if let Acceptance::Refused(why) = answer {
-            write_sink(reason, why.as_bytes());
-        }
+        accepted.write(match answer {
+            Acceptance::Refused(why) => {
+                write_sink(reason, why.as_bytes());
+                0
+            }
+            Acceptance::Accepted => 1,
+            Acceptance::Verified => 2,
+        });
         Ok(())
     })
 }

@@ -92,6 +92,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
         ("longshore.cluster", 1) => reference(queue::cluster_table::<P>()),
         ("longshore.adoption", 1) => reference(device::adoption_table::<P>()),
         ("longshore.lazy", 1) => reference(device::lazy_table::<P>()),
+        ("longshore.arguments", 1) => reference(module::arguments_table::<P>()),
         ("longshore.instrumentation", 1) => reference(module::instrumentation_table::<P>()),
         _ => NONE,
     }

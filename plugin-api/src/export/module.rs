@@ -1,10 +1,10 @@
-//! "longshore.module" and "longshore.instrumentation".
+//! "longshore.module", "longshore.arguments" and "longshore.instrumentation".
 
 use super::{guard, lent, take_back};
 use crate::abi::{self, ErrorObject, ModuleHandle};
 use crate::backend::{Module, Plugin};
 use crate::error::{Error, ErrorCode, Result};
-use crate::raw::{bytes, read_bytes, text};
+use crate::raw::{bytes, read_bytes, text, write_sink};
 use crate::request::KernelAttributes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,13 +26,14 @@ impl<P: Plugin> ModuleObject<P> {
         ModuleObject { module, kernels: Mutex::default() }
     }
 
-    fn kernel(&self, name: &str) -> Result<abi::KernelInfo> {
+    /// Calls `body` with a kernel, which is looked up the first time.
+    fn with_kernel<T>(&self, name: &str, body: impl FnOnce(&HeldKernel<P>) -> T) -> Result<T> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         match kernels.entry(name.to_owned()) {
-            Entry::Occupied(held) => Ok(held.get().info()),
+            Entry::Occupied(held) => Ok(body(held.get())),
             Entry::Vacant(place) => {
                 let (kernel, attributes) = self.module.kernel(name)?;
-                Ok(place.insert(HeldKernel { kernel, attributes }).info())
+                Ok(body(place.insert(HeldKernel { kernel, attributes })))
             }
         }
     }
@@ -68,6 +69,10 @@ pub(super) const fn table<P: Plugin>() -> &'static abi::ModuleTable {
     }
 }
 
+pub(super) const fn arguments_table<P: Plugin>() -> &'static abi::ArgumentsTable {
+    &abi::ArgumentsTable { describe: describe_arguments::<P> }
+}
+
 pub(super) const fn instrumentation_table<P: Plugin>() -> &'static abi::InstrumentationTable {
     &abi::InstrumentationTable { pool_tracker: pool_tracker::<P>, profile: profile::<P> }
 }
@@ -95,7 +100,7 @@ unsafe extern "C" fn kernel<P: Plugin>(
 ) -> *mut ErrorObject {
     // SAFETY: a loaded module and a place to write to.
     guard::<P>("module.kernel", || unsafe {
-        kernel.write(of::<P>(module).kernel(name_of(name)?)?);
+        kernel.write(of::<P>(module).with_kernel(name_of(name)?, HeldKernel::info)?);
         Ok(())
     })
 }
@@ -146,6 +151,23 @@ unsafe extern "C" fn unload<P: Plugin>(module: *mut ModuleHandle) -> *mut ErrorO
         let object = unsafe { take_back::<ModuleObject<P>, _>(module) };
         drop(object.kernels);
         object.module.unload()
+    })
+}
+
+unsafe extern "C" fn describe_arguments<P: Plugin>(
+    module: *mut ModuleHandle,
+    kernel: abi::Text,
+    types: abi::Sink,
+    declaration: abi::Sink,
+) -> *mut ErrorObject {
+    // SAFETY: a loaded module, and the sinks of this call.
+    guard::<P>("arguments.describe", || unsafe {
+        of::<P>(module).with_kernel(name_of(kernel)?, |held| {
+            let words = held.attributes.argument_types.iter();
+            let words: Vec<u8> = words.flat_map(|one| one.word().to_le_bytes()).collect();
+            write_sink(types, &words);
+            write_sink(declaration, held.attributes.declaration.as_bytes());
+        })
     })
 }
 

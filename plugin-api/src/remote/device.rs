@@ -49,10 +49,11 @@ impl Device<Remote> for RemoteDevice {
             result = unsafe { from_raw(ask(self.handle, bytes(image), &mut accepted, sink)) };
         });
         result?;
-        if accepted != 0 {
-            return Ok(Acceptance::Accepted);
-        }
-        Ok(Acceptance::Refused(String::from_utf8_lossy(&reason).into_owned()))
+        Ok(match accepted {
+            0 => Acceptance::Refused(String::from_utf8_lossy(&reason).into_owned()),
+            2 => Acceptance::Verified,
+            _ => Acceptance::Accepted,
+        })
     }
 
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {

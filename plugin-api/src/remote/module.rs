@@ -3,9 +3,10 @@
 use super::tables::Tables;
 use super::{Remote, handed_out};
 use crate::abi::{self, KernelHandle, ModuleHandle};
+use crate::argument_type::ArgumentType;
 use crate::backend::Module;
-use crate::error::Result;
-use crate::raw::{from_raw, read_bytes, read_text, text};
+use crate::error::{Error, ErrorCode, Result};
+use crate::raw::{collect, from_raw, read_bytes, read_text, text};
 use crate::request::{
     GlobalAddress, KernelAttributes, PoolTracker, ProfileSection, ProfileSectionKind, SymbolKind,
 };
@@ -41,6 +42,41 @@ impl RemoteModule {
         RemoteModule { handle, tables }
     }
 
+    /// The types of a kernel's arguments, and its parameters as the source has them.
+    ///
+    /// # Errors
+    /// `BackendFailure` for types that do not suit the arguments; those of the plugin.
+    fn described(&self, name: &str, count: usize) -> Result<(Vec<ArgumentType>, String)> {
+        let Some(table) = self.tables.arguments else { return Ok(Default::default()) };
+        let (mut result, mut words) = (Ok(()), Vec::new());
+        let declaration = collect(|declaration| {
+            words = collect(|types| {
+                // SAFETY: a live module, and the sinks of this call.
+                let error =
+                    unsafe { (table.describe)(self.handle, text(name), types, declaration) };
+                // SAFETY: the plugin's error, or null.
+                result = unsafe { from_raw(error) };
+            });
+        });
+        result?;
+        let found = words.as_chunks().0.iter();
+        let types: Option<Vec<_>> =
+            found.map(|word| ArgumentType::from_word(u32::from_le_bytes(*word))).collect();
+        match types {
+            Some(types) if words.is_empty() || words.len() == count.saturating_mul(4) => {
+                Ok((types, String::from_utf8_lossy(&declaration).into_owned()))
+            }
+            _ => {
+                let bytes = words.len();
+                let message = format!(
+                    "the plugin answered {bytes} bytes of argument types for kernel '{name}', \
+                     expected a known type of 4 bytes for each of {count} arguments"
+                );
+                Err(Error::new(ErrorCode::BackendFailure, message))
+            }
+        }
+    }
+
     /// Unloads it, the first time.
     fn unload_handle(&mut self) -> Result<()> {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
@@ -73,7 +109,10 @@ impl Module<Remote> for RemoteModule {
         let argument_sizes = (!info.argument_sizes.is_null()).then(|| unsafe {
             std::slice::from_raw_parts(info.argument_sizes, info.argument_count as usize).to_vec()
         });
+        let (argument_types, declaration) = self.described(name, info.argument_count as usize)?;
         let attributes = KernelAttributes {
+            argument_types,
+            declaration,
             address: info.address,
             code_bytes: info.code_bytes,
             argument_sizes,

@@ -23,6 +23,7 @@ pub(super) struct Tables {
     pub(super) adoption: Option<&'static abi::AdoptionTable>,
     pub(super) lazy: Option<&'static abi::LazyTable>,
     pub(super) cluster: Option<&'static abi::ClusterTable>,
+    pub(super) arguments: Option<&'static abi::ArgumentsTable>,
     pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
 }
 
@@ -105,6 +106,7 @@ impl Tables {
                 adoption: optional(entry, "longshore.adoption")?,
                 lazy: optional(entry, "longshore.lazy")?,
                 cluster: optional(entry, "longshore.cluster")?,
+                arguments: optional(entry, "longshore.arguments")?,
                 instrumentation: optional(entry, "longshore.instrumentation")?,
             })
         }

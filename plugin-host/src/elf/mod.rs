@@ -15,7 +15,8 @@
 //!
 //! What no check can promise: resolvers of `STT_GNU_IFUNC` symbols are the image's own code and
 //! run while it is loaded. They lie in executable segments; what they do is theirs
-//! ([`Image::has_resolvers`]).
+//! ([`Image::has_resolvers`]). The loader does not call them: [`Image::slots`] are filled when it
+//! is done.
 
 mod dynamic;
 mod header;
@@ -25,11 +26,13 @@ mod read;
 mod relocations;
 mod sections;
 mod segments;
+mod slots;
 mod symbols;
 mod versions;
 
 pub use sections::{Section, Sections};
 pub use segments::{Segment, Segments};
+pub use slots::{Content, Slot};
 pub use symbols::{Symbol, SymbolTable};
 
 use dynamic::Dynamic;
@@ -63,7 +66,13 @@ pub struct Image {
     pub versioned_libraries: Vec<String>,
     /// Whether loading it calls functions of the image (`STT_GNU_IFUNC`, `IRELATIVE`).
     pub has_resolvers: bool,
+    /// What is filled anew when the loader is done.
+    pub slots: Vec<Slot>,
+    /// What the loader makes read-only when it is done; empty for nothing.
+    pub read_only: Range<u64>,
     dynamic: Dynamic,
+    /// Where the file has the types of relocations that call resolvers.
+    resolved: Vec<usize>,
 }
 
 /// Initialisation and termination functions, as addresses relative to the load base.
@@ -109,6 +118,9 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
     Ok(Image {
         functions: dynamic.functions(&segments)?,
         has_resolvers: has_resolvers || symbols.has_resolver(bytes),
+        slots: relocations.slots(bytes, &symbols),
+        resolved: relocations.resolved(bytes),
+        read_only: headers.read_only,
         versioned_libraries: versions.libraries,
         libraries,
         segments,

@@ -6,9 +6,11 @@
 //!   (`DT_SONAME`), and only the system's search path counts (`DT_RPATH`, `DT_RUNPATH`).
 //! - `DF_SYMBOLIC` is set: the image's own definitions win over the program's.
 //! - `STB_GNU_UNIQUE` symbols, which are one per process, become weak: images stay apart.
+//! - Symbols and relocations that have resolvers called become ordinary ones, and what the image
+//!   needs and [`crate::provided`] has becomes weak: those words are filled when the loader is done.
 
 use super::dynamic::ENTRY_BYTES;
-use super::{Image, symbols};
+use super::{Image, slots, symbols};
 use object::elf::{self, DynamicTag};
 
 /// A range of the file and its new bytes.
@@ -49,7 +51,11 @@ const KEPT: [DynamicTag; 20] = [
 /// The changes to the bytes that `image` was made from.
 pub fn edits(bytes: &[u8], image: &Image) -> Vec<Edit> {
     let mut edits = vec![dynamic(image)];
-    edits.extend(weakened(bytes, image));
+    edits.extend(symbols_changed(bytes, image));
+    edits.extend(image.resolved.iter().map(|&offset| {
+        let bytes = slots::RELATIVE.0.to_le_bytes().to_vec();
+        Edit { offset, bytes }
+    }));
     edits
 }
 
@@ -72,17 +78,29 @@ fn dynamic(image: &Image) -> Edit {
     Edit { offset: image.dynamic.offset, bytes }
 }
 
-/// The symbol table with weak symbols for unique ones, if there are such.
-fn weakened(bytes: &[u8], image: &Image) -> Option<Edit> {
+/// The symbol table with weak symbols for unique ones and for those that are provided, and functions for indirect ones, if
+/// there are such.
+fn symbols_changed(bytes: &[u8], image: &Image) -> Option<Edit> {
     const INFO: usize = 4;
     let file = image.symbols.file();
+    let strings = bytes.get(image.symbols.strings())?;
     let mut table = bytes.get(file.clone())?.to_vec();
     let mut found = false;
     for entry in table.chunks_exact_mut(symbols::ENTRY_BYTES) {
-        if entry[INFO] >> 4 == elf::STB_GNU_UNIQUE.0 {
-            entry[INFO] = elf::STB_WEAK.0 << 4 | entry[INFO] & 0xf;
-            found = true;
+        let (mut binding, mut kind) = (entry[INFO] >> 4, entry[INFO] & 0xf);
+        let symbol = symbols::Symbol::read(entry)?;
+        let is_provided = || {
+            let name = symbol.name(strings).and_then(|name| std::str::from_utf8(name).ok());
+            !symbol.is_defined() && name.is_some_and(crate::provided::has)
+        };
+        if binding == elf::STB_GNU_UNIQUE.0 || binding == elf::STB_GLOBAL.0 && is_provided() {
+            binding = elf::STB_WEAK.0;
         }
+        if kind == elf::STT_GNU_IFUNC.0 && symbol.is_defined() {
+            kind = elf::STT_FUNC.0;
+        }
+        found |= entry[INFO] != binding << 4 | kind;
+        entry[INFO] = binding << 4 | kind;
     }
     found.then_some(Edit { offset: file.start, bytes: table })
 }

@@ -3,6 +3,7 @@
 use super::dynamic::{Dynamic, Table};
 use super::read::u64_at;
 use super::segments::Segments;
+use super::slots::{self, Slot};
 use super::symbols::{Symbol, SymbolTable};
 use super::{ensure, malformed, range};
 use longshore_plugin_api::Result;
@@ -101,6 +102,23 @@ impl Tables {
         Ok(calls)
     }
 
+    /// The words that are filled anew when the loader is done. The relocations were checked.
+    pub(super) fn slots(&self, bytes: &[u8], symbols: &SymbolTable) -> Vec<Slot> {
+        self.entries(bytes).filter_map(|entry| slots::slot_of(&entry, bytes, symbols)).collect()
+    }
+
+    /// Where the file has the types of relocations that call resolvers.
+    pub(super) fn resolved(&self, bytes: &[u8]) -> Vec<usize> {
+        const KIND: usize = 8;
+        let tables = self.with_addend.iter();
+        let entries =
+            tables.flat_map(|table| table.file.clone().step_by(ENTRY_BYTES)).filter(|start| {
+                let entry = bytes.get(*start..).and_then(Entry::read);
+                entry.is_some_and(|entry| entry.kind == slots::RESOLVED.0)
+            });
+        entries.map(|start| start + KIND).collect()
+    }
+
     fn entries<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Entry> + 'a {
         self.with_addend
             .iter()
@@ -109,11 +127,11 @@ impl Tables {
     }
 }
 
-struct Entry {
-    place: u64,
-    symbol: u32,
-    kind: u32,
-    addend: u64,
+pub(super) struct Entry {
+    pub(super) place: u64,
+    pub(super) symbol: u32,
+    pub(super) kind: u32,
+    pub(super) addend: u64,
 }
 
 impl Entry {

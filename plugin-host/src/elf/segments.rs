@@ -47,6 +47,8 @@ pub(super) struct Headers {
     pub(super) notes: Vec<(Range<usize>, u64)>,
     /// Addresses of the program headers themselves.
     pub(super) table: Range<u64>,
+    /// Whole pages of `PT_GNU_RELRO`.
+    pub(super) read_only: Range<u64>,
 }
 
 struct Entry {
@@ -65,7 +67,7 @@ pub(super) fn parse(bytes: &[u8], header: &Header) -> Result<Headers> {
     let segments = Segments::parse(bytes, &entries)?;
     let table_bytes = ENTRY_BYTES as u64 * u64::from(header.segment_count);
     check_stack(&entries)?;
-    check_relro(&entries, &segments)?;
+    let read_only = read_only(&entries, &segments)?;
     check_unwind_table(&entries, &segments)?;
     let table = segments.address_of_file(header.segments_at, table_bytes).ok_or_else(|| {
         malformed(format!(
@@ -86,6 +88,7 @@ pub(super) fn parse(bytes: &[u8], header: &Header) -> Result<Headers> {
         notes: notes(&entries, &segments)?,
         segments,
         table,
+        read_only,
     })
 }
 
@@ -332,9 +335,9 @@ fn check_stack(entries: &[Entry]) -> Result<()> {
 }
 
 /// The loader protects whole pages, so the range may reach to the end of its segment's last page.
-fn check_relro(entries: &[Entry], segments: &Segments) -> Result<()> {
+fn read_only(entries: &[Entry], segments: &Segments) -> Result<Range<u64>> {
     let Some(entry) = only(entries, elf::PT_GNU_RELRO, "PT_GNU_RELRO")? else {
-        return Ok(());
+        return Ok(0..0);
     };
     let page = rustix::param::page_size() as u64;
     let fits = |segment: &Segment| {
@@ -347,7 +350,7 @@ fn check_relro(entries: &[Entry], segments: &Segments) -> Result<()> {
         entry.memory_bytes,
         entry.address
     );
-    Ok(())
+    Ok(entry.address / page * page..(entry.address + entry.memory_bytes) / page * page)
 }
 
 fn check_unwind_table(entries: &[Entry], segments: &Segments) -> Result<()> {

@@ -70,11 +70,23 @@ impl Fault {
             }
         }
         message.push_str(": ");
-        let code = match &self.cause {
+        self.cause.describe(message, Some(allocations))
+    }
+}
+
+/// The error of a call of device code that is no kernel, without what was called.
+pub(super) fn describe_call(stop: Stop) -> Error {
+    Cause::on_thread(stop).describe(String::new(), None)
+}
+
+impl Cause {
+    /// Says it behind what is said already.
+    fn describe(&self, mut message: String, allocations: Option<&Allocations>) -> Error {
+        let code = match self {
             Cause::NoStack(_) => ErrorCode::OutOfResources,
             _ => ErrorCode::BackendFailure,
         };
-        match &self.cause {
+        match self {
             Cause::Stop(Stop::Signal(signal)) => {
                 signal.describe(&mut message, allocations);
                 let (name, _) = signal.name();
@@ -85,6 +97,10 @@ impl Fault {
                 let error = unsafe { error.as_ref() };
                 message.push_str(error.message());
                 return Error::new(error.code(), message);
+            }
+            Cause::Stop(Stop::Ended(function)) => {
+                let function = function.to_string_lossy();
+                let _ = write!(message, "{function}() was called, which device code must not");
             }
             Cause::Stop(Stop::Failed(failure)) => failure.describe(&mut message),
             Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),
@@ -105,7 +121,7 @@ impl Fault {
 }
 
 impl Signal {
-    fn describe(&self, message: &mut String, allocations: &Allocations) {
+    fn describe(&self, message: &mut String, allocations: Option<&Allocations>) {
         let (_, what) = self.name();
         message.push_str(what);
         if !matches!(self.number, libc::SIGSEGV | libc::SIGBUS) {
@@ -127,11 +143,12 @@ impl Signal {
         let _ = write!(message, " {access} {:#x}", self.address);
         match self.address {
             0..4096 => message.push_str(", next to the null pointer"),
-            address => match allocations.place_of(address) {
-                Some(place) => {
+            address => match allocations.map(|allocations| allocations.place_of(address)) {
+                Some(Some(place)) => {
                     let _ = write!(message, ", {place}");
                 }
-                None => message.push_str(", far from any allocation"),
+                Some(None) => message.push_str(", far from any allocation"),
+                None => {}
             },
         }
     }

@@ -10,9 +10,6 @@ use std::ffi::c_void;
 
 /// Items of a sub-group.
 pub(crate) const SUBGROUP_ITEMS: usize = 32;
-/// Most items of a group whose items have stacks.
-pub(crate) const MOST_ITEMS: u32 = 4096;
-
 /// What an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -301,8 +298,8 @@ unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *
 /// `item` is the one that this fiber runs.
 unsafe fn wait(item: *mut Item, wait: Wait) {
     let guard = Guard::of_thread();
-    let landing = guard.suspend();
+    let suspended = guard.suspend();
     // SAFETY: the fiber's own yielder, which lives as long as it runs.
     unsafe { (*(*item).yielder).suspend(wait) };
-    guard.resume(landing);
+    guard.resume(suspended);
 }

@@ -6,19 +6,29 @@
 //! left out so, which has nothing to clean up that anybody else could know of.
 //!
 //! The handlers are the process's, installed with the first call. A signal that is raised elsewhere goes to
-//! the handler that was there before. A handler that is installed later sees the signals first, and faults of
-//! kernels only come here if it passes them on.
+//! the handler that was there before ([`former`]). That handler is also asked first about faults of device code on
+//! pages that the program has protected: if it makes the page accessible, device code goes on. A handler that is
+//! installed later sees the signals first, and faults of kernels only come here if it passes them on.
+//!
+//! A call leaves the thread's modes of floating point as they were ([`modes`]), and so does leaving device code
+//! for a while.
 
 mod context;
 mod enter;
+mod former;
+mod modes;
+
+pub(crate) use modes::Modes;
 
 use super::abi::{GroupEntry, Work};
+use super::stack;
 use context::{redirect, thread_pointer};
 use enter::{Landing, enter, leave};
 use libc::{c_int, c_void, siginfo_t};
 use longshore_plugin_api::Error;
 use std::cell::Cell;
-use std::ptr::{NonNull, null, null_mut};
+use std::ffi::CStr;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
@@ -34,6 +44,8 @@ pub(crate) enum Stop {
     Signal(Signal),
     /// It asked for it: a failed assertion.
     Failed(Failure),
+    /// It called a function of the C library that would have ended its thread or the program.
+    Ended(&'static CStr),
     /// It called a function that cannot be linked. The error lives as long as the image.
     NotLinked(NonNull<Error>),
     /// It took longer than [`Guard::call_for`] allowed.
@@ -70,6 +82,24 @@ pub(crate) struct Guard {
     landing: AtomicPtr<Landing>,
     stop: Cell<Option<Stop>>,
     timer: Cell<bool>,
+    /// Addresses below the thread's stack at which nothing is, and the last page of the stack.
+    stack_end: Cell<(u64, u64)>,
+    asked: Cell<former::Asked>,
+}
+
+/// Device code that its thread has left for a while.
+#[derive(Clone, Copy)]
+#[must_use = "the thread goes back to it"]
+pub(crate) struct Suspended {
+    landing: *mut Landing,
+    modes: Modes,
+}
+
+impl Suspended {
+    /// Whether the thread was in device code at all.
+    pub(crate) fn is_in_call(self) -> bool {
+        !self.landing.is_null()
+    }
 }
 
 // SAFETY: the cells are used by the guard's own thread and by handlers on it, `thread` decides which.
@@ -129,16 +159,35 @@ impl Guard {
         result
     }
 
-    /// Leaves device code for a while, on its stack: until [`Guard::resume`], a fault is nobody's.
+    /// Leaves device code for a while, on its stack and with the modes of its caller: until [`Guard::resume`], a
+    /// fault is nobody's.
     #[inline]
-    pub(crate) fn suspend(&self) -> *mut Landing {
-        self.landing.swap(null_mut(), Ordering::Relaxed)
+    pub(crate) fn suspend(&self) -> Suspended {
+        let (landing, modes) = (self.landing.load(Ordering::Relaxed), Modes::read());
+        // SAFETY: one that is not null is that of the call that the thread is in.
+        if let Some(entered) = unsafe { landing.as_ref() }.filter(|landing| landing.is_set()) {
+            // SAFETY: the modes of before the call lie where its landing points.
+            unsafe { *(entered.stack as *const Modes) }.restore();
+        }
+        self.landing.store(null_mut(), Ordering::Relaxed);
+        Suspended { landing, modes }
     }
 
     /// Goes back to what [`Guard::suspend`] left.
     #[inline]
-    pub(crate) fn resume(&self, landing: *mut Landing) {
-        self.landing.store(landing, Ordering::Relaxed);
+    pub(crate) fn resume(&self, suspended: Suspended) {
+        suspended.modes.restore();
+        self.landing.store(suspended.landing, Ordering::Relaxed);
+    }
+
+    /// Ends the call of device code that the thread is in, if it is in one, because of a call of this function.
+    pub(crate) fn end_if_called(function: &'static CStr) {
+        let guard = Guard::of_handler();
+        let is_called = |guard: &&Guard| !guard.landing.load(Ordering::Relaxed).is_null();
+        if let Some(guard) = guard.filter(is_called) {
+            // SAFETY: the thread is in a call, and came here from device code directly.
+            unsafe { guard.end_with(Stop::Ended(function)) }
+        }
     }
 
     /// Ends the call of device code that the thread is in, which fails so.
@@ -170,12 +219,16 @@ impl Guard {
     #[cold]
     fn register() -> &'static Guard {
         static INSTALLED: Once = Once::new();
-        INSTALLED.call_once(install_handlers);
+        INSTALLED.call_once(|| former::install(handle));
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
         // That of a thread which is ending, or which ended so and was at the same address.
-        if let Some(own) = Guard::of_handler() {
-            return own;
-        }
+        let guard = Guard::of_handler().unwrap_or_else(Guard::take);
+        guard.stack_end.set(stack::end_of_thread().unwrap_or_default());
+        guard
+    }
+
+    /// A guard for the calling thread.
+    fn take() -> &'static Guard {
         let thread = thread_pointer();
         let mut guard = GUARDS.load(Ordering::Acquire);
         // SAFETY: guards are never freed.
@@ -197,6 +250,8 @@ impl Guard {
             landing: AtomicPtr::new(null_mut()),
             stop: Cell::new(None),
             timer: Cell::new(false),
+            stack_end: Cell::default(),
+            asked: Cell::default(),
         }));
         let mut first = GUARDS.load(Ordering::Acquire);
         loop {
@@ -234,28 +289,9 @@ impl Drop for Owned {
     }
 }
 
-/// The handlers that were there before, by the index of their signal.
-static mut FORMER: [libc::sigaction; SIGNALS.len()] =
-    // SAFETY: zero is a valid value of each field: the default action.
-    unsafe { std::mem::zeroed() };
-
-fn install_handlers() {
-    for (index, signal) in SIGNALS.iter().enumerate() {
-        // SAFETY: the structure is filled as `sigaction` wants it; the handler only does what a
-        // handler may do. Each place of FORMER is written once, here, before its handler can run.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = handle;
-            action.sa_sigaction = handler as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigaction(*signal, null(), (&raw mut FORMER[index]).cast());
-            libc::sigaction(*signal, &raw const action, null_mut());
-        }
-    }
-}
-
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // The kernel leaves alignment checks on.
+    modes::clear_flags();
     // SAFETY: the kernel passes valid pointers to a handler with SA_SIGINFO.
     let code = unsafe { (*info).si_code };
     let is_timer = context::is_timer(info);
@@ -268,6 +304,11 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     let can_land = !landing.is_null() && unsafe { (*landing).is_set() };
     if let Some(guard) = guard.filter(|_| can_land && is_own) {
         guard.landing.store(null_mut(), Ordering::Relaxed);
+        // SAFETY: the arguments are those of this handler, and the thread has left device code.
+        if !is_timer && unsafe { former::resolves(guard, signal, info, context) } {
+            guard.landing.store(landing, Ordering::Relaxed);
+            return;
+        }
         guard.stop.set(Some(match is_timer {
             true => Stop::TimedOut,
             false => Stop::Signal(context::read(signal, code, info, context)),
@@ -275,43 +316,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
         // SAFETY: the landing is that of the call that the thread is in.
         unsafe { redirect(context, landing) };
     } else if !is_timer {
-        pass_on(signal, info, context);
-    }
-}
-
-/// Does what would have been done without this module.
-fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
-    // SAFETY: written before the handler was installed, and never again.
-    let mut former = unsafe { (&raw const FORMER[index]).read() };
-    // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
-    let is_fault = unsafe { (*info).si_code } > 0;
-    if is_fault && former.sa_sigaction == libc::SIG_IGN {
-        // Faults cannot be ignored: they would repeat for ever.
-        former.sa_sigaction = libc::SIG_DFL;
-    }
-    match former.sa_sigaction {
-        libc::SIG_IGN => {}
-        // SAFETY: what the process did by default it does again: a fault repeats when the handler
-        // returns, another signal is raised anew and is blocked until then. So is a trap, behind
-        // which the code would go on.
-        libc::SIG_DFL => unsafe {
-            libc::sigaction(signal, &raw const former, null_mut());
-            if !is_fault || signal == libc::SIGTRAP {
-                libc::raise(signal);
-            }
-        },
-        // SAFETY: the handler's form is the one that its flags say.
-        handler if former.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
-            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
-                std::mem::transmute(handler);
-            handler(signal, info, context);
-        },
-        // SAFETY: as above.
-        handler => unsafe {
-            let handler: extern "C" fn(c_int) = std::mem::transmute(handler);
-            handler(signal);
-        },
+        former::pass_on(signal, info, context);
     }
 }
 

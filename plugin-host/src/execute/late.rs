@@ -4,10 +4,14 @@
 //! kernel and whatever lock the linker holds. So the linking is done by another thread, while this one waits outside of device
 //! code. If it cannot be done, the kernel ends there as if it had failed, with the linker's error.
 //!
-//! Constructors and destructors are not called through the guard, so there is nothing behind them to go on with: if one calls
-//! what cannot be linked, the process ends with a message.
+//! Constructors, destructors and resolvers run on the stack of a thread that links already, in the middle of its link; so that
+//! thread links what they call. If it cannot be done, they end like a kernel.
+//!
+//! Other code of an image, as on threads that it has started, has nothing behind it to go on with: if it calls what cannot be
+//! linked, the process ends with a message.
 
 use super::guard::{Guard, Stop};
+use super::guarded::{self, Broken, Further};
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
     FailedCall, LazyReexports, LinkedRedirectables, LinkedTrampolines, Onward, Reenter,
@@ -33,6 +37,9 @@ pub(crate) trait LateImage: Send + Sync {
 
     /// What a linker's error is to who made the image.
     fn explain(&self, error: &longshore_jitlink::Error) -> Error;
+
+    /// The error of a constructor or resolver that failed while something was linked.
+    fn explain_broken(&self, broken: Broken) -> Error;
 }
 
 /// Answers calls that device code makes.
@@ -41,6 +48,18 @@ struct DeviceCalls {
     image: Box<dyn LateImage>,
     /// Why calls could not go on, each reason once: kernels' faults refer to them.
     reasons: Mutex<Vec<Arc<Error>>>,
+}
+
+/// Why a call cannot go on: for a queue, and for a message with which the process ends.
+struct Ending {
+    error: Error,
+    message: String,
+}
+
+impl From<Error> for Ending {
+    fn from(error: Error) -> Ending {
+        Ending { message: error.to_string(), error }
+    }
 }
 
 /// Why a call cannot go on, and of what function.
@@ -103,43 +122,39 @@ impl TrampolineEmitter for DeviceTrampolines {
 impl Reenter for DeviceCalls {
     fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
         let guard = Guard::of_thread();
-        let landing = guard.suspend();
-        let onward = self.answer(call, !landing.is_null());
+        let suspended = guard.suspend();
+        let onward = self.answer(call, suspended.is_in_call());
         // From here on the thread can be taken out of the call at any time, so nothing is held any more.
-        guard.resume(landing);
+        guard.resume(suspended);
         onward
     }
 }
 
 impl DeviceCalls {
-    /// Where a call goes on, from inside [`Guard::call`] or not.
-    fn answer(&self, call: ReentryCall, in_kernel: bool) -> Result<Onward, String> {
+    /// Where a call goes on that was made inside [`Guard::call`] or not.
+    fn answer(&self, call: ReentryCall, in_call: bool) -> Result<Onward, String> {
         let linker = self.linker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let linker = linker.and_then(|linker| linker.upgrade()).ok_or("its image is unloaded")?;
         let link = || {
-            let (onward, refused) = (linker.reenter(call), REFUSED.take());
+            let (onward, broken) = guarded::watched(Further::Skipped, || linker.reenter(call));
+            let refused = REFUSED.take();
             self.image.settle(refused.is_none());
-            (onward, refused)
-        };
-        if !in_kernel {
-            let (onward, refused) = link();
-            return refused.map_or(onward, |refused| Err(refused.message));
-        }
-        let linked = thread::scope(|scope| {
-            let thread = thread::Builder::new().name("longshore-link".to_owned());
-            // Constructors run there.
-            let thread = thread.stack_size(LINK_STACK);
-            let thread = thread.spawn_scoped(scope, link);
-            thread.map(|thread| thread.join())
-        });
-        let reason = match linked {
-            Ok(Ok((onward, None))) => return onward,
-            Ok(Ok((_, Some(refused)))) => self.image.explain(&refused.error),
-            Ok(Err(_)) => Error::new(ErrorCode::BackendFailure, "the linker panicked"),
-            Err(error) => {
-                let message = format!("a thread to link a function that was called: {error}");
-                Error::new(ErrorCode::OutOfResources, message)
+            match (broken, refused) {
+                (Some(broken), _) => Err(self.image.explain_broken(broken).into()),
+                (None, Some(Refused { message, error })) => {
+                    Err(Ending { error: self.image.explain(&error), message })
+                }
+                (None, None) => Ok(onward),
             }
+        };
+        let linked = match (in_call, guarded::is_watched()) {
+            (false, _) => return link().unwrap_or_else(|ending| Err(ending.message)),
+            (true, true) => link(),
+            (true, false) => on_a_thread(link),
+        };
+        let reason = match linked {
+            Ok(onward) => return onward,
+            Err(ending) => ending.error,
         };
         REASON.set(Some(self.keep(reason)));
         Ok(Onward { target: end_kernel as *const () as u64, redirect: false })
@@ -158,6 +173,23 @@ impl DeviceCalls {
         let place = NonNull::from(&*reason);
         reasons.push(reason);
         place
+    }
+}
+
+/// Links on another thread, with a stack that constructors can run on, and waits for it.
+fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Ending> + Send) -> Result<T, Ending> {
+    let linked = thread::scope(|scope| {
+        let thread = thread::Builder::new().name("longshore-link".to_owned());
+        let thread = thread.stack_size(LINK_STACK).spawn_scoped(scope, link);
+        thread.map(|thread| thread.join())
+    });
+    match linked {
+        Ok(Ok(linked)) => linked,
+        Ok(Err(_)) => Err(Error::new(ErrorCode::BackendFailure, "the linker panicked").into()),
+        Err(error) => {
+            let message = format!("a thread to link a function that was called: {error}");
+            Err(Error::new(ErrorCode::OutOfResources, message).into())
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Shared memory: what the items of a group have in common.
 
+use crate::fences::Fenced;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -57,6 +58,7 @@ impl Drop for SharedMemory {
 
 struct Block {
     base: *mut c_void,
+    _fenced: Fenced,
 }
 
 impl Block {
@@ -70,8 +72,10 @@ impl Block {
             if base == libc::MAP_FAILED {
                 return None;
             }
-            libc::mprotect(base.byte_add(2 * HALF), FENCE_BYTES, libc::PROT_NONE);
-            Some(Block { base })
+            let fence = base.byte_add(2 * HALF);
+            libc::mprotect(fence, FENCE_BYTES, libc::PROT_NONE);
+            let fence = fence as u64..fence as u64 + FENCE_BYTES as u64;
+            Some(Block { base, _fenced: Fenced::new(fence) })
         }
     }
 }

@@ -16,6 +16,7 @@ mod cooperative;
 mod fault;
 mod fibers;
 mod guard;
+pub(crate) mod guarded;
 mod late;
 mod memory;
 mod pool;
@@ -23,7 +24,7 @@ mod runtime;
 mod stack;
 
 pub(crate) use abi::GroupEntry;
-pub(crate) use fibers::MOST_ITEMS as MOST_FIBERS;
+pub(crate) use guard::{Guard, Modes};
 pub(crate) use late::{LateCalls, LateImage};
 pub(crate) use memory::SHARED_BYTES;
 pub(crate) use pool::{Job, Pool};
@@ -33,7 +34,7 @@ use crate::module::{HostKernel, KernelEntry};
 use abi::Work;
 use fault::{Cause, Fault};
 use fibers::{Call, Group};
-use guard::{Guard, Stop};
+use guard::Stop;
 use longshore_plugin_api::{Error, LaunchShape};
 use memory::SharedMemory;
 use pool::Task;
@@ -42,6 +43,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Most items of a group, whatever the kernel: the limit that GPUs have.
+pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
 
 /// What a kernel is to those who run it.
 #[derive(Debug)]
@@ -323,8 +327,10 @@ impl Run<'_> {
             let call = self.call;
             Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
         };
-        let is_found =
-            matches!(result, Err(Stop::Signal(_) | Stop::Failed(_) | Stop::NotLinked(_)));
+        let is_found = matches!(
+            result,
+            Err(Stop::Signal(_) | Stop::Failed(_) | Stop::Ended(_) | Stop::NotLinked(_))
+        );
         Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
     }
 

@@ -23,11 +23,11 @@ unsafe extern "C" fn gather(_work: *mut Work, _value: u64, _present: *mut u64) -
 /// Prints text of a kernel where the C library prints.
 pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, bytes: u64) {
     let guard = Guard::of_thread();
-    let landing = guard.suspend();
+    let suspended = guard.suspend();
     // SAFETY: the kernel vouches for the text; the stream is the C library's.
     unsafe { libc::fwrite(text.cast::<c_void>(), 1, bytes as usize, stdout) };
     HAS_WRITTEN.store(true, Ordering::Relaxed);
-    guard.resume(landing);
+    guard.resume(suspended);
 }
 
 /// A kernel printed what nobody flushed.

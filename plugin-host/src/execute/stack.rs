@@ -1,5 +1,6 @@
 //! Stacks of items that wait for each other, and of threads.
 
+use crate::fences::Fenced;
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
 use std::io;
@@ -19,6 +20,7 @@ thread_local!(static FREE: RefCell<Vec<ItemStack>> = const { RefCell::new(Vec::n
 pub(super) struct ItemStack {
     /// Of the fence.
     start: NonNull<u8>,
+    _fenced: Fenced,
 }
 
 impl ItemStack {
@@ -54,8 +56,10 @@ impl ItemStack {
             if start == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            let stack = ItemStack { start: NonNull::new_unchecked(start.cast()) };
-            match libc::mprotect(start.byte_add(FENCE_BYTES), STACK_BYTES, all) {
+            let fence = start as u64..start as u64 + FENCE_BYTES as u64;
+            let start = NonNull::new_unchecked(start.cast::<u8>());
+            let stack = ItemStack { start, _fenced: Fenced::new(fence) };
+            match libc::mprotect(start.as_ptr().add(FENCE_BYTES).cast(), STACK_BYTES, all) {
                 0 => Ok(stack),
                 _ => Err(io::Error::last_os_error()),
             }
@@ -69,11 +73,17 @@ impl ItemStack {
 
 /// The size of this thread's own stack, if an access to this address was one that overflowed it.
 pub(super) fn overflow_of_thread(address: u64) -> Option<usize> {
-    let (limit, bytes, guard_bytes) = bounds_of_thread()?;
-    // The first thread's stack has no guard of its own, and its limit is rounded to a page.
+    let (_, bytes, _) = bounds_of_thread()?;
+    let (start, end) = end_of_thread()?;
+    (start..end).contains(&address).then_some(bytes)
+}
+
+/// Addresses at which an access overflows this thread's stack: those of its guard, and of its lowest page. The first
+/// thread's stack has no guard of its own, and its limit is rounded to a page.
+pub(super) fn end_of_thread() -> Option<(u64, u64)> {
+    let (limit, _, guard_bytes) = bounds_of_thread()?;
     let page = rustix::param::page_size();
-    let start = limit.saturating_sub(guard_bytes.max(page) as u64);
-    (start..limit + page as u64).contains(&address).then_some(bytes)
+    Some((limit.saturating_sub(guard_bytes.max(page) as u64), limit + page as u64))
 }
 
 /// The lowest address of this thread's stack, its size, and that of the guard below it.

@@ -6,10 +6,6 @@ use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
 
-pub(super) type Constructor =
-    unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char);
-pub(super) type Destructor = unsafe extern "C" fn();
-
 unsafe extern "C" {
     static environ: *const *const c_char;
 }

@@ -16,6 +16,7 @@ use super::linked::{self, Contents, Kept, NAME};
 use super::{Loaded, Symbol, functions, profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
+use crate::execute::guarded::{self, Broken, Further};
 use crate::execute::{LateCalls, LateImage};
 use bytes::Bytes;
 use longshore_jitlink::graph::LinkGraph;
@@ -84,9 +85,21 @@ impl Lazy {
     fn settled<T>(&self, link: impl FnOnce() -> longshore_jitlink::Result<T>) -> Result<T> {
         // What a link has left behind that panicked.
         self.noted.settle(false);
-        let result = link();
+        self.guarded(Further::Skipped, link)
+    }
+
+    /// The same for anything by which the linker calls code of the image.
+    fn guarded<T>(
+        &self,
+        further: Further,
+        body: impl FnOnce() -> longshore_jitlink::Result<T>,
+    ) -> Result<T> {
+        let (result, broken) = guarded::watched(further, body);
         self.noted.settle(result.is_ok());
-        result.map_err(|error| self.noted.explain(&error))
+        match broken {
+            Some(broken) => Err(self.noted.explain_broken(broken)),
+            None => result.map_err(|error| self.noted.explain(&error)),
+        }
     }
 }
 
@@ -166,8 +179,10 @@ impl Loaded for Lazy {
 
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
-        self.settled(|| unsafe { self.file.implementations().deinitialize() })?;
-        functions::destructor_status(self)
+        let deinitialize = || unsafe { self.file.implementations().deinitialize() };
+        let ended = self.guarded(Further::Made, deinitialize);
+        let failed = functions::destructor_status(self);
+        ended.and(failed)
     }
 
     fn profile_parts(&self) -> Vec<profile::Part> {
@@ -209,6 +224,10 @@ impl LateImage for Arc<Noted> {
 
     fn explain(&self, error: &longshore_jitlink::Error) -> Error {
         refusal::of_link(error.clone(), &self.allowed)
+    }
+
+    fn explain_broken(&self, broken: Broken) -> Error {
+        lock(&self.linked).name_broken(broken)
     }
 }
 

@@ -2,11 +2,14 @@
 
 use crate::elf::{Image, patch};
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_runtime::OpenName;
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +23,7 @@ const MOST_STALE: usize = 64;
 /// stays open as long as the library: another image with the same number would be taken for it.
 pub(super) struct Library {
     handle: Option<Handle>,
-    copy: Option<OwnedFd>,
+    copy: Option<Copy>,
     base: u64,
     /// The image's code may have registered handlers with the process.
     registered: AtomicBool,
@@ -51,13 +54,25 @@ impl Library {
         std::ptr::with_exposed_provenance(self.address(relative) as usize)
     }
 
-    /// The address that the loader gives for a name, resolvers run.
-    pub(super) fn lookup(&self, name: &str) -> Option<u64> {
-        let handle = self.handle.as_ref().expect("open until it is closed, which takes it");
-        let symbol = CString::new(name).ok()?;
-        // SAFETY: an open library and a string that ends.
-        let found = unsafe { libc::dlsym(handle.0.as_ptr(), symbol.as_ptr()) };
-        (!found.is_null()).then(|| found.expose_provenance() as u64)
+    /// Changes a word that the loader has filled, whose address relative to the load base is given. The page of one in
+    /// `read_only`, which has whole pages, is read-only again afterwards.
+    pub(super) fn fill(&self, place: u64, value: u64, read_only: &Range<u64>) -> io::Result<()> {
+        let page_bytes = rustix::param::page_size();
+        let word = self.address(place) as usize;
+        let page = (word / page_bytes * page_bytes) as *mut c_void;
+        let is_protected = read_only.contains(&place);
+        if is_protected {
+            let access = MprotectFlags::READ | MprotectFlags::WRITE;
+            // SAFETY: a page of the image, of which no code runs.
+            unsafe { mprotect(page, page_bytes, access)? };
+        }
+        // SAFETY: the checked image has the word in a writable segment.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(word).write_unaligned(value) };
+        if is_protected {
+            // SAFETY: as above.
+            unsafe { mprotect(page, page_bytes, MprotectFlags::READ)? };
+        }
+        Ok(())
     }
 
     /// Closes it.
@@ -78,14 +93,14 @@ impl Library {
         if self.registered.load(Ordering::Acquire) {
             log::warn!(
                 "the image {:?} stays in memory: its destructors were not run",
-                path_of(&copy)
+                copy.name.path()
             );
             std::mem::forget((handle, copy));
             return Ok(());
         }
         let closed = handle.close();
-        if Handle::open(&path_of(&copy), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok() {
-            log::warn!("the image {:?} was unloaded but stays in memory", path_of(&copy));
+        if copy.is_loaded() {
+            log::warn!("the image {:?} was unloaded but stays in memory", copy.name.path());
             std::mem::forget(copy);
         }
         closed
@@ -98,6 +113,13 @@ impl Drop for Library {
             log::warn!("closing an image: {error}");
         }
     }
+}
+
+/// The copy that is opened, and its name.
+struct Copy {
+    name: OpenName,
+    /// Open as long as the library.
+    file: OwnedFd,
 }
 
 /// An open library of the loader. Dropping it closes it.
@@ -203,6 +225,7 @@ fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
 
 /// The copy that is opened: in memory, without a name, and sealed against changes.
 fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
+    check_file_size(bytes.len() as u64)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(rustix::fs::memfd_create("longshore-image", flags)?);
     file.write_all_at(bytes, 0)?;
@@ -214,13 +237,38 @@ fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Refuses a file that is larger than files may be: a process that wrote it would be killed.
+fn check_file_size(bytes: u64) -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(limit) if bytes > limit => {
+            let message = format!("it has {bytes} bytes, and files may have {limit} (`ulimit -f`)");
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Copy {
+    fn new(file: OwnedFd) -> Result<Copy> {
+        let name = OpenName::of(file.as_fd()).map_err(copy_failed)?;
+        Ok(Copy { name, file })
+    }
+
+    /// Whether a library is loaded under its name.
+    fn is_loaded(&self) -> bool {
+        Handle::open(self.name.path(), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok()
+    }
+}
+
 /// Opens the copy. A library that is still loaded under the name of this descriptor, left there by
-/// somebody who closed his descriptor, is stepped over with another number.
-fn open_copy(mut copy: OwnedFd) -> Result<(Handle, OwnedFd)> {
+/// code that closed its descriptor, is stepped over with another number.
+fn open_copy(file: OwnedFd) -> Result<(Handle, Copy)> {
+    let mut copy = Copy::new(file)?;
     let mut stale = Vec::new();
-    while Handle::open(&path_of(&copy), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok() {
-        let next = rustix::io::fcntl_dupfd_cloexec(&copy, 0).map_err(|e| copy_failed(e.into()))?;
-        stale.push(std::mem::replace(&mut copy, next));
+    while copy.name.is_by_number() && copy.is_loaded() {
+        let next =
+            rustix::io::fcntl_dupfd_cloexec(&copy.file, 0).map_err(|e| copy_failed(e.into()))?;
+        stale.push(std::mem::replace(&mut copy, Copy::new(next)?));
         if stale.len() > MOST_STALE {
             return Err(Error::new(
                 ErrorCode::OutOfResources,
@@ -229,7 +277,7 @@ fn open_copy(mut copy: OwnedFd) -> Result<(Handle, OwnedFd)> {
         }
     }
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-    let handle = Handle::open(&path_of(&copy), flags).map_err(|reason| {
+    let handle = Handle::open(copy.name.path(), flags).map_err(|reason| {
         let hint = hint(&reason.to_string());
         Error::new(ErrorCode::LinkFailure, format!("the loader: {reason}{hint}"))
     })?;
@@ -244,13 +292,9 @@ fn hint(reason: &str) -> &'static str {
     }
 }
 
-fn path_of(copy: &impl AsFd) -> CString {
-    let path = format!("/proc/self/fd/{}", copy.as_fd().as_raw_fd());
-    CString::new(path).expect("a path without NUL")
-}
-
 fn copy_failed(error: io::Error) -> Error {
     let code = match error.raw_os_error() {
+        None if error.kind() == io::ErrorKind::FileTooLarge => ErrorCode::OutOfResources,
         Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC) => {
             ErrorCode::OutOfResources
         }

@@ -15,6 +15,7 @@ use super::{Loaded, Symbol, pointer, profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
 use crate::elf::{self, Sections};
+use crate::execute::guarded::{self, Broken, Further};
 use bytes::Bytes;
 use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
 use longshore_jitlink::memory::Protection;
@@ -114,8 +115,12 @@ impl Linked {
     /// Links an image. Runs none of its constructors. Blocks.
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Linked> {
         let contents = Arc::new(Mutex::new(Contents::default()));
-        let library =
-            link(image, allowed, &contents).map_err(|error| refusal::of_link(error, allowed))?;
+        let (linked, broken) =
+            guarded::watched(Further::Skipped, || link(image, allowed, &contents));
+        if let Some(broken) = broken {
+            return Err(of_resolver_in(broken));
+        }
+        let library = linked.map_err(|error| refusal::of_link(error, allowed))?;
         let mut contents =
             std::mem::take(&mut *contents.lock().unwrap_or_else(PoisonError::into_inner));
         contents.check_functions()?;
@@ -138,14 +143,21 @@ impl Loaded for Linked {
         let arguments = main_arguments();
         // SAFETY: the constructors are code of the image, as was checked; running it is what a
         // program asks for that loads it. The arguments live as long as the process.
-        unsafe { self.library.initialize(arguments) }.map_err(refusal::of)?;
+        let initialize = || unsafe { self.library.initialize(arguments) };
+        let (result, broken) = guarded::watched(Further::Skipped, initialize);
+        broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
+        result.map_err(refusal::of)?;
         functions::constructor_status(self)
     }
 
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
-        unsafe { self.library.deinitialize() }.map_err(refusal::of)?;
-        functions::destructor_status(self)
+        let deinitialize = || unsafe { self.library.deinitialize() };
+        let (result, broken) = guarded::watched(Further::Made, deinitialize);
+        let failed = functions::destructor_status(self);
+        broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
+        result.map_err(refusal::of)?;
+        failed
     }
 
     fn profile_parts(&self) -> Vec<profile::Part> {
@@ -160,6 +172,11 @@ impl Loaded for Linked {
         drop(self);
         Ok(())
     }
+}
+
+/// The error of a link during which a resolver failed.
+pub(super) fn of_resolver_in(Broken { function, error }: Broken) -> Error {
+    error.context(format_args!("resolver at {function:#x}"))
 }
 
 /// What constructors are called with.
@@ -315,6 +332,17 @@ impl Contents {
         let wrong = self.functions.iter().find(|function| !is_code(function.address))?;
         let ListedFunction { place, address } = wrong;
         Some(format!("{place} lists a function at {address:#x}, expected code of the image"))
+    }
+
+    /// The error of a function that the linker has called, with where it is listed; exit handlers and resolvers are not.
+    pub(super) fn name_broken(&self, Broken { function, error }: Broken) -> Error {
+        let listed = self.functions.iter().find(|listed| listed.address == function);
+        let Some(ListedFunction { place, .. }) = listed else {
+            return error.context(format_args!("handler or resolver at {function:#x}"));
+        };
+        let is_last = [".fini_array", ".dtors"].iter().any(|section| place.contains(section));
+        let kind = if is_last { "destructor" } else { "constructor" };
+        error.context(format_args!("{kind} {place}"))
     }
 
     /// The exported symbol of this name.

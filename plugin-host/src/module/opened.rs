@@ -7,15 +7,22 @@
 //! image counts as a failure of the device's code: it is not called; constructors stop there,
 //! destructors go on.
 //!
+//! All of them are guarded as kernels are, and so are resolvers of indirect functions: the loader does not call them, and the
+//! words with their answers are filled when it is done.
+//!
 //! Libraries that an image needs are the process's, loaded by their plain names on the system's
 //! search path; their constructors are run by the loader.
 
-use super::functions::{self, Constructor, Destructor, MainArguments};
+use super::functions::{self, MainArguments};
 use super::library::Library;
 use super::{Loaded, Symbol, profile, refusal};
-use crate::elf::{self, Image, Sections};
+use crate::elf::{self, Content, Image, Sections};
+use crate::execute::guarded;
+use crate::provided;
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
+use longshore_runtime::indirect;
 use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
+use std::collections::BTreeMap;
 
 /// Functions that linkers put into every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
@@ -32,7 +39,62 @@ impl Opened {
     pub(super) fn load(image: ImageBytes) -> Result<Opened> {
         let checked = elf::validate(image.get())?;
         let library = Library::open(image.get(), &checked)?;
-        Ok(Opened { image: checked, bytes: image, library })
+        let opened = Opened { image: checked, bytes: image, library };
+        opened.fill_slots()?;
+        Ok(opened)
+    }
+
+    /// Fills words with the answers of resolvers, all of which are called before, and with functions of this backend.
+    fn fill_slots(&self) -> Result<()> {
+        let mut chosen = BTreeMap::new();
+        for slot in &self.image.slots {
+            if let Content::Chosen(resolver) = slot.content
+                && !chosen.contains_key(&resolver)
+            {
+                let name = self.name_of_resolver(resolver);
+                chosen.insert(resolver, self.resolve(resolver, &name)?);
+            }
+        }
+        for slot in &self.image.slots {
+            // SAFETY: the checked image has the word in a writable segment, which is readable.
+            let now = unsafe { self.library.pointer::<u64>(slot.place).read_unaligned() };
+            let function = match &slot.content {
+                Content::Needed(name) => provided::in_place_of(name, now),
+                // What the program has in its place stays.
+                Content::Chosen(resolver) => {
+                    let is_own = now == self.library.address(resolver.wrapping_add(slot.addend));
+                    chosen.get(resolver).copied().filter(|_| is_own)
+                }
+            };
+            let Some(function) = function else { continue };
+            let filled = function.wrapping_add(slot.addend);
+            self.library.fill(slot.place, filled, &self.image.read_only).map_err(|error| {
+                let address = self.library.address(slot.place);
+                let message = format!("filling the image's word at {address:#x}: {error}");
+                Error::new(ErrorCode::OutOfResources, message)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The address that a resolver answers.
+    fn resolve(&self, resolver: u64, name: &str) -> Result<u64> {
+        let address = self.library.address(resolver);
+        let call = |arguments| {
+            // SAFETY: code of the checked image that its symbols or relocations name as a resolver, called as the loader would.
+            unsafe { guarded::call(address, arguments) }
+        };
+        indirect::with_abilities(call)
+            .map_err(|error| error.context(format_args!("resolver {name}")))
+    }
+
+    fn name_of_resolver(&self, resolver: u64) -> String {
+        let mut exported = self.image.symbols.exported(self.bytes.get());
+        let named = exported.find(|(_, s)| s.kind() == STT_GNU_IFUNC && s.value == resolver);
+        match named {
+            Some((name, _)) => format!("of '{}'", String::from_utf8_lossy(name)),
+            None => format!("at {:#x}", self.library.address(resolver)),
+        }
     }
 
     /// The exported symbol of this name, of whatever kind.
@@ -50,7 +112,7 @@ impl Opened {
     }
 
     /// The address of a function, if it is code of the image.
-    fn code_at(&self, relative: u64, kind: &str, name: &str) -> Result<usize> {
+    fn code_at(&self, relative: u64, kind: &str, name: &str) -> Result<u64> {
         let address = self.library.address(relative);
         if !self.image.segments.holds_code(relative, 1) {
             return Err(Error::new(
@@ -58,7 +120,7 @@ impl Opened {
                 format!("the {kind} {name} is at {address:#x}, expected code of the image"),
             ));
         }
-        Ok(address as usize)
+        Ok(address)
     }
 
     /// A range of the image's memory, if it is the image's.
@@ -93,10 +155,10 @@ impl Loaded for Opened {
         });
         let Some((symbol, kind)) = found else { return Ok(None) };
         let (address, bytes) = match symbol.kind() {
-            // The hash table of a checked image finds what it exports: only the resolver is left.
-            STT_GNU_IFUNC => {
-                (self.library.lookup(name).ok_or_else(|| refusal::of_resolver(name))?, 0)
-            }
+            STT_GNU_IFUNC => match self.resolve(symbol.value, &format!("of '{name}'"))? {
+                0 => return Err(refusal::of_resolver(name)),
+                function => (function, 0),
+            },
             _ => (self.library.address(symbol.value), symbol.size),
         };
         Ok(Some(Symbol { kind, address, bytes }))
@@ -122,12 +184,12 @@ impl Loaded for Opened {
         for (relative, name) in first.into_iter().chain(array) {
             let address = self.code_at(relative, "constructor", &name)?;
             self.library.set_registered(true);
+            let arguments =
+                [arguments.count as u64, arguments.values as u64, arguments.environment() as u64];
             // SAFETY: code of the checked image that its initialisation array names, called as the
             // loader would call it.
-            unsafe {
-                let constructor = std::mem::transmute::<usize, Constructor>(address);
-                constructor(arguments.count, arguments.values, arguments.environment());
-            }
+            let called = unsafe { guarded::call(address, arguments) };
+            called.map_err(|error| error.context(format_args!("constructor {name}")))?;
         }
         functions::constructor_status(self)
     }
@@ -141,14 +203,15 @@ impl Loaded for Opened {
         let last = functions.fini.map(|fini| (fini, "DT_FINI".to_owned()));
         let mut first_error = None;
         for (relative, name) in array.chain(last) {
-            match self.code_at(relative, "destructor", &name) {
+            let called = self.code_at(relative, "destructor", &name).and_then(|address| {
                 // SAFETY: code of the checked image that its termination array names, called as the
                 // loader would call it.
-                Ok(address) => unsafe { std::mem::transmute::<usize, Destructor>(address)() },
-                Err(error) => {
-                    log::error!("{error}");
-                    first_error.get_or_insert(error);
-                }
+                let called = unsafe { guarded::call(address, [0; 3]) };
+                called.map_err(|error| error.context(format_args!("destructor {name}")))
+            });
+            if let Err(error) = called {
+                log::error!("{error}");
+                first_error.get_or_insert(error);
             }
         }
         self.library.set_registered(false);

@@ -205,6 +205,51 @@ fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
 }
 
 #[test]
+fn functions_of_many_queues_may_wait_for_each_other() {
+    const QUEUES: usize = 80;
+    let barrier = Arc::new(std::sync::Barrier::new(QUEUES));
+    let queues: Vec<HostQueue> = (0..QUEUES).map(|_| new_queue()).collect();
+    for queue in &queues {
+        let barrier = Arc::clone(&barrier);
+        let wait = move || {
+            barrier.wait();
+        };
+        queue.host_function(host(wait)).unwrap();
+    }
+    for queue in &queues {
+        while !queue.is_idle().unwrap() {
+            thread::yield_now();
+        }
+        queue.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn a_queue_goes_on_when_the_event_that_it_waits_for_is_reached_after_a_pause() {
+    let (first, second) = (new_queue(), new_queue());
+    let list = Mutex::new(Vec::new());
+    for round in 0..50 {
+        let open = block(&first);
+        let event = HostEvent::new(0, false);
+        first.record_event(&event).unwrap();
+        second.wait_event(&event).unwrap();
+        launch_append(&second, &list, round, false).unwrap();
+        if round % 2 == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        launch_append(&second, &list, round + 1000, false).unwrap();
+        assert!(!second.is_idle().unwrap());
+        open.send(()).unwrap();
+        // With a thread that helps, and without.
+        match round % 3 {
+            0 => second.synchronize().unwrap(),
+            _ => while !second.is_idle().unwrap() {},
+        }
+        assert_eq!(std::mem::take(&mut *list.lock().unwrap()), [round, round + 1000]);
+    }
+}
+
+#[test]
 fn many_threads_share_a_queue_and_each_keeps_its_order() {
     const EACH: u64 = 3000;
     let (queue, list) = (new_queue(), Mutex::default());

@@ -3,7 +3,7 @@
 
 use super::VulkanDevice;
 use ash::vk::{self, Handle};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub(crate) struct Faults {
     instance: ash::Instance,
     device: vk::Device,
     lost: AtomicBool,
+    /// Held by work on its way to the driver, and alone while the device is lost.
+    submitting: RwLock<()>,
     plan: Mutex<Option<Plan>>,
     calls: AtomicUsize,
     live: AtomicI64,
@@ -39,6 +41,7 @@ pub(super) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::
         instance: instance.clone(),
         device,
         lost: AtomicBool::new(false),
+        submitting: RwLock::new(()),
         plan: Mutex::new(None),
         calls: AtomicUsize::new(0),
         live: AtomicI64::new(0),
@@ -63,6 +66,8 @@ impl Faults {
         let idle: vk::PFN_vkDeviceWaitIdle =
             // SAFETY: the name stands for the type.
             unsafe { std::mem::transmute(self.real(c"vkDeviceWaitIdle")) };
+        // What comes meanwhile finds the device lost.
+        let _alone = self.submitting.write();
         // SAFETY: the device is live; drivers for the CPU lock their queues.
         let _ = unsafe { idle(self.device) };
         self.lost.store(true, Ordering::SeqCst);
@@ -154,6 +159,10 @@ macro_rules! fallible {
             let faults = known($of.as_raw());
             if let Some(result) = faults.strike($name) {
                 return result;
+            }
+            let submitting = ($name == c"vkQueueSubmit").then(|| faults.submitting.read());
+            if submitting.is_some() && faults.is_lost() {
+                return vk::Result::ERROR_DEVICE_LOST;
             }
             // SAFETY: the name stands for the type, and the caller keeps to the function's rules.
             let result = unsafe {

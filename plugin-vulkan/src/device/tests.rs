@@ -296,7 +296,7 @@ fn a_submit_that_fails_is_told_once_and_the_queue_goes_on() {
 }
 
 #[test]
-fn an_event_behind_work_that_was_not_submitted_is_reached() {
+fn an_event_behind_work_that_was_not_submitted_is_reached_and_reports_the_failure() {
     on_a_device(|platform| {
         let rig = Rig::new(platform);
         let second_queue = rig.device.create_queue().unwrap();
@@ -304,10 +304,21 @@ fn an_event_behind_work_that_was_not_submitted_is_reached() {
         rig.launch(false).unwrap();
         rig.queue.record_event(&rig.events[1]).unwrap();
         second_queue.wait_event(&rig.events[1]).unwrap();
-        second_queue.synchronize().unwrap();
+        for waited in [
+            second_queue.synchronize(),
+            rig.events[1].synchronize(),
+            rig.queue.synchronize(),
+            rig.events[1].synchronize(),
+        ] {
+            assert_eq!(waited.unwrap_err().code(), ErrorCode::OutOfResources);
+        }
+        assert!(rig.events[1].is_complete().unwrap());
+        // A failure that was told before an event was recorded is not the event's.
+        rig.queue.record_event(&rig.events[1]).unwrap();
         rig.events[1].synchronize().unwrap();
-        let error = rig.queue.synchronize().unwrap_err();
-        assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
+        second_queue.wait_event(&rig.events[1]).unwrap();
+        second_queue.synchronize().unwrap();
+        rig.queue.synchronize().unwrap();
         drop(second_queue);
         rig.close().unwrap();
     });

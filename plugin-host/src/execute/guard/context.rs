@@ -36,12 +36,25 @@ pub(super) unsafe fn redirect(context: *mut c_void, landing: *const Landing) {
             let registers = &raw mut (*context).uc_mcontext.gregs;
             (*registers)[libc::REG_RSP as usize] = stack as i64;
             (*registers)[libc::REG_RIP as usize] = resume as i64;
+            (*registers)[libc::REG_EFL as usize] &= !i64::from(super::modes::FLAGS);
         }
         #[cfg(target_arch = "aarch64")]
         {
             (*context).uc_mcontext.sp = stack as u64;
             (*context).uc_mcontext.pc = resume as u64;
         }
+    }
+}
+
+/// Where the code was that a signal has interrupted.
+pub(super) fn code_address(context: *const c_void) -> u64 {
+    let context = context.cast::<ucontext_t>();
+    // SAFETY: what the kernel passed to the handler.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        return (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+        #[cfg(target_arch = "aarch64")]
+        return (*context).uc_mcontext.pc;
     }
 }
 

@@ -4,7 +4,8 @@ use crate::execute::abi::{GroupEntry, Work};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// Where [`enter`] goes on if device code does not return: a stack pointer and an address.
+/// Where [`enter`] goes on if device code does not return: a stack pointer and an address. The
+/// modes that the thread had lie where the stack pointer points ([`Modes`](super::modes::Modes)).
 #[repr(C)]
 pub(crate) struct Landing {
     pub(super) stack: usize,
@@ -24,8 +25,9 @@ impl Landing {
     }
 }
 
-/// Calls `entry(arguments, work)`; 0 if it returned. If somebody goes on at the landing, 1: all registers
-/// that a callee preserves, and the modes of floating point, are then as they were.
+/// Calls `entry(arguments, work)`; 0 if it returned. If the thread goes on at the landing, 1: all registers
+/// that a callee preserves are then as they were. Either way the modes of floating point are, and on x86-64 the
+/// direction, alignment-check and trap flags are clear.
 ///
 /// To unwinders it is the bottom of the stack, so that an exception which device code lets escape is an
 /// uncaught one.
@@ -49,7 +51,7 @@ pub(super) unsafe extern "C" fn enter(
         "push r13",
         "push r14",
         "push r15",
-        "sub rsp, 8",
+        "sub rsp, 24",
         "stmxcsr [rsp]",
         "fnstcw [rsp + 4]",
         "mov [rdi], rsp",
@@ -60,15 +62,34 @@ pub(super) unsafe extern "C" fn enter(
         "mov rsi, rcx",
         "call rax",
         "xor eax, eax",
+        // Loading what is there already would cost more than the comparison.
+        "stmxcsr [rsp + 8]",
+        "fnstcw [rsp + 12]",
+        "mov ecx, [rsp + 8]",
+        "cmp ecx, [rsp]",
+        "jne 4f",
+        "mov cx, [rsp + 12]",
+        "cmp cx, [rsp + 4]",
+        "jne 4f",
+        "5:",
+        "pushfq",
+        "test dword ptr [rsp], {flags}",
+        "lea rsp, [rsp + 8]",
+        "jnz 6f",
         "jmp 3f",
         "2:",
-        "cld",
-        "ldmxcsr [rsp]",
         "fninit",
-        "fldcw [rsp + 4]",
         "mov eax, 1",
+        "4:",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "jmp 5b",
+        "6:",
+        "pushfq",
+        "and dword ptr [rsp], {others}",
+        "popfq",
         "3:",
-        "add rsp, 8",
+        "add rsp, 24",
         "pop r15",
         "pop r14",
         "pop r13",
@@ -77,6 +98,8 @@ pub(super) unsafe extern "C" fn enter(
         "pop rbp",
         "ret",
         ".cfi_endproc",
+        flags = const super::modes::FLAGS,
+        others = const !super::modes::FLAGS,
     )
 }
 
@@ -118,7 +141,7 @@ pub(super) unsafe extern "C" fn enter(
         "stp d14, d15, [sp, #144]",
         "mrs x9, fpcr",
         "str x9, [sp, #160]",
-        "mov x9, sp",
+        "add x9, sp, #160",
         "adr x10, 2f",
         "stp x9, x10, [x0]",
         "mov x9, x1",
@@ -128,10 +151,15 @@ pub(super) unsafe extern "C" fn enter(
         "mov x0, #0",
         "b 3f",
         "2:",
-        "ldr x9, [sp, #160]",
-        "msr fpcr, x9",
+        "sub sp, sp, #160",
         "mov x0, #1",
         "3:",
+        "mrs x9, fpcr",
+        "ldr x10, [sp, #160]",
+        "cmp x9, x10",
+        "b.eq 4f",
+        "msr fpcr, x10",
+        "4:",
         "ldp x19, x20, [sp]",
         "ldp x21, x22, [sp, #16]",
         "ldp x23, x24, [sp, #32]",

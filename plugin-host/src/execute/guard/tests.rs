@@ -1,15 +1,16 @@
 //! Calls with a limit, and on threads that end.
 
 use super::*;
+use std::ptr::null;
 use std::time::{Duration, Instant};
 
 /// Is out of device code when time is up, and goes on in it for longer than any test waits.
 unsafe extern "C" fn leaves_and_stays(_arguments: *const *const c_void, _work: *mut Work) {
     let guard = Guard::of_thread();
-    let landing = guard.suspend();
+    let suspended = guard.suspend();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(100) {}
-    guard.resume(landing);
+    guard.resume(suspended);
     while begin.elapsed() < Duration::from_secs(20) {}
 }
 

@@ -1,0 +1,64 @@
+//! Words of an image that the loader fills and that are filled anew when it is done: with the answers of resolvers,
+//! which the loader is kept from calling, and with functions that this backend gives to images.
+
+use super::relocations::Entry;
+use super::symbols::SymbolTable;
+use object::elf;
+
+/// A word that is filled anew. Addresses are relative to the load base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Where the word is, in a writable segment.
+    pub place: u64,
+    /// What is added to the function's address.
+    pub addend: u64,
+    /// The function.
+    pub content: Content,
+}
+
+/// The function whose address a word has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// One that the image lacks and that [`crate::provided`] may have, by its name.
+    Needed(String),
+    /// The answer of the resolver at this address.
+    Chosen(u64),
+}
+
+/// The slot of a checked relocation, if it is one.
+pub(super) fn slot_of(entry: &Entry, bytes: &[u8], symbols: &SymbolTable) -> Option<Slot> {
+    let (place, addend) = (entry.place, entry.addend);
+    if entry.kind == RESOLVED.0 {
+        return Some(Slot { place, addend: 0, content: Content::Chosen(addend) });
+    }
+    if !ADDRESSES.iter().any(|kind| kind.0 == entry.kind) {
+        return None;
+    }
+    let symbol = symbols.get(bytes, entry.symbol)?;
+    if symbol.is_defined() {
+        let is_chosen = symbol.kind() == elf::STT_GNU_IFUNC;
+        let content = Content::Chosen(symbol.value);
+        return is_chosen.then_some(Slot { place, addend, content });
+    }
+    let name = symbol.name(bytes.get(symbols.strings())?)?;
+    let name = std::str::from_utf8(name).ok().filter(|name| crate::provided::has(name))?;
+    Some(Slot { place, addend, content: Content::Needed(name.to_owned()) })
+}
+
+/// The type of a relocation whose field is the answer of a resolver, and of one that the load base is added to.
+#[cfg(target_arch = "x86_64")]
+pub(super) const RESOLVED: elf::RelocationType = elf::R_X86_64_IRELATIVE;
+#[cfg(target_arch = "x86_64")]
+pub(super) const RELATIVE: elf::RelocationType = elf::R_X86_64_RELATIVE;
+#[cfg(target_arch = "aarch64")]
+pub(super) const RESOLVED: elf::RelocationType = elf::R_AARCH64_IRELATIVE;
+#[cfg(target_arch = "aarch64")]
+pub(super) const RELATIVE: elf::RelocationType = elf::R_AARCH64_RELATIVE;
+
+/// The types of relocations whose field is the address of a symbol and an addend.
+#[cfg(target_arch = "x86_64")]
+const ADDRESSES: [elf::RelocationType; 3] =
+    [elf::R_X86_64_64, elf::R_X86_64_GLOB_DAT, elf::R_X86_64_JUMP_SLOT];
+#[cfg(target_arch = "aarch64")]
+const ADDRESSES: [elf::RelocationType; 3] =
+    [elf::R_AARCH64_ABS64, elf::R_AARCH64_GLOB_DAT, elf::R_AARCH64_JUMP_SLOT];

@@ -1,0 +1,111 @@
+//! The modes of floating point, and the flags that no code may leave set.
+
+/// Direction, alignment check and trap: set, they change what the next code does.
+#[cfg(target_arch = "x86_64")]
+pub(super) const FLAGS: i32 = 0x400 | 0x4_0000 | 0x100;
+
+/// A thread's modes of floating point: rounding, flushing of denormal numbers, traps.
+#[cfg(target_arch = "x86_64")]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    mxcsr: u32,
+    /// The control word of the x87 unit.
+    control: u16,
+}
+
+/// A thread's modes of floating point: rounding, flushing of denormal numbers, traps.
+#[cfg(target_arch = "aarch64")]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    fpcr: u64,
+}
+
+impl Modes {
+    /// The calling thread's.
+    #[inline]
+    pub(crate) fn read() -> Modes {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut modes = Modes { mxcsr: 0, control: 0 };
+            // SAFETY: stores both registers in places of their sizes.
+            unsafe {
+                std::arch::asm!(
+                    "stmxcsr [{modes}]",
+                    "fnstcw [{modes} + 4]",
+                    modes = in(reg) &raw mut modes,
+                    options(nostack, preserves_flags),
+                );
+            }
+            modes
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            let fpcr;
+            // SAFETY: reads a register.
+            unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nostack, nomem)) };
+            Modes { fpcr }
+        }
+    }
+
+    /// Makes them the calling thread's, and clears its direction, alignment-check and trap flags.
+    #[inline]
+    pub(crate) fn restore(self) {
+        clear_flags();
+        if Modes::read() != self {
+            // SAFETY: these were the thread's modes, so their bits are ones that the processor has.
+            unsafe { self.load() }
+        }
+    }
+
+    /// # Safety
+    /// The bits must be ones that the processor has.
+    unsafe fn load(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: promised by the caller; `fnclex` keeps a pending exception of x87 from being raised here.
+        unsafe {
+            std::arch::asm!(
+                "fnclex",
+                "fldcw [{modes} + 4]",
+                "ldmxcsr [{modes}]",
+                modes = in(reg) &raw const self,
+                options(nostack),
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: promised by the caller.
+        unsafe {
+            std::arch::asm!("msr fpcr, {}", in(reg) self.fpcr, options(nostack, nomem));
+        }
+    }
+
+    /// Runs something that may change the thread's modes, and undoes that, also if it panics.
+    pub(crate) fn preserved<T>(body: impl FnOnce() -> T) -> T {
+        struct Restored(Modes);
+        impl Drop for Restored {
+            fn drop(&mut self) {
+                self.0.restore();
+            }
+        }
+        let _restored = Restored(Modes::read());
+        body()
+    }
+}
+
+/// Clears the flags that device code may have set, if it has.
+#[inline]
+pub(super) fn clear_flags() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let flags: u64;
+        // SAFETY: reads the flags, by way of the stack.
+        unsafe { std::arch::asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+        if flags & FLAGS as u64 != 0 {
+            // SAFETY: the convention of calls has these flags clear.
+            unsafe {
+                std::arch::asm!("pushfq", "and dword ptr [rsp], {}", "popfq", const !FLAGS);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Device code that is no kernel: constructors, destructors, exit handlers and resolvers, guarded as kernels are.
+//!
+//! The linker calls them in the middle of its own work, so it cannot be left by a fault: the call returns to it, and the
+//! failure is kept for the end of [`watched`].
+
+use super::abi::Work;
+use super::fault;
+use super::guard::Guard;
+use longshore_plugin_api::Error;
+use longshore_runtime::{call_unguarded, set_caller};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Once;
+
+/// What becomes of further calls when one has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Further {
+    /// They return at once: constructors rely on those before them.
+    Skipped,
+    /// They are made: destructors give up what is theirs.
+    Made,
+}
+
+/// The first call that failed.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    /// The function's address.
+    pub(crate) function: u64,
+    pub(crate) error: Error,
+}
+
+struct Watch {
+    further: Further,
+    broken: Option<Broken>,
+}
+
+thread_local! {
+    /// What is kept of the calls that the linker makes on this thread.
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+/// Calls a function of an image.
+///
+/// # Errors
+/// `BackendFailure` if it does not return: the fault, without what was called.
+///
+/// # Safety
+/// The address is that of a function of the C calling convention that may be called with these arguments.
+pub(crate) unsafe fn call(function: u64, arguments: [u64; 3]) -> Result<u64, Error> {
+    let mut call = Call { function, arguments, result: 0 };
+    let place = (&raw mut call).cast::<*const c_void>().cast_const();
+    // SAFETY: `make` takes the call; the caller vouches for the function.
+    let ended = unsafe { Guard::of_thread().call(make, place, null_mut()) };
+    ended.map(|()| call.result).map_err(fault::describe_call)
+}
+
+/// Does something by which the linker calls device code, on this thread. Tells the first call that failed.
+pub(crate) fn watched<T>(further: Further, body: impl FnOnce() -> T) -> (T, Option<Broken>) {
+    static SET: Once = Once::new();
+    SET.call_once(|| set_caller(call_for_linker));
+    let outer = WATCH.replace(Some(Watch { further, broken: None }));
+    // Also if it panics.
+    let restored = Restored(outer);
+    let result = body();
+    let watch = WATCH.take();
+    drop(restored);
+    (result, watch.and_then(|watch| watch.broken))
+}
+
+/// Whether the linker calls device code on this thread.
+pub(crate) fn is_watched() -> bool {
+    WATCH.with_borrow(Option::is_some)
+}
+
+struct Restored(Option<Watch>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        WATCH.set(self.0.take());
+    }
+}
+
+struct Call {
+    function: u64,
+    arguments: [u64; 3],
+    result: u64,
+}
+
+unsafe extern "C" fn make(call: *const *const c_void, _work: *mut Work) {
+    let call = call.cast_mut().cast::<Call>();
+    // SAFETY: `call` passes it, with a function that may be called so.
+    unsafe { (*call).result = call_unguarded((*call).function, (*call).arguments) }
+}
+
+/// # Safety
+/// As for [`call`].
+unsafe fn call_for_linker(function: u64, arguments: [u64; 3]) -> u64 {
+    let is_made = WATCH.with_borrow(|watch| {
+        let watch = watch.as_ref()?;
+        Some(watch.broken.is_none() || watch.further == Further::Made)
+    });
+    match is_made {
+        // SAFETY: promised by the caller.
+        None => unsafe { call_unguarded(function, arguments) },
+        Some(false) => 0,
+        // SAFETY: promised by the caller.
+        Some(true) => unsafe { call(function, arguments) }.unwrap_or_else(|error| {
+            WATCH.with_borrow_mut(|watch| {
+                let broken = watch.as_mut().map(|watch| &mut watch.broken);
+                broken.map(|broken| broken.get_or_insert(Broken { function, error }));
+            });
+            0
+        }),
+    }
+}

@@ -1,0 +1,79 @@
+//! Mappings of the backend that contain fences: pages without access, at which overruns fault.
+//!
+//! A signal handler asks for them, so a lookup takes no lock and allocates nothing.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Most mappings that are known at a time; further ones are not.
+const MOST: usize = 1 << 16;
+
+/// The first address of each mapping, and the one behind it; both 0 in a free place.
+static RANGES: [[AtomicU64; 2]; MOST] = [const { [const { AtomicU64::new(0) }; 2] }; MOST];
+/// Number of places that were ever used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Places below [`USED`] that are free. Held while a place is taken or given back.
+static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// A known mapping. Forgotten when this is dropped, which must be before it is unmapped.
+#[derive(Debug)]
+pub(crate) struct Fenced {
+    place: Option<usize>,
+}
+
+impl Fenced {
+    /// Makes a mapping known: its fences and what lies between them.
+    pub(crate) fn new(mapping: Range<u64>) -> Fenced {
+        let place = {
+            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            let unused = || {
+                let used = USED.load(Ordering::Relaxed);
+                (used < MOST).then(|| USED.store(used + 1, Ordering::Release))?;
+                Some(used)
+            };
+            free.pop().or_else(unused)
+        };
+        if let Some(place) = place {
+            let [start, end] = &RANGES[place];
+            end.store(mapping.end, Ordering::Release);
+            start.store(mapping.start, Ordering::Release);
+        }
+        Fenced { place }
+    }
+}
+
+impl Drop for Fenced {
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        let [start, end] = &RANGES[place];
+        start.store(0, Ordering::Release);
+        end.store(0, Ordering::Release);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+    }
+}
+
+/// Whether an address to which access was denied lies in a fence.
+pub(crate) fn has(address: u64) -> bool {
+    let used = USED.load(Ordering::Acquire);
+    RANGES[..used].iter().any(|[start, end]| {
+        (start.load(Ordering::Acquire)..end.load(Ordering::Acquire)).contains(&address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_known_until_it_is_dropped() {
+        const START: u64 = u64::MAX - (1 << 40);
+        let (first, second) = (Fenced::new(START..START + 10), Fenced::new(START + 20..START + 30));
+        let found = [START - 1, START, START + 9, START + 10, START + 20, START + 30].map(has);
+        assert_eq!(found, [false, true, true, false, true, false]);
+        drop(first);
+        assert_eq!([START, START + 20].map(has), [false, true]);
+        drop(second);
+        assert!(!has(START + 20));
+    }
+}
