@@ -13,12 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 
 use crate::ranges::FreeRanges;
 use crate::rpc::{Birthplace, Transport};
 
-/// How large the file claims to be; it takes as much memory as is used.
+/// Bytes that the file claims to have, in order of preference; it takes as much memory as is used.
 const SIZES: [u64; 4] = [1 << 42, 1 << 38, 1 << 34, 1 << 31];
+/// Bytes beyond those of the connection that an arena has at least.
+const LEAST: u64 = 1 << 20;
 
 /// The file, and which of it is in use. Any thread may use it.
 #[derive(Debug)]
@@ -57,8 +60,9 @@ impl Arena {
     /// An arena of which the first [`Transport::LINK_BYTES`] belong to the connection.
     ///
     /// # Errors
-    /// Those of making such a file.
+    /// `FileTooLarge` if the process's limit of file sizes (`ulimit -f`) leaves no room; those of making such a file.
     pub fn new() -> io::Result<Arc<Self>> {
+        let sizes = allowed(getrlimit(Resource::Fsize).current)?;
         let create = |flags| rustix::fs::memfd_create("longshore", MemfdFlags::CLOEXEC | flags);
         let sealing = MemfdFlags::ALLOW_SEALING;
         let file = match create(MemfdFlags::EXEC | sealing) {
@@ -66,7 +70,7 @@ impl Arena {
             file => file?,
         };
         let mut last = rustix::io::Errno::NOSPC;
-        let size = SIZES
+        let size = sizes
             .into_iter()
             .find(|size| ftruncate(&file, *size).inspect_err(|error| last = *error).is_ok());
         let size = size.ok_or(last)?;
@@ -117,6 +121,26 @@ impl Arena {
         }
         self.free.lock().give_back(offset, bytes);
     }
+}
+
+/// The sizes to try under a limit of file sizes. A process that makes a file larger than that is killed.
+///
+/// # Errors
+/// `FileTooLarge` for a limit that is too small for any.
+fn allowed(limit: Option<u64>) -> io::Result<Vec<u64>> {
+    let limit = limit.unwrap_or(u64::MAX);
+    let page = rustix::param::page_size() as u64;
+    let largest = (limit < SIZES[0]).then_some(limit / page * page);
+    let sizes = largest.into_iter().chain(SIZES.into_iter().filter(|size| *size <= limit));
+    let least = Transport::LINK_BYTES as u64 + LEAST;
+    let sizes: Vec<_> = sizes.filter(|size| *size >= least).collect();
+    if sizes.is_empty() {
+        let message = format!(
+            "files may have {limit} bytes (`ulimit -f`), and memory that two processes share is a file of at least {least} bytes"
+        );
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(sizes)
 }
 
 impl Piece {
@@ -294,6 +318,18 @@ mod tests {
     fn nobody_can_shorten_the_file() {
         let arena = Arena::new().unwrap();
         assert_eq!(ftruncate(arena.file(), 0), Err(rustix::io::Errno::PERM));
+    }
+
+    #[test]
+    fn an_arena_is_as_large_as_files_may_be() {
+        assert_eq!(allowed(None).unwrap(), SIZES);
+        assert_eq!(allowed(Some(SIZES[0])).unwrap(), SIZES);
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(allowed(Some((1 << 33) + 1)).unwrap(), [1 << 33, 1 << 31]);
+        assert_eq!(allowed(Some(100 * (1 << 20) + page / 2)).unwrap(), [100 * (1 << 20)]);
+        let error = allowed(Some(4096)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("4096 bytes (`ulimit -f`)"), "{error}");
     }
 
     #[test]

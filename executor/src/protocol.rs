@@ -35,3 +35,6 @@ pub(crate) fn split(joined: &[u8]) -> Result<(u64, &[u8]), String> {
     let (number, bytes) = joined.split_first_chunk().ok_or("the argument is too short")?;
     Ok((u64::from_le_bytes(*number), bytes))
 }
+
+/// Exit code of an executor that cannot hold its sandbox.
+pub(crate) const NO_SANDBOX: i32 = 3;

@@ -63,7 +63,7 @@ fn a_controller_with_the_key_calls_and_others_are_sent_away() {
     let path = key_file(folder.path(), 'a');
     let mut executor = Waiting::start(&path);
     let wrong = Key::new([7; Key::BYTES]);
-    assert!(matches!(open(&executor.address, &wrong), Err(RemoteError::Refused { .. })));
+    assert!(matches!(open(&executor.address, &wrong), Err(RemoteError::Closed { .. })));
     // Something that speaks another protocol, and something that says nothing.
     let mut stranger = TcpStream::connect(&executor.address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
@@ -76,6 +76,45 @@ fn a_controller_with_the_key_calls_and_others_are_sent_away() {
     }
     connection.close();
     assert!(executor.process.wait().unwrap().success());
+}
+
+#[test]
+fn silent_peers_do_not_lock_out_the_controller_that_has_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = key_file(folder.path(), 'd');
+    let mut executor = Waiting::start(&path);
+    let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(&executor.address).unwrap()).collect();
+    let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
+    assert_eq!(connection.call(0, b"here").unwrap(), b"here");
+    // It has its controller, and greets nobody any more.
+    for mut peer in silent {
+        assert_eq!(peer.read(&mut [0; 8]).unwrap_or(0), 0);
+    }
+    assert!(matches!(
+        open(&executor.address, &Key::read(&path).unwrap()),
+        Err(RemoteError::Network { .. } | RemoteError::Closed { .. })
+    ));
+    connection.close();
+    assert!(executor.process.wait().unwrap().success());
+}
+
+#[test]
+fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
+    let key = Key::new([3; Key::BYTES]);
+    let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
+    let listener = listener.greeting_limit(std::time::Duration::from_millis(50));
+    let address = listener.address().unwrap().to_string();
+    let accepting = thread::spawn(move || listener.accept().unwrap());
+    let mut slow = TcpStream::connect(&address).unwrap();
+    slow.write_all(&[0]).unwrap();
+    assert_eq!(slow.read(&mut [0; 8]).unwrap_or(0), 0);
+    let asking = thread::spawn(move || open(&address, &key));
+    let transport = accepting.join().unwrap();
+    let executor = Connection::open(transport, Options::default(), Arc::new(Echo)).unwrap();
+    let connection = asking.join().unwrap().unwrap();
+    assert_eq!(connection.call(0, b"x").unwrap(), b"x");
+    connection.close();
+    drop(executor);
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Calls {
             CallError::Failed(problem) => {
                 Error::Call { function: format!("{function:#x}"), problem }
             }
-            large @ CallError::TooLarge { .. } => {
+            large @ (CallError::TooLarge { .. } | CallError::TooMany { .. }) => {
                 Error::Call { function: format!("{function:#x}"), problem: large.to_string() }
             }
         };

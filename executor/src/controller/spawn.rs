@@ -13,6 +13,7 @@ use rustix::process::Pid;
 
 use super::Child;
 use crate::arena::Arena;
+use crate::protocol::NO_SANDBOX;
 use crate::rpc::{Connection, Ended, Options, Peer, Service, Transport};
 
 /// How an executor is started.
@@ -35,6 +36,12 @@ pub enum SpawnError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// It was started, and has ended since the kernel cannot hold the sandbox that is required.
+    #[error("'{}' cannot hold the sandbox that is required; its standard error says which part (Landlock is needed)", path.display())]
+    Sandbox {
+        /// The executable.
+        path: PathBuf,
     },
     /// It was started, and there is no connection to it.
     #[error("'{}' was started, but: {why}", path.display())]
@@ -104,7 +111,13 @@ impl Spawn {
     pub fn start(&self, service: Arc<dyn Service>) -> Result<Executor, SpawnError> {
         let failed = |source| SpawnError::Start { path: self.executable.clone(), source };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let arena = if self.shares_memory { Some(Arena::new().map_err(failed)?) } else { None };
+        let arena = match self.shares_memory.then(Arena::new).transpose() {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                log::warn!("the executor shares no memory with this process: {error}");
+                None
+            }
+            arena => arena.map_err(failed)?,
+        };
         let child = Arc::new(self.spawn(theirs.into()).map_err(failed)?);
         let memory = arena.as_ref().map(|arena| arena.file().try_clone_to_owned()).transpose();
         let (watched, asked) = (child.shared_file(), Arc::clone(&child));
@@ -116,7 +129,17 @@ impl Spawn {
                 let arena = arena.filter(|_| connection.shares_memory());
                 Ok(Executor { connection: Some(connection), child, arena, ending: self.ending })
             }
-            Err(why) => Err(SpawnError::Greeting { path: self.executable.clone(), why }),
+            Err(why) => Err(self.refusal(why)),
+        }
+    }
+
+    fn refusal(&self, why: Ended) -> SpawnError {
+        let path = self.executable.clone();
+        match &why {
+            Ended::Died(death) if death.0.code() == Some(NO_SANDBOX) => {
+                SpawnError::Sandbox { path }
+            }
+            _ => SpawnError::Greeting { path, why },
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// Answered by the reason of a refusal, if it is one.
+    /// Answered by an `Accepts`.
     Accepts {
         device: Id,
         #[serde(borrow)]

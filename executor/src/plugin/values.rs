@@ -1,8 +1,8 @@
 //! Values of the plugin interface, as they are sent.
 
 use longshore_plugin_api::{
-    Error, ErrorCode, KernelAttributes, MemoryKind, PoolTracker, ProfileSection,
-    ProfileSectionKind, SymbolKind,
+    Acceptance, ArgumentType, Error, ErrorCode, KernelAttributes, MemoryKind, PoolTracker,
+    ProfileSection, ProfileSectionKind, SymbolKind,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +17,42 @@ pub(super) struct Description {
     pub(super) driver: String,
 }
 
+/// An [`Acceptance`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Accepts {
+    Refused(String),
+    Accepted,
+    Verified,
+}
+
+impl From<Acceptance> for Accepts {
+    fn from(from: Acceptance) -> Self {
+        match from {
+            Acceptance::Refused(why) => Accepts::Refused(why),
+            Acceptance::Accepted => Accepts::Accepted,
+            Acceptance::Verified => Accepts::Verified,
+        }
+    }
+}
+
+impl From<Accepts> for Acceptance {
+    fn from(from: Accepts) -> Self {
+        match from {
+            Accepts::Refused(why) => Acceptance::Refused(why),
+            Accepts::Accepted => Acceptance::Accepted,
+            Accepts::Verified => Acceptance::Verified,
+        }
+    }
+}
+
 /// A [`KernelAttributes`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Attributes {
     address: u64,
     code_bytes: u64,
     argument_sizes: Option<Vec<u32>>,
+    argument_types: Vec<u32>,
+    declaration: String,
     max_group_items: u32,
     static_shared_bytes: u64,
     private_bytes: u64,
@@ -72,6 +102,8 @@ impl From<KernelAttributes> for Attributes {
             address,
             code_bytes,
             argument_sizes,
+            argument_types,
+            declaration,
             max_group_items,
             static_shared_bytes,
             private_bytes,
@@ -82,6 +114,8 @@ impl From<KernelAttributes> for Attributes {
             address,
             code_bytes,
             argument_sizes,
+            argument_types: argument_types.into_iter().map(ArgumentType::word).collect(),
+            declaration,
             max_group_items,
             static_shared_bytes,
             private_bytes,
@@ -96,6 +130,10 @@ impl From<Attributes> for KernelAttributes {
         Self {
             address: from.address,
             code_bytes: from.code_bytes,
+            argument_types: (from.argument_types.into_iter())
+                .map(|word| ArgumentType::from_word(word).unwrap_or(ArgumentType::UNKNOWN))
+                .collect(),
+            declaration: from.declaration,
             argument_sizes: from.argument_sizes,
             max_group_items: from.max_group_items,
             static_shared_bytes: from.static_shared_bytes,

@@ -4,7 +4,9 @@
 //! that what was recorded cannot be read by who gets the shared key later. Who has the key can have this side do anything that the
 //! process may do.
 
+mod greeting;
 mod key;
+mod progress;
 mod sealed;
 
 use std::io;
@@ -13,8 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use key::{Key, KeyError};
+pub(crate) use sealed::Epitaph;
 
 use crate::rpc::{Connection, Options, Service, Transport};
+use sealed::Failure;
 
 /// Why there is no connection to the other side.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,24 @@ pub enum RemoteError {
         address: String,
         /// What the system says.
         source: io::Error,
+    },
+    /// The other side did not say enough in time.
+    #[error(
+        "{address}: no answer within {limit:?}: nothing there greets as an executor does, or it is too busy to"
+    )]
+    Silent {
+        /// Where.
+        address: String,
+        /// The time that was allowed.
+        limit: Duration,
+    },
+    /// The other side closed the connection before either had proved anything.
+    #[error(
+        "{address}: the other side closed the connection: its key is another one, or it has a controller already"
+    )]
+    Closed {
+        /// Where.
+        address: String,
     },
     /// The other side does not have the key, or is something else.
     #[error("{address}: the other side does not prove that it has the same key: {problem}")]
@@ -49,6 +71,7 @@ pub enum RemoteError {
 pub struct Listener {
     socket: TcpListener,
     key: Key,
+    limit: Duration,
 }
 
 impl Listener {
@@ -58,8 +81,12 @@ impl Listener {
     /// [`RemoteError::Network`].
     pub fn bind(address: impl ToSocketAddrs + ToString, key: Key) -> Result<Self, RemoteError> {
         let text = address.to_string();
-        match TcpListener::bind(address) {
-            Ok(socket) => Ok(Self { socket, key }),
+        let bound = TcpListener::bind(address).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        match bound {
+            Ok(socket) => Ok(Self { socket, key, limit: GREETING }),
             Err(source) => Err(RemoteError::Network { address: text, source }),
         }
     }
@@ -72,18 +99,31 @@ impl Listener {
         self.socket.local_addr()
     }
 
+    /// Gives peers this time for the whole greeting: 10 s, unless said otherwise.
+    #[must_use]
+    pub fn greeting_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// Waits for a controller that has the key. Blocks. Others are sent away, which the log tells of.
+    ///
+    /// Up to 32 peers are greeted at a time, and 8 of one address (of one /64 of IPv6), each by a thread of its own. For one more the one
+    /// is given up that has been greeted the longest. No thread is left when this returns.
     ///
     /// # Errors
     /// Those of the listening socket.
     pub fn accept(&self) -> io::Result<Transport> {
-        loop {
-            let (socket, address) = self.socket.accept()?;
-            match sealed::answer(socket, &self.key) {
-                Ok(transport) => return Ok(transport),
-                Err(problem) => log::warn!("{address} was sent away: {problem}"),
-            }
-        }
+        self.accept_with_epitaph().map(|(transport, _)| transport)
+    }
+
+    /// The same, with the means to tell the controller how the process ended that had the connection.
+    ///
+    /// # Errors
+    /// As for [`Listener::accept`].
+    pub(crate) fn accept_with_epitaph(&self) -> io::Result<(Transport, Epitaph)> {
+        let accepted = greeting::accept(&self.socket, &self.key, self.limit)?;
+        Ok((accepted.transport, accepted.epitaph))
     }
 }
 
@@ -111,11 +151,20 @@ pub fn connect(
         }
     }
     let Some(socket) = socket else { return Err(network(last)) };
-    let transport = sealed::ask(socket, key)
-        .map_err(|problem| RemoteError::Refused { address: address.clone(), problem })?;
+    let transport = sealed::ask(socket, key, GREETING).map_err(|failure| {
+        let address = address.clone();
+        match failure {
+            Failure::Silent(limit) => RemoteError::Silent { address, limit },
+            Failure::Closed => RemoteError::Closed { address },
+            Failure::Refused(problem) => RemoteError::Refused { address, problem },
+        }
+    })?;
     Connection::open(transport, options, service)
         .map_err(|why| RemoteError::Greeting { address, why })
 }
+
+/// How long becoming acquainted may take.
+const GREETING: Duration = Duration::from_secs(10);
 
 /// How long a machine may take to answer.
 const CONNECTING: Duration = Duration::from_secs(10);

@@ -2,14 +2,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use super::Key;
-use crate::rpc::Transport;
+use super::progress::Progress;
+use crate::rpc::{Death, Ended, Transport};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
@@ -17,40 +20,59 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const PIECE: usize = 65535;
 const ADDED: usize = 16;
 
-/// How long each step of becoming acquainted may take.
-const ANSWERING: Duration = Duration::from_secs(10);
-
 /// After this time without a word the system asks whether the other machine is still there, so often before it gives up.
 const SILENCE: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 
-/// The controlling side: speaks first, and last, since anyone can repeat what it said first.
-pub(super) fn ask(socket: TcpStream, key: &Key) -> Result<Transport, String> {
-    let mut state = builder(key)?.build_initiator().map_err(text)?;
+/// Why a peer is not greeted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// It did not say enough in time.
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+    /// It closed the connection.
+    #[error("it closed the connection")]
+    Closed,
+    /// It proved nothing, or the socket failed.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A controller that has proved that it has the key.
+pub(super) struct Accepted {
+    pub(super) transport: Transport,
+    pub(super) epitaph: Epitaph,
+}
+
+/// The controlling side: speaks first, and last, since anyone can repeat what it said first. Takes `limit` at most.
+pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Transport, Failure> {
+    let mut state = builder(key)?.build_initiator().map_err(refused)?;
     prepare(&socket)?;
-    send(&socket, &mut state)?;
-    receive(&socket, &mut state)?;
-    let state = state.into_stateless_transport_mode().map_err(text)?;
-    confirm(&socket, &state)?;
-    finish(socket, state, true)
+    let mut stream = Timed::new(&socket, limit);
+    send(&mut stream, &mut state)?;
+    receive(&mut stream, &mut state)?;
+    let state = state.into_stateless_transport_mode().map_err(refused)?;
+    confirm(&mut stream, &state)?;
+    finish(socket, state, true).map(|accepted| accepted.transport)
 }
 
 /// The executing side.
-pub(super) fn answer(socket: TcpStream, key: &Key) -> Result<Transport, String> {
-    let mut state = builder(key)?.build_responder().map_err(text)?;
+pub(super) fn answer(socket: TcpStream, key: &Key, limit: Duration) -> Result<Accepted, Failure> {
+    let mut state = builder(key)?.build_responder().map_err(refused)?;
     prepare(&socket)?;
-    receive(&socket, &mut state)?;
-    send(&socket, &mut state)?;
-    let state = state.into_stateless_transport_mode().map_err(text)?;
-    await_confirmation(&socket, &state)?;
+    let mut stream = Timed::new(&socket, limit);
+    receive(&mut stream, &mut state)?;
+    send(&mut stream, &mut state)?;
+    let state = state.into_stateless_transport_mode().map_err(refused)?;
+    await_confirmation(&mut stream, &state)?;
     finish(socket, state, false)
 }
 
-fn builder(key: &Key) -> Result<Builder<'_>, String> {
-    Builder::new(PATTERN.parse().map_err(text)?).psk(0, key.bytes()).map_err(text)
+fn builder(key: &Key) -> Result<Builder<'_>, Failure> {
+    Builder::new(PATTERN.parse().map_err(refused)?).psk(0, key.bytes()).map_err(refused)
 }
 
-fn prepare(socket: &TcpStream) -> Result<(), String> {
+fn prepare(socket: &TcpStream) -> Result<(), Failure> {
     let set = || {
         socket.set_nodelay(true)?;
         sockopt::set_socket_keepalive(socket, true)?;
@@ -58,49 +80,97 @@ fn prepare(socket: &TcpStream) -> Result<(), String> {
         sockopt::set_tcp_keepintvl(socket, SILENCE / PROBES)?;
         sockopt::set_tcp_keepcnt(socket, PROBES)?;
         sockopt::set_tcp_user_timeout(socket, 2 * SILENCE.as_millis() as u32)?;
-        socket.set_read_timeout(Some(ANSWERING))?;
-        socket.set_write_timeout(Some(ANSWERING))
+        Ok(())
     };
-    set().map_err(|error: io::Error| text(error))
+    set().map_err(|error: io::Error| refused(error))
 }
 
-fn send(mut socket: &TcpStream, state: &mut HandshakeState) -> Result<(), String> {
+/// A socket until a point in time.
+struct Timed<'a> {
+    socket: &'a TcpStream,
+    limit: Duration,
+    end: Instant,
+}
+
+impl<'a> Timed<'a> {
+    fn new(socket: &'a TcpStream, limit: Duration) -> Self {
+        Self { socket, limit, end: Instant::now() + limit }
+    }
+
+    fn left(&self) -> Result<Duration, Failure> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(Failure::Silent(self.limit)) } else { Ok(left) }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
+        match error.kind() {
+            WouldBlock | TimedOut => Failure::Silent(self.limit),
+            BrokenPipe | ConnectionReset => Failure::Closed,
+            _ => refused(error),
+        }
+    }
+
+    fn read(&mut self, mut buffer: &mut [u8]) -> Result<(), Failure> {
+        while !buffer.is_empty() {
+            self.socket.set_read_timeout(Some(self.left()?)).map_err(refused)?;
+            let mut socket = self.socket;
+            match socket.read(buffer) {
+                Ok(0) => return Err(Failure::Closed),
+                Ok(size) => buffer = &mut buffer[size..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Some bytes, which a socket's buffer has room for.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.socket.set_write_timeout(Some(self.left()?)).map_err(refused)?;
+        let mut socket = self.socket;
+        socket.write_all(bytes).map_err(|error| self.failed(&error))
+    }
+}
+
+fn send(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
     let mut message = [0; 256];
-    let size = state.write_message(&[], &mut message[2..]).map_err(text)?;
+    let size = state.write_message(&[], &mut message[2..]).map_err(refused)?;
     message[..2].copy_from_slice(&(size as u16).to_be_bytes());
-    socket.write_all(&message[..2 + size]).map_err(text)
+    stream.write(&message[..2 + size])
 }
 
-fn receive(mut socket: &TcpStream, state: &mut HandshakeState) -> Result<(), String> {
+fn receive(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
     let (mut size, mut message) = ([0; 2], [0; 256]);
-    socket.read_exact(&mut size).map_err(text)?;
+    stream.read(&mut size)?;
     let size = usize::from(u16::from_be_bytes(size));
-    let message = message.get_mut(..size).ok_or("its first message is too long")?;
-    socket.read_exact(message).map_err(text)?;
+    let message =
+        message.get_mut(..size).ok_or_else(|| refused("its first message is too long"))?;
+    stream.read(message)?;
     let mut nothing = [0; 256];
     match state.read_message(message, &mut nothing) {
         Ok(_) => Ok(()),
-        Err(snow::Error::Decrypt) => Err("its message does not fit the key".to_owned()),
-        Err(error) => Err(text(error)),
+        Err(snow::Error::Decrypt) => Err(refused("its message does not fit the key")),
+        Err(error) => Err(refused(error)),
     }
 }
 
 /// Proves that this side has the keys of this connection: an empty piece with the number 0.
-fn confirm(mut socket: &TcpStream, state: &StatelessTransportState) -> Result<(), String> {
+fn confirm(stream: &mut Timed<'_>, state: &StatelessTransportState) -> Result<(), Failure> {
     let mut piece = [0; ADDED];
-    state.write_message(0, &[], &mut piece).map_err(text)?;
-    socket.write_all(&piece).map_err(text)
+    state.write_message(0, &[], &mut piece).map_err(refused)?;
+    stream.write(&piece)
 }
 
 fn await_confirmation(
-    mut socket: &TcpStream,
+    stream: &mut Timed<'_>,
     state: &StatelessTransportState,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let mut piece = [0; ADDED];
-    socket.read_exact(&mut piece).map_err(text)?;
+    stream.read(&mut piece)?;
     match state.read_message(0, &piece, &mut []) {
         Ok(_) => Ok(()),
-        Err(_) => Err("it repeats what another said".to_owned()),
+        Err(_) => Err(refused("it repeats what another said")),
     }
 }
 
@@ -108,29 +178,35 @@ fn finish(
     socket: TcpStream,
     state: StatelessTransportState,
     controls: bool,
-) -> Result<Transport, String> {
-    let state = Arc::new(state);
-    let socket = Arc::new(socket);
-    let closer = Arc::clone(&socket);
-    let shut_down = Box::new(move || drop(closer.shutdown(Shutdown::Both)));
-    let limited = Arc::clone(&socket);
+) -> Result<Accepted, Failure> {
+    let (state, socket) = (Arc::new(state), Arc::new(socket));
+    let fate = Arc::new(OnceLock::new());
+    let (closer, limited, told) = (Arc::clone(&socket), Arc::clone(&socket), Arc::clone(&fate));
     let reader = Reader {
         socket: Arc::clone(&socket),
         state: Arc::clone(&state),
         number: 1,
         opened: Vec::new(),
         taken: 0,
+        fate: controls.then_some(fate),
     };
-    let writer = Writer { socket, state, number: 1, waiting: Vec::with_capacity(PIECE) };
+    let line = Arc::new(Line { socket, state, progress: Progress::new(1).map_err(refused)? });
+    let writer = Writer { line: Arc::clone(&line), waiting: Vec::with_capacity(PIECE) };
+    let shut_down = Box::new(move || drop(closer.shutdown(Shutdown::Both)));
     let transport = Transport::over(controls, Box::new(reader), Box::new(writer), shut_down);
-    Ok(transport.with_limit(move |read, write| {
+    let transport = transport.with_limit(move |read, write| {
         limited.set_read_timeout(read)?;
         limited.set_write_timeout(write)
-    }))
+    });
+    let transport = transport.with_why(move || match told.get() {
+        Some(status) => Ended::Died(Death(ExitStatus::from_raw(*status))),
+        None => Ended::Cut,
+    });
+    Ok(Accepted { transport, epitaph: Epitaph(line) })
 }
 
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
+fn refused(error: impl std::fmt::Display) -> Failure {
+    Failure::Refused(error.to_string())
 }
 
 /// Opens pieces.
@@ -141,6 +217,8 @@ struct Reader {
     number: u64,
     opened: Vec<u8>,
     taken: usize,
+    /// Where the end of the other side's process goes, if that may tell it.
+    fate: Option<Arc<OnceLock<i32>>>,
 }
 
 impl Read for Reader {
@@ -158,6 +236,25 @@ impl Read for Reader {
 impl Reader {
     /// `false` at the end of the stream between two pieces.
     fn open_piece(&mut self) -> io::Result<bool> {
+        if !self.open_any_piece()? {
+            return Ok(false);
+        }
+        if !self.opened.is_empty() {
+            return Ok(true);
+        }
+        // No piece is empty but the one before the last, which tells how the other side's process ended.
+        let has_fate = self.fate.is_some() && self.open_any_piece()?;
+        match (&self.fate, self.opened.as_slice().try_into()) {
+            (Some(fate), Ok(status)) if has_fate => {
+                let _ = fate.set(i32::from_be_bytes(status));
+                self.opened.clear();
+                Ok(false)
+            }
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a piece without content")),
+        }
+    }
+
+    fn open_any_piece(&mut self) -> io::Result<bool> {
         let mut socket = &*self.socket;
         let mut size = [0; 2];
         if socket.read(&mut size[..1])? == 0 {
@@ -174,19 +271,61 @@ impl Reader {
         self.opened.truncate(bytes);
         self.taken = 0;
         self.number += 1;
-        match bytes {
-            0 => Err(io::Error::new(io::ErrorKind::InvalidData, "a piece without content")),
-            _ => Ok(true),
+        Ok(true)
+    }
+}
+
+/// The direction in which this side speaks.
+struct Line {
+    socket: Arc<TcpStream>,
+    state: Arc<StatelessTransportState>,
+    progress: Progress,
+}
+
+impl Line {
+    fn send(&self, content: &[u8]) -> io::Result<()> {
+        let mut piece = vec![0; 2 + content.len() + ADDED];
+        self.progress.send(|number| {
+            let sealed = self.state.write_message(number, content, &mut piece[2..]);
+            let size = sealed.map_err(io::Error::other)?;
+            piece[..2].copy_from_slice(&(size as u16).to_be_bytes());
+            let mut socket = &*self.socket;
+            socket.write_all(&piece[..2 + size])
+        })
+    }
+}
+
+/// The last words over a connection, about the process that had it.
+pub(crate) struct Epitaph(Arc<Line>);
+
+impl Epitaph {
+    /// Tells the controller how the process has ended that was forked from this one and had the connection: a status of `waitpid`.
+    /// Nothing is told if that process was cut off in the middle of a word, or if the controller is gone. Blocks for some seconds
+    /// at most.
+    pub(crate) fn tell(&self, status: i32) {
+        let socket = &self.0.socket;
+        let told = || {
+            socket.set_write_timeout(Some(PARTING))?;
+            self.0.send(&[])?;
+            self.0.send(&status.to_be_bytes())?;
+            socket.shutdown(Shutdown::Write)?;
+            // Closing with words unread would take back those above.
+            socket.set_read_timeout(Some(PARTING))
+        };
+        let end = Instant::now() + PARTING;
+        let mut socket = &**socket;
+        if told().is_ok() {
+            while Instant::now() < end && matches!(socket.read(&mut [0; 4096]), Ok(1..)) {}
         }
     }
 }
 
+/// How long a controller may take to hear the last words.
+const PARTING: Duration = Duration::from_secs(2);
+
 /// Seals pieces: what is written goes when it is flushed, or fills a piece.
 struct Writer {
-    socket: Arc<TcpStream>,
-    state: Arc<StatelessTransportState>,
-    /// Of the next piece.
-    number: u64,
+    line: Arc<Line>,
     waiting: Vec<u8>,
 }
 
@@ -204,12 +343,49 @@ impl Write for Writer {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let mut piece = vec![0; 2 + self.waiting.len() + ADDED];
-        let sealed = self.state.write_message(self.number, &self.waiting, &mut piece[2..]);
-        let size = sealed.map_err(io::Error::other)?;
-        piece[..2].copy_from_slice(&(size as u16).to_be_bytes());
-        self.number += 1;
+        self.line.send(&self.waiting)?;
         self.waiting.clear();
-        (&*self.socket).write_all(&piece[..2 + size])
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Why a controller is not served by what `answers`.
+    fn asked(answers: impl FnOnce(TcpStream) + Send) -> Failure {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| answers(listener.accept().unwrap().0));
+            let socket = TcpStream::connect(address).unwrap();
+            let limit = Duration::from_millis(100);
+            ask(socket, &Key::new([1; Key::BYTES]), limit).err().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_peer_that_says_nothing_is_told_from_one_with_another_key() {
+        let silent = asked(|mut peer| while matches!(peer.read(&mut [0; 64]), Ok(1..)) {});
+        assert!(matches!(silent, Failure::Silent(_)), "{silent}");
+        let closed = asked(|peer| {
+            let other = Key::new([2; Key::BYTES]);
+            let answered = answer(peer, &other, Duration::from_secs(5)).err().unwrap();
+            assert!(answered.to_string().contains("does not fit the key"), "{answered}");
+        });
+        assert!(matches!(closed, Failure::Closed), "{closed}");
+    }
+
+    #[test]
+    fn a_peer_that_says_a_byte_now_and_then_is_given_up_all_the_same() {
+        let failure = asked(|mut peer| {
+            let _ = peer.write_all(&[0, 200]);
+            while peer.write_all(&[7]).is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        assert!(matches!(failure, Failure::Silent(_)), "{failure}");
     }
 }

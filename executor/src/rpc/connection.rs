@@ -187,7 +187,7 @@ impl Peer {
     /// Calls the other side and waits for its answer. Blocks for that time.
     ///
     /// # Errors
-    /// [`CallError::Failed`] with what the other side says, and why there will be no answer.
+    /// [`CallError::Failed`] with what the other side says, [`CallError::TooMany`], and why there will be no answer.
     pub fn call(&self, method: u32, argument: &[u8]) -> Result<Vec<u8>, CallError> {
         self.call_within(None, method, argument)
     }
@@ -208,11 +208,10 @@ impl Peer {
         self.exchange(method, argument, &limit)
     }
 
-    /// Sends a call, whose answer is waited for later. Blocks while the other side has 256 calls of this side, and while its
-    /// stream or ring is full.
+    /// Sends a call, whose answer is waited for later. Blocks while the other side's stream or ring is full.
     ///
     /// # Errors
-    /// [`CallError::TooLarge`], and why the connection is over.
+    /// [`CallError::TooLarge`], [`CallError::TooMany`], and why the connection is over.
     pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
         self.check(argument)?;
         let limit = Limit::new(None);
@@ -553,12 +552,19 @@ impl Peer {
     }
 
     fn exchange(&self, method: u32, argument: &[u8], limit: &Limit) -> Result<Vec<u8>, CallError> {
-        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(limit));
-        let taken = taken.map_err(|ended| self.ended_or(ended))?;
+        let taken = self.take_slot(limit)?;
         let sent = self.send_call(method, argument, taken, limit);
         let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
         self.slots.free(self.outgoing(), taken);
         answer
+    }
+
+    fn take_slot(&self, limit: &Limit) -> Result<Taken, CallError> {
+        let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(limit));
+        taken.map_err(|error| match error {
+            CallError::Ended(ended) => self.ended_or(ended).into(),
+            other => other,
+        })
     }
 
     fn send_call(

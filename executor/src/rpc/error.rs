@@ -74,6 +74,12 @@ pub enum CallError {
     /// The other side could not do it.
     #[error("{0}")]
     Failed(String),
+    /// So many calls are under way already.
+    #[error("{most} calls are under way to the other side already; no more are possible")]
+    TooMany {
+        /// The most that there can be.
+        most: usize,
+    },
     /// It has more content than a message may have.
     #[error("a message of {bytes} bytes, at most {most} are possible")]
     TooLarge {

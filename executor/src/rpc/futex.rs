@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{Timespec, futex};
 
-/// Sleeps while the word has this value, until it is woken, or for so long at most. Returns for no reason too.
-pub(super) fn sleep(word: &AtomicU32, while_it_is: u32, at_most: Option<Duration>) {
+/// Sleeps while the word has this value, until it is woken, or for so long at most: whether it was for so long. Returns for no
+/// reason too.
+pub(super) fn sleep(word: &AtomicU32, while_it_is: u32, at_most: Option<Duration>) -> bool {
     let timeout = at_most.map(|time| Timespec {
         tv_sec: time.as_secs().min(i64::MAX as u64) as i64,
         tv_nsec: i64::from(time.subsec_nanos()),
     });
-    // It was changed already, a signal came, or the time is over: the caller looks what it is.
-    let _ = futex::wait(word, futex::Flags::empty(), while_it_is, timeout.as_ref());
+    // Else it was changed already, it was woken, or a signal came: the caller looks what it is.
+    let slept = futex::wait(word, futex::Flags::empty(), while_it_is, timeout.as_ref());
+    slept == Err(rustix::io::Errno::TIMEDOUT)
 }
 
 /// Wakes so many of those that sleep on a word.

@@ -11,8 +11,11 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Calls that one side can have under way.
+/// Slots of a direction. The answers to further calls come over the stream.
 pub(super) const SLOTS: usize = 256;
+
+/// Calls that one side can have under way: each may keep a thread of the other side.
+pub(super) const MOST_CALLS: usize = 16 * SLOTS;
 
 /// The most bytes of an answer that a slot has room for; larger ones go over the stream.
 pub(super) const SLOT_CONTENT: usize = SLOT_BYTES - 64;

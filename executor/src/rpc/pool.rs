@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::Ended;
 use super::connection::Peer;
-use super::link::SLOTS;
+use super::link::MOST_CALLS;
 use super::wire::Header;
 
 /// Calls that wait for a thread, and threads that wait for a call.
@@ -16,6 +17,10 @@ pub(super) struct Pool {
     state: Mutex<State>,
     changed: Condvar,
 }
+
+/// Threads that wait for calls stay, up to this number. Others end when they had none for [`RESTING`].
+pub(super) const MOST_IDLE: usize = 16;
+pub(super) const RESTING: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,8 +41,8 @@ impl Pool {
     ) -> Result<(), Ended> {
         let mut state = self.state.lock();
         // Some are answered, and not counted so as yet.
-        if state.open == 2 * SLOTS {
-            let problem = format!("more than {SLOTS} calls are under way");
+        if state.open == 2 * MOST_CALLS {
+            let problem = format!("more than {MOST_CALLS} calls are under way");
             return Err(Ended::Protocol(problem));
         }
         state.open += 1;
@@ -65,8 +70,11 @@ impl Pool {
         while !state.is_over {
             let Some((header, content)) = state.calls.pop_front() else {
                 state.idle += 1;
-                self.changed.wait(&mut state);
+                let is_late = self.changed.wait_for(&mut state, RESTING).timed_out();
                 state.idle -= 1;
+                if is_late && state.calls.is_empty() && state.idle >= MOST_IDLE {
+                    return;
+                }
                 continue;
             };
             drop(state);

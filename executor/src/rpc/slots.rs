@@ -1,12 +1,13 @@
 //! Where callers wait for their answers.
 
-use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::futex;
-use super::link::{Direction, SLOT_CONTENT, SLOTS};
+use super::link::{Direction, MOST_CALLS, SLOT_CONTENT, SLOTS};
 use super::{CallError, Ended};
 
 /// Nobody uses it.
@@ -22,15 +23,32 @@ const IN_STREAM: u32 = 4;
 /// The connection is over.
 const LOST: u32 = 5;
 
-/// The slots of one side's calls.
+/// The slots of one side's calls: those in shared memory, then, by so many at a time, further ones of this process, so that no call
+/// waits for another to end.
 #[derive(Debug)]
 pub(super) struct Slots {
-    free: Mutex<Vec<usize>>,
-    freed: Condvar,
-    streamed: Vec<Mutex<Streamed>>,
+    free: Mutex<Free>,
+    places: [OnceLock<Box<[Place]>>; MOST_CALLS / SLOTS],
+}
+
+/// Slots that no call has.
+#[derive(Debug)]
+struct Free {
+    shared: Vec<usize>,
+    further: Vec<usize>,
+    /// Slots that there are, with those in use.
+    made: usize,
 }
 
 /// What a slot has in this process alone.
+#[derive(Debug, Default)]
+struct Place {
+    /// The state of a slot that is not in shared memory.
+    state: AtomicU32,
+    streamed: Mutex<Streamed>,
+}
+
+/// An answer over the stream.
 #[derive(Debug, Default)]
 struct Streamed {
     /// The identity of the call that is under way.
@@ -49,62 +67,91 @@ pub(super) struct Taken {
 
 impl Slots {
     pub(super) fn new() -> Self {
-        Self {
-            free: Mutex::new((0..SLOTS).rev().collect()),
-            freed: Condvar::new(),
-            streamed: (0..SLOTS).map(|_| Mutex::default()).collect(),
-        }
+        let shared = (0..SLOTS).rev().collect();
+        let free = Mutex::new(Free { shared, further: Vec::new(), made: SLOTS });
+        let slots = Self { free, places: [const { OnceLock::new() }; MOST_CALLS / SLOTS] };
+        slots.make(0);
+        slots
     }
 
-    /// Takes a slot for a call. Blocks while all are in use, until `ended` says why that is in vain.
+    /// Takes a slot for a call. Does not block.
+    ///
+    /// # Errors
+    /// [`CallError::TooMany`]; why the connection is over, as `ended` says.
     pub(super) fn take(
         &self,
         direction: Direction<'_>,
         ended: &dyn Fn() -> Option<Ended>,
-    ) -> Result<Taken, Ended> {
-        let mut free = self.free.lock();
-        let slot = loop {
-            if let Some(ended) = ended() {
-                return Err(ended);
-            }
-            match free.pop() {
-                Some(slot) => break slot,
-                None => drop(self.freed.wait_for(&mut free, LOOKING)),
-            }
-        };
-        drop(free);
-        let mut streamed = self.streamed[slot].lock();
+    ) -> Result<Taken, CallError> {
+        if let Some(ended) = ended() {
+            return Err(ended.into());
+        }
+        let slot = self.free_slot().ok_or(CallError::TooMany { most: MOST_CALLS })?;
+        let mut streamed = self.place(slot).streamed.lock();
         streamed.calls = streamed.calls.wrapping_add(1);
         let identity = slot as u64 | u64::from(streamed.calls) << 32;
         streamed.awaited = Some(identity);
-        direction.slot_state(slot).store(PENDING, Ordering::Relaxed);
+        self.state(direction, slot).store(PENDING, Ordering::Relaxed);
         Ok(Taken { slot, identity })
+    }
+
+    fn free_slot(&self) -> Option<usize> {
+        let mut free = self.free.lock();
+        if let Some(slot) = free.shared.pop() {
+            return Some(slot);
+        }
+        if let Some(slot) = free.further.pop() {
+            return Some(slot);
+        }
+        let slot = Some(free.made).filter(|made| *made < MOST_CALLS)?;
+        self.make(slot / SLOTS);
+        free.made += 1;
+        Some(slot)
+    }
+
+    fn make(&self, group: usize) {
+        self.places[group].get_or_init(|| (0..SLOTS).map(|_| Place::default()).collect());
+    }
+
+    /// The place of a slot, if there is one.
+    fn place_of(&self, slot: usize) -> Option<&Place> {
+        self.places.get(slot / SLOTS)?.get()?.get(slot % SLOTS)
+    }
+
+    fn place(&self, slot: usize) -> &Place {
+        self.place_of(slot).expect("a slot that was taken has a place")
+    }
+
+    fn state<'a>(&'a self, direction: Direction<'a>, slot: usize) -> &'a AtomicU32 {
+        if slot < SLOTS { direction.slot_state(slot) } else { &self.place(slot).state }
     }
 
     /// Whether a call is under way.
     pub(super) fn are_in_use(&self) -> bool {
-        self.free.lock().len() < SLOTS
+        let free = self.free.lock();
+        free.shared.len() + free.further.len() < free.made
     }
 
     /// Gives a slot back.
     pub(super) fn free(&self, direction: Direction<'_>, taken: Taken) {
-        let mut streamed = self.streamed[taken.slot].lock();
+        let mut streamed = self.place(taken.slot).streamed.lock();
         streamed.awaited = None;
         streamed.answer = None;
         drop(streamed);
-        direction.slot_state(taken.slot).store(FREE, Ordering::Relaxed);
-        self.free.lock().push(taken.slot);
-        self.freed.notify_one();
+        self.state(direction, taken.slot).store(FREE, Ordering::Relaxed);
+        let mut free = self.free.lock();
+        let free = if taken.slot < SLOTS { &mut free.shared } else { &mut free.further };
+        free.push(taken.slot);
     }
 
     /// Says, each time it is asked, whether a call is answered or the connection over.
     pub(super) fn look<'a>(
-        &self,
+        &'a self,
         direction: Direction<'a>,
         taken: Taken,
         ended: &'a dyn Fn() -> Option<Ended>,
     ) -> impl FnMut() -> bool + use<'a> {
-        let word = direction.slot_state(taken.slot);
+        let word = self.state(direction, taken.slot);
         let mut looks = 0_u32;
         move || {
             looks += 1;
@@ -120,7 +167,7 @@ impl Slots {
         deadline: Option<Instant>,
         ended: &dyn Fn() -> Option<Ended>,
     ) -> Option<Result<Vec<u8>, CallError>> {
-        let word = direction.slot_state(taken.slot);
+        let word = self.state(direction, taken.slot);
         loop {
             let state = futex::load(word);
             if is_done(state)
@@ -151,7 +198,7 @@ impl Slots {
         state: u32,
     ) -> Option<Result<Vec<u8>, CallError>> {
         match state {
-            IN_SLOT => {
+            IN_SLOT if taken.slot < SLOTS => {
                 let (size, is_error) = direction.slot_answer(taken.slot);
                 let size = size.load(Ordering::Relaxed) as usize;
                 let content = direction.read_slot(taken.slot, size);
@@ -160,13 +207,13 @@ impl Slots {
                     _ => Err(CallError::Failed(text(&content))),
                 })
             }
-            IN_STREAM if self.streamed[taken.slot].lock().answer.is_some() => {
-                let answer = self.streamed[taken.slot].lock().answer.take();
+            IN_STREAM if self.place(taken.slot).streamed.lock().answer.is_some() => {
+                let answer = self.place(taken.slot).streamed.lock().answer.take();
                 answer.map(|answer| answer.map_err(CallError::Failed))
             }
             // The connection is over, which the caller looks for, or the other side writes what it must not.
             _ => {
-                let word = direction.slot_state(taken.slot);
+                let word = self.state(direction, taken.slot);
                 let _ = word.compare_exchange(state, PENDING, Ordering::AcqRel, Ordering::Relaxed);
                 None
             }
@@ -183,22 +230,23 @@ impl Slots {
         let slot = (identity & u64::from(u32::MAX)) as usize;
         let unexpected =
             || Ended::Protocol(format!("an answer to call {identity:#x}, which is not under way"));
-        let mut streamed = self.streamed.get(slot).ok_or_else(unexpected)?.lock();
+        let mut streamed = self.place_of(slot).ok_or_else(unexpected)?.streamed.lock();
         if streamed.awaited != Some(identity) || streamed.answer.is_some() {
             return Err(unexpected());
         }
         streamed.answer = Some(answer);
         drop(streamed);
-        set(direction, slot, IN_STREAM);
+        set(self.state(direction, slot), IN_STREAM);
         Ok(())
     }
 
     /// The connection is over: wakes all who wait.
     pub(super) fn give_up(&self, direction: Direction<'_>) {
-        for (slot, streamed) in self.streamed.iter().enumerate() {
-            if streamed.lock().awaited.is_some() {
+        let places = self.places.iter().filter_map(OnceLock::get).flatten();
+        for (slot, place) in places.enumerate() {
+            if place.streamed.lock().awaited.is_some() {
                 // Always woken: the other side may have died between its answer and the waking for it.
-                let word = direction.slot_state(slot);
+                let word = self.state(direction, slot);
                 for pending in [PENDING, ASLEEP] {
                     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
                     let _ = word.compare_exchange(pending, LOST, success, failure);
@@ -206,16 +254,14 @@ impl Slots {
                 futex::wake(word, i32::MAX as u32);
             }
         }
-        drop(self.free.lock());
-        self.freed.notify_all();
     }
 }
 
 /// How long who sleeps does not look whether the connection is over, should nobody wake it.
 const LOOKING: Duration = Duration::from_secs(1);
 
-/// Answers a call of the other side in its slot, and does `before` just before it is to be seen. `false` if the answer is too large
-/// for that.
+/// Answers a call of the other side in its slot, and does `before` just before it is to be seen. `false` if it has none in shared
+/// memory, or the answer is too large for that.
 pub(super) fn answer_in_slot(
     direction: Direction<'_>,
     identity: u64,
@@ -223,7 +269,10 @@ pub(super) fn answer_in_slot(
     before: impl FnOnce(),
 ) -> Result<bool, Ended> {
     let slot = (identity & u64::from(u32::MAX)) as usize;
-    if slot >= SLOTS {
+    if (SLOTS..MOST_CALLS).contains(&slot) {
+        return Ok(false);
+    }
+    if slot >= MOST_CALLS {
         return Err(Ended::Protocol(format!("a call with the identity {identity:#x}")));
     }
     let (content, is_error) = match answer {
@@ -238,7 +287,7 @@ pub(super) fn answer_in_slot(
     size.store(content.len() as u32, Ordering::Relaxed);
     error.store(is_error, Ordering::Relaxed);
     before();
-    set(direction, slot, IN_SLOT);
+    set(direction.slot_state(slot), IN_SLOT);
     Ok(true)
 }
 
@@ -247,8 +296,7 @@ fn is_done(state: u32) -> bool {
     !matches!(state, PENDING | ASLEEP)
 }
 
-fn set(direction: Direction<'_>, slot: usize, state: u32) {
-    let word = direction.slot_state(slot);
+fn set(word: &AtomicU32, state: u32) {
     if word.swap(state, Ordering::AcqRel) == ASLEEP {
         futex::wake(word, 1);
     }

@@ -107,6 +107,11 @@ impl Transport {
         self
     }
 
+    /// Says why the stream has ended, once it has.
+    pub(crate) fn with_why(self, why: impl Fn() -> Ended + Send + Sync + 'static) -> Self {
+        Self { why: Box::new(why), ..self }
+    }
+
     /// Says how to set the times after which reads and writes fail.
     pub(crate) fn with_limit(
         self,

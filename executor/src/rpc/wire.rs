@@ -3,7 +3,7 @@
 use super::Ended;
 
 /// The version of everything that is said over a connection. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The most bytes of a message's content. What is larger goes in pieces, or through shared memory.
 pub const MAX_CONTENT: usize = 16 << 20;

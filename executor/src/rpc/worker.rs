@@ -11,8 +11,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::connection::Peer;
-use super::link::{Direction, RING_BYTES, SLOTS};
+use super::link::{Direction, MOST_CALLS, RING_BYTES};
 use super::patience::Patience;
+use super::pool::{MOST_IDLE, RESTING};
 use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
 use super::wire::{Header, Kind};
 use super::{Ended, futex};
@@ -69,7 +70,11 @@ impl Workers {
         let mut looks_out = false;
         while !peer.is_over() {
             if !looks_out && !self.was_called(ring) {
-                self.sleep(peer, ring);
+                let has_rested = self.sleep(peer, ring);
+                looks_out = self.was_called(ring);
+                if has_rested && !looks_out && self.may_end() {
+                    return;
+                }
                 continue;
             }
             looks_out = false;
@@ -144,20 +149,31 @@ impl Workers {
         }
     }
 
-    /// Sleeps until the bell rings.
-    fn sleep(&self, peer: &Peer, ring: Direction<'_>) {
+    /// Sleeps until the bell rings, for [`RESTING`] at most: whether it was for so long.
+    fn sleep(&self, peer: &Peer, ring: Direction<'_>) -> bool {
         let answered = self.answered.load(Ordering::Relaxed);
-        if futex::load(ring.bell()) == answered && !peer.is_over() {
-            // The other side can write the old number over the new one.
-            futex::sleep(ring.bell(), answered, Some(LOOKING));
+        // The other side can write the old number over the new one.
+        futex::load(ring.bell()) == answered
+            && !peer.is_over()
+            && futex::sleep(ring.bell(), answered, Some(RESTING))
+    }
+
+    /// Whether enough other threads are idle that this one, which is too, can end. Then it is counted no more.
+    fn may_end(&self) -> bool {
+        let fewer = |idle: usize| idle.checked_sub(1).filter(|left| *left >= MOST_IDLE);
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let may_end = self.idle.fetch_update(success, failure, fewer).is_ok();
+        if may_end {
+            self.threads.fetch_sub(1, Ordering::Relaxed);
         }
+        may_end
     }
 
     /// Sees to it that there is another thread when this one answers a call.
     fn leave_a_thread(&self, peer: &Arc<Peer>) {
         let left = self.idle.fetch_sub(1, Ordering::Relaxed) - 1;
         if left == 0
-            && self.threads.load(Ordering::Relaxed) <= SLOTS
+            && self.threads.load(Ordering::Relaxed) <= MOST_CALLS
             && let Err(ended) = self.spawn(peer)
         {
             peer.end(ended);
@@ -173,9 +189,6 @@ fn take_look_out(ring: Direction<'_>) -> bool {
 
 /// How long a thread may take for the last messages that it has begun to take.
 const LAST_POSTS: Duration = Duration::from_millis(100);
-
-/// How long an idle thread does not look whether the connection is over, should nobody wake it.
-const LOOKING: Duration = Duration::from_secs(1);
 
 /// The largest content whose memory a thread keeps for the next.
 const KEPT: usize = 64 << 10;

@@ -12,8 +12,7 @@ pub(super) struct Arguments {
     pub(super) controller: Controller,
     pub(super) spin: Duration,
     pub(super) limits: Limits,
-    /// Whether system calls are filtered.
-    pub(super) sandbox: bool,
+    pub(super) sandbox: Sandbox,
 }
 
 /// Where the controller is.
@@ -25,10 +24,23 @@ pub(super) enum Controller {
     Network(String, PathBuf),
 }
 
+/// Rights of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Sandbox {
+    /// All rights of the user.
+    #[default]
+    Off,
+    /// As few rights as the kernel can hold.
+    Available,
+    /// The process ends if the kernel cannot hold every part.
+    Required,
+}
+
 /// What the process may use at most.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) memory_bytes: Option<u64>,
+    pub(super) data_bytes: Option<u64>,
     pub(super) cpu_seconds: Option<u64>,
     pub(super) open_files: Option<u64>,
     pub(super) core_bytes: Option<u64>,
@@ -53,10 +65,13 @@ Options:
       --key FILE          A file with 64 hexadecimal digits, which the controller has too
       --spin NANOSECONDS  How long to look for the next call before sleeping [default: 0]
       --memory BYTES      The most address space
+      --data BYTES        The most private writable memory
       --cpu SECONDS       The most processor time; then it is killed
       --files NUMBER      The most open files
       --core BYTES        The largest core dump
-      --sandbox           Run no programs, reach no network, look into no process, change nothing of the system
+      --sandbox[=required]
+                          Start no processes, reach no network and no other process, change nothing of the
+                          system. With 'required' it ends if the kernel cannot hold all of this
   -h, --help              Print help
   -V, --version           Print version
 ";
@@ -70,7 +85,8 @@ impl Arguments {
 
     fn read(mut parser: lexopt::Parser) -> Result<Parsed, lexopt::Error> {
         let (mut descriptor, mut address, mut key) = (None, None, None);
-        let (mut spin, mut limits, mut sandbox) = (Duration::ZERO, Limits::default(), false);
+        let (mut spin, mut limits) = (Duration::ZERO, Limits::default());
+        let mut sandbox = Sandbox::default();
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("fd") => descriptor = Some(parser.value()?.parse()?),
@@ -78,10 +94,23 @@ impl Arguments {
                 Long("key") => key = Some(PathBuf::from(parser.value()?)),
                 Long("spin") => spin = Duration::from_nanos(parser.value()?.parse()?),
                 Long("memory") => limits.memory_bytes = Some(parser.value()?.parse()?),
+                Long("data") => limits.data_bytes = Some(parser.value()?.parse()?),
                 Long("cpu") => limits.cpu_seconds = Some(parser.value()?.parse()?),
                 Long("files") => limits.open_files = Some(parser.value()?.parse()?),
                 Long("core") => limits.core_bytes = Some(parser.value()?.parse()?),
-                Long("sandbox") => sandbox = true,
+                Long("sandbox") => {
+                    sandbox = match parser.optional_value() {
+                        None => Sandbox::Available,
+                        Some(word) if word == "required" => Sandbox::Required,
+                        Some(word) => {
+                            return Err(format!(
+                                "--sandbox={}: only 'required' is known",
+                                word.display()
+                            )
+                            .into());
+                        }
+                    };
+                }
                 Short('h') | Long("help") => return Ok(Parsed::Say(HELP.to_owned())),
                 Short('V') | Long("version") => {
                     let version = env!("CARGO_PKG_VERSION");
@@ -117,9 +146,14 @@ mod tests {
     fn options_are_read() {
         let limits = Limits { cpu_seconds: Some(5), core_bytes: Some(0), ..Limits::default() };
         let spin = Duration::from_micros(20);
-        let expected = Arguments { controller: Controller::Parent(3), spin, limits, sandbox: true };
+        let sandbox = Sandbox::Available;
+        let expected = Arguments { controller: Controller::Parent(3), spin, limits, sandbox };
         let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0", "--sandbox"];
         assert_eq!(parse(&arguments), Ok(Parsed::Run(expected)));
+        let Ok(Parsed::Run(required)) = parse(&["--fd", "3", "--sandbox=required"]) else {
+            panic!("these are options")
+        };
+        assert_eq!(required.sandbox, Sandbox::Required);
     }
 
     #[test]
@@ -131,6 +165,7 @@ mod tests {
             &["--fd", "-1"],
             &["3"],
             &["--fd=3", "--nonsense"],
+            &["--fd=3", "--sandbox=perhaps"],
             &["--listen=x"],
             &["--key=x"],
             &["--fd=3", "--listen=x", "--key=y"],

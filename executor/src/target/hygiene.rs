@@ -68,6 +68,7 @@ fn keep_from_children(socket: i32) -> Result<(), String> {
 fn limit(limits: &Limits) -> Result<(), String> {
     for (resource, value, option) in [
         (Resource::As, limits.memory_bytes, "--memory"),
+        (Resource::Data, limits.data_bytes, "--data"),
         (Resource::Cpu, limits.cpu_seconds, "--cpu"),
         (Resource::Nofile, limits.open_files, "--files"),
         (Resource::Core, limits.core_bytes, "--core"),

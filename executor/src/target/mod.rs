@@ -2,6 +2,7 @@
 
 mod arguments;
 mod first_thread;
+mod guardian;
 mod hygiene;
 mod last_threads;
 mod sandbox;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 use longshore_runtime::static_tls::attach_thread;
 
 use crate::plugin::serve::Server;
+use crate::protocol::NO_SANDBOX;
 use crate::remote::{Key, Listener};
 use crate::rpc::{Connection, Ended, Options, Transport};
 
-use arguments::{Arguments, Controller, Parsed};
+use arguments::{Arguments, Controller, Parsed, Sandbox};
 use first_thread::FirstThread;
 use service::Target;
 
@@ -35,11 +37,6 @@ pub fn main() -> ! {
     };
     if let Err(problem) = hygiene::prepare(&arguments) {
         fail(1, &problem);
-    }
-    // Whoever waits for a controller needs the network until that is there.
-    let waits = matches!(arguments.controller, Controller::Network(..));
-    if arguments.sandbox && !waits {
-        enter_sandbox();
     }
     match run(&arguments) {
         // In order: what the code has registered for the end of the process is run.
@@ -57,12 +54,13 @@ fn run(arguments: &Arguments) -> Ended {
         ..Options::default()
     };
     let transport = match &arguments.controller {
-        Controller::Parent(socket) => parent(*socket),
+        Controller::Parent(socket) => {
+            enter_sandbox(arguments.sandbox);
+            parent(*socket)
+        }
         Controller::Network(address, key) => match listen(address, key) {
             Ok(transport) => {
-                if arguments.sandbox {
-                    enter_sandbox();
-                }
+                enter_sandbox(arguments.sandbox);
                 transport
             }
             Err(problem) => fail(1, &problem),
@@ -79,9 +77,9 @@ fn run(arguments: &Arguments) -> Ended {
     }
 }
 
-fn enter_sandbox() {
-    if let Err(problem) = sandbox::enter() {
-        fail(1, &problem);
+fn enter_sandbox(wanted: Sandbox) {
+    if let Err(problem) = sandbox::enter(wanted) {
+        fail(NO_SANDBOX, &problem);
     }
 }
 
@@ -95,12 +93,17 @@ fn parent(socket: i32) -> Transport {
     }
 }
 
+/// Waits for a controller, and returns in the process that is to serve it.
 fn listen(address: &str, key: &Path) -> Result<Transport, String> {
     let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
     let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
     let failed = |error: std::io::Error| format!("--listen {address}: {error}");
     println!("listening at {}", listener.address().map_err(failed)?);
-    listener.accept().map_err(failed)
+    let (transport, epitaph) = listener.accept_with_epitaph().map_err(failed)?;
+    drop(listener);
+    // SAFETY: greeting has left no thread, and this is the process's first.
+    unsafe { guardian::split(&epitaph) }.map_err(failed)?;
+    Ok(transport)
 }
 
 /// Ends the process at once, whatever its other threads do.

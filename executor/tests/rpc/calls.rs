@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use longshore_executor::rpc::{CallError, MAX_CONTENT, Peer};
 
-use crate::support::{ALL, CALL_BACK, COUNT, ECHO, FAIL, MEET, NEST, pair};
+use crate::support::{ALL, CALL_BACK, COUNT, ECHO, FAIL, HANG, MEET, NEST, Over, pair};
 
 #[test]
 fn calls_of_all_sizes_are_answered() {
@@ -55,6 +55,37 @@ fn calls_that_wait_for_each_other_are_answered() {
             call.wait().unwrap();
         }
     }
+}
+
+#[test]
+fn more_calls_than_slots_wait_for_each_other() {
+    const CALLS: u16 = 700;
+    for over in ALL {
+        let pair = pair(over);
+        let number = CALLS.to_le_bytes();
+        let calls: Vec<_> =
+            (0..CALLS).map(|_| pair.controller.start(MEET, &number).unwrap()).collect();
+        // Others are answered meanwhile, by either side.
+        assert_eq!(pair.executor.call(CALL_BACK, b"back").unwrap(), b"back", "{over:?}");
+        calls.into_iter().for_each(|call| assert_eq!(call.wait(), Ok(Vec::new()), "{over:?}"));
+    }
+}
+
+#[test]
+fn calls_beyond_the_most_are_refused_and_the_others_go_on() {
+    let pair = pair(Over::SharedMemory);
+    let hang = || pair.controller.start(HANG, &[]);
+    let mut hanging = Vec::new();
+    let refused = loop {
+        match hang() {
+            Ok(call) => hanging.push(call),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, CallError::TooMany { most: hanging.len() });
+    assert_eq!(pair.executor.call(ECHO, b"it goes on").unwrap(), b"it goes on");
+    drop(pair.executor);
+    assert!(hanging.into_iter().all(|call| call.wait().is_err()));
 }
 
 #[test]

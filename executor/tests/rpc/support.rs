@@ -16,7 +16,7 @@ pub(crate) const ECHO: u32 = 1;
 pub(crate) const FAIL: u32 = 2;
 /// Answers with what the other side answers to the argument.
 pub(crate) const CALL_BACK: u32 = 3;
-/// Answers after all calls that wait were made: the argument is their number.
+/// Answers after all calls that wait were made: the argument is their number, from the lowest byte.
 pub(crate) const MEET: u32 = 4;
 /// Answers with how many messages came by now.
 pub(crate) const COUNT: u32 = 5;
@@ -39,8 +39,10 @@ impl Service for Tester {
             CALL_BACK => peer.call(ECHO, argument).map_err(|error| error.to_string()),
             MEET => {
                 self.met.fetch_add(1, Ordering::SeqCst);
-                while self.met.load(Ordering::SeqCst) < usize::from(argument[0]) {
-                    thread::yield_now();
+                let number =
+                    argument.iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte));
+                while self.met.load(Ordering::SeqCst) < number {
+                    thread::sleep(Duration::from_millis(1));
                 }
                 Ok(Vec::new())
             }

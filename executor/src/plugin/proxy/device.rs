@@ -16,6 +16,7 @@ use super::module::{IsolatedKernel, IsolatedModule};
 use super::queue::IsolatedQueue;
 use super::window::Block;
 use crate::plugin::protocol::{Id, Image, Request};
+use crate::plugin::values::Accepts;
 
 /// An open device. Once its process is gone, what gives something up succeeds without a word, and all else fails.
 pub struct IsolatedDevice {
@@ -104,10 +105,10 @@ pub(super) fn given_up(link: &Link, result: Result<()>) -> Result<()> {
 
 impl Device<Isolated> for IsolatedDevice {
     fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
-        let (refusal, _) = self.link.with_image(image, |image: Image<'_>| {
-            self.link.ask::<Option<String>>(&Request::Accepts { device: self.id, image })
+        let (accepts, _) = self.link.with_image(image, |image: Image<'_>| {
+            self.link.ask::<Accepts>(&Request::Accepts { device: self.id, image })
         })?;
-        Ok(refusal.map_or(Acceptance::Accepted, Acceptance::Refused))
+        Ok(accepts.into())
     }
 
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use serde::de::DeserializeOwned;
 
 use super::callbacks::{Callbacks, Log, Record};
 use super::link::Link;
@@ -25,6 +26,7 @@ pub struct Isolation {
     log_level: u32,
     log: Log,
     time_limit: Option<Duration>,
+    connect_limit: Duration,
 }
 
 /// How [`Isolation::open`] ended.
@@ -55,6 +57,8 @@ pub enum Refusal {
     Misnamed(String),
     /// The process that tried it ended; holds how.
     Crashed(String),
+    /// It was not opened and connected within this time, so its process was killed.
+    Slow(Duration),
     /// It could not be opened or connected, or the executor could not be started.
     Failed(Error),
 }
@@ -87,6 +91,7 @@ impl Isolation {
             log_level: 0,
             log: Arc::new(|_| {}),
             time_limit: None,
+            connect_limit: Self::CONNECT_LIMIT,
         }
     }
 
@@ -112,7 +117,27 @@ impl Isolation {
         self
     }
 
-    /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver.
+    /// How long opening and connecting the plugin may take, and each query about the platform and its devices: see
+    /// [`Isolation::CONNECT_LIMIT`]. Then the process is killed.
+    #[must_use]
+    pub fn connect_limit(mut self, limit: Duration) -> Self {
+        self.connect_limit = limit;
+        self
+    }
+
+    /// The usual [`Isolation::connect_limit`]: 10 s.
+    pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+    /// Asks what does not depend on the program.
+    ///
+    /// # Errors
+    /// Those of [`Link::ask_within`].
+    pub(super) fn ask<T: DeserializeOwned>(&self, link: &Link, request: &Request<'_>) -> Result<T> {
+        link.ask_within(self.connect_limit, request)
+    }
+
+    /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver, for
+    /// [`Isolation::connect_limit`] at most.
     ///
     /// # Errors
     /// Why there is no platform; no process is left then.
@@ -170,8 +195,11 @@ impl Isolation {
             log_level: self.log_level,
             settings: settings.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         };
-        match link.ask(&request) {
+        match self.ask(&link, &request) {
             Ok(connected) => Ok((link, connected)),
+            Err(_) if link.silence() == Some(self.connect_limit) => {
+                Err(Refusal::Slow(self.connect_limit))
+            }
             Err(error) if !link.is_alive() => Err(Refusal::Crashed(error.message().to_owned())),
             Err(error) => Err(Refusal::Failed(error)),
         }
@@ -195,6 +223,10 @@ impl fmt::Display for Refusal {
                 plugin.0, plugin.1, host.0, host.1
             ),
             Self::Misnamed(says) => write!(f, "the plugin names its backend '{says}'"),
+            Self::Slow(limit) => write!(
+                f,
+                "no answer within {limit:?} while it was opened and connected; its process was killed"
+            ),
             Self::Failed(error) => write!(f, "{error}"),
         }
     }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::callbacks::Callbacks;
 use super::in_flight::Registry;
+use super::scratch::{self, Scratch};
 use super::window::{Block, Staging, Unmap, Window};
 use crate::arena::Piece;
 use crate::controller::Executor;
@@ -122,6 +123,31 @@ impl Link {
         answer
     }
 
+    /// Asks and waits for the answer for so long at most. If there is no answer by then, the process is killed.
+    ///
+    /// # Errors
+    /// As for [`Link::ask`].
+    pub(super) fn ask_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        request: &Request<'_>,
+    ) -> Result<T> {
+        let _watched = self.watched()?;
+        let answer = self.peer().call_within(Some(limit), CALL, &encode(request));
+        if matches!(answer, Err(CallError::Ended(Ended::Silent { .. }))) {
+            self.executor.child().kill();
+        }
+        self.read(answer)
+    }
+
+    /// The time within which the process did not answer, if it was given up for that.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        match self.peer().ended()? {
+            Ended::Silent { limit } => Some(limit),
+            _ => None,
+        }
+    }
+
     /// Begins two things at a time: asks, does `meanwhile`, and waits for the answer.
     ///
     /// # Errors
@@ -146,15 +172,15 @@ impl Link {
     /// That the process is gone.
     pub(super) fn post(&self, request: &Request<'_>) -> Result<()> {
         thread_local! {
-            static BYTES: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+            static BYTES: Scratch = const { Scratch::new(Vec::new()) };
         }
         let _watched = self.watched()?;
-        let bytes = encode_into(request, BYTES.take());
+        let bytes = encode_into(request, scratch::take(&BYTES));
         let posted = match bytes.len() <= Peer::MAX_POST {
             true => self.peer().post(POST, &bytes).map_err(|error| self.failed(error)),
             false => self.ask(request),
         };
-        BYTES.set(bytes);
+        scratch::keep(&BYTES, bytes);
         posted
     }
 
@@ -235,6 +261,7 @@ impl Link {
             CallError::Ended(Ended::Forked) => forked(),
             CallError::Ended(ended) => self.loss(&ended),
             CallError::Failed(text) => Error::new(ErrorCode::BackendFailure, text),
+            CallError::TooMany { .. } => Error::new(ErrorCode::OutOfResources, error.to_string()),
             CallError::TooLarge { .. } => Error::new(ErrorCode::InvalidSize, error.to_string()),
         }
     }

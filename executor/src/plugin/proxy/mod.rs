@@ -15,6 +15,7 @@ mod link;
 mod module;
 mod platform;
 mod queue;
+mod scratch;
 mod transfers;
 mod watchdog;
 mod window;

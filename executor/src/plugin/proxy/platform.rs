@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use longshore_plugin_api::{DeviceInfo, InfoValue, Platform, PlatformInfo, Result};
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 use super::Isolated;
 use super::device::IsolatedDevice;
@@ -20,6 +21,8 @@ pub struct IsolatedPlatform {
     devices: u32,
     link: Mutex<Arc<Link>>,
     process: IsolatedProcess,
+    /// Whether a device was opened: then an answer may have to wait for kernels.
+    was_opened: AtomicBool,
     /// What was asked before. But for free memory, answers do not change.
     platform_facts: Mutex<HashMap<PlatformInfo, Result<String>>>,
     device_facts: Mutex<HashMap<(u32, DeviceInfo), Result<InfoValue>>>,
@@ -57,6 +60,7 @@ impl IsolatedPlatform {
             devices,
             link: Mutex::new(link),
             process,
+            was_opened: AtomicBool::new(false),
             platform_facts: Mutex::default(),
             device_facts: Mutex::default(),
         }
@@ -81,6 +85,19 @@ impl IsolatedPlatform {
         }
         Ok(Arc::clone(&link))
     }
+
+    /// Asks about the platform or a device, which takes no longer than connecting may as long as no device was opened.
+    fn ask<T: DeserializeOwned>(&self, link: &Link, request: &Request<'_>) -> Result<T> {
+        match self.was_opened.load(Ordering::Relaxed) {
+            true => link.ask(request),
+            false => self.isolation.ask(link, request),
+        }
+    }
+}
+
+/// Whether a process that was asked something still stands, or would not answer it the next time either.
+fn is_final(link: &Link) -> bool {
+    link.is_alive() || link.silence().is_some()
 }
 
 impl Platform<Isolated> for IsolatedPlatform {
@@ -89,8 +106,8 @@ impl Platform<Isolated> for IsolatedPlatform {
             return known.clone();
         }
         let link = self.link()?;
-        let answer = link.ask(&Request::PlatformInfo { query: query as u32 });
-        if answer.is_ok() || link.is_alive() {
+        let answer = self.ask(&link, &Request::PlatformInfo { query: query as u32 });
+        if answer.is_ok() || is_final(&link) {
             self.platform_facts.lock().insert(query, answer.clone());
         }
         answer
@@ -105,9 +122,10 @@ impl Platform<Isolated> for IsolatedPlatform {
             return known.clone();
         }
         let link = self.link()?;
-        let answer = link.ask::<Vec<u8>>(&Request::DeviceInfo { index, query: query as u32 });
+        let request = Request::DeviceInfo { index, query: query as u32 };
+        let answer = self.ask::<Vec<u8>>(&link, &request);
         let answer = answer.and_then(|bytes| InfoValue::from_bytes(query.value_type(), &bytes));
-        if query != DeviceInfo::FreeMemory && (answer.is_ok() || link.is_alive()) {
+        if query != DeviceInfo::FreeMemory && (answer.is_ok() || is_final(&link)) {
             self.device_facts.lock().insert((index, query), answer.clone());
         }
         answer
@@ -115,6 +133,7 @@ impl Platform<Isolated> for IsolatedPlatform {
 
     fn open(&self, index: u32) -> Result<IsolatedDevice> {
         let link = self.link()?;
+        self.was_opened.store(true, Ordering::Relaxed);
         let id = link.ask(&Request::Open { index })?;
         Ok(IsolatedDevice::new(link, id))
     }

@@ -14,6 +14,7 @@ use super::event::IsolatedEvent;
 use super::in_flight::Launches;
 use super::link::Link;
 use super::module::IsolatedKernel;
+use super::scratch::{self, Scratch};
 use crate::plugin::protocol::{Id, Launch, Request, put_argument};
 
 /// An in-order queue. What a plugin has accepted before is sent without waiting for an answer; if it refuses it this time, the
@@ -76,10 +77,9 @@ impl IsolatedQueue {
         arguments: Arguments<'_>,
     ) -> Result<()> {
         thread_local! {
-            static VALUES: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+            static VALUES: Scratch = const { Scratch::new(Vec::new()) };
         }
-        let mut values = VALUES.take();
-        values.clear();
+        let mut values = scratch::take(&VALUES);
         arguments.values().for_each(|value| put_argument(value, &mut values));
         let request = Request::Launch(Launch {
             queue: self.id,
@@ -100,7 +100,7 @@ impl IsolatedQueue {
             let shape = is_plain.then(|| known(kernel, shape, arguments));
             self.queueing(|| self.enqueue(&request, shape))
         };
-        VALUES.set(values);
+        scratch::keep(&VALUES, values);
         result
     }
 

@@ -14,6 +14,9 @@ use crate::ranges::FreeRanges;
 const SIZES: [u64; 3] = [1 << 40, 1 << 36, 1 << 33];
 /// The bytes of a piece of staging memory.
 pub(super) const STAGING: u64 = 4 << 20;
+/// Bytes of addresses behind each block at which neither process has anything: a kernel that runs past the block's last page
+/// faults.
+const FENCE: u64 = 64 << 10;
 /// So many pieces of staging memory are kept for the next copy.
 const KEPT: usize = 4;
 
@@ -99,7 +102,7 @@ impl Window {
         };
         let piece = self.arena.take(bytes, 1).map_err(failed)?;
         let address = self
-            .take(piece.bytes(), alignment)
+            .take(piece.bytes() + FENCE, alignment)
             .ok_or_else(|| failed(io::Error::from(io::ErrorKind::StorageFull)))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
@@ -108,7 +111,7 @@ impl Window {
         let mapped =
             unsafe { mmap(place, length, access, flags, self.arena.file(), piece.offset()) };
         if let Err(error) = mapped {
-            self.give_back(address, piece.bytes());
+            self.give_back(address, piece.bytes() + FENCE);
             return Err(failed(error.into()));
         }
         let block =
@@ -196,7 +199,7 @@ impl Drop for Block {
         let (place, length) = (self.address as *mut std::ffi::c_void, self.piece.bytes() as usize);
         // SAFETY: the block's addresses, which nothing uses any more; the window keeps them.
         if unsafe { mmap_anonymous(place, length, ProtFlags::empty(), flags) }.is_ok() {
-            window.give_back(self.address, self.piece.bytes());
+            window.give_back(self.address, self.piece.bytes() + FENCE);
         }
     }
 }
@@ -295,6 +298,14 @@ mod tests {
             assert_eq!(*window.free.lock(), FreeRanges::new(window.start, window.bytes));
         }
         assert!(!window.has(window.start + window.bytes, 1) && !window.has(window.start - 1, 1));
+    }
+
+    #[test]
+    fn no_block_begins_right_behind_another() {
+        let (window, unmap): (_, Unmap) = (window(), Arc::new(|_, _| {}));
+        let block = || window.block(4096, 1, |_, _, _| Ok(()), &unmap).unwrap();
+        let (first, second) = (block(), block());
+        assert!(second.address() >= first.address() + first.piece.bytes() + FENCE);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longshore_plugin_api::remote::{RemoteDevice, RemoteModule, RemotePlatform};
 use longshore_plugin_api::{
-    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, Event as _, ImageBytes, ImageEntry,
-    Module as _, Platform as _, PlatformInfo, Result, Span,
+    Device as _, DeviceInfo, Error, ErrorCode, Event as _, ImageBytes, ImageEntry, Module as _,
+    Platform as _, PlatformInfo, Result, Span,
 };
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::{Server, library};
 use crate::plugin::protocol::{
     Attributes, Connected, Failure, Id, Image, Request, Section, encode, memory_kind, to_tracker,
 };
+use crate::plugin::values::Accepts;
 use crate::rpc::Peer;
 
 fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
@@ -215,12 +216,9 @@ impl Server {
         ImageBuffer::of(image, &self.uploads, peer.memory())
     }
 
-    fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Option<String>> {
+    fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Accepts> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        Ok(match device.device.accepts(image.bytes())? {
-            Acceptance::Accepted => None,
-            Acceptance::Refused(why) => Some(why),
-        })
+        device.device.accepts(image.bytes()).map(Accepts::from)
     }
 
     fn rank(

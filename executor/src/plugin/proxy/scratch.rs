@@ -1,0 +1,54 @@
+//! Memory in which a thread makes its messages, kept for the next one.
+
+use std::cell::Cell;
+use std::thread::LocalKey;
+
+/// A thread's memory of one purpose.
+pub(super) type Scratch = Cell<Vec<u8>>;
+
+/// Takes the memory out. It is new where the thread's variables have gone already, as in destructors of static variables.
+pub(super) fn take(of: &'static LocalKey<Scratch>) -> Vec<u8> {
+    let mut bytes = of.try_with(Cell::take).unwrap_or_default();
+    bytes.clear();
+    bytes
+}
+
+/// Keeps the memory for the next [`take`], as long as there is a place for it.
+pub(super) fn keep(of: &'static LocalKey<Scratch>, bytes: Vec<u8>) {
+    let _ = of.try_with(|kept| kept.set(bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    thread_local! {
+        static BYTES: Scratch = const { Cell::new(Vec::new()) };
+        static LAST: Cell<Option<AtEnd>> = const { Cell::new(None) };
+    }
+
+    struct AtEnd(Sender<bool>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let is_gone = BYTES.try_with(|_| ()).is_err();
+            keep(&BYTES, take(&BYTES));
+            let _ = self.0.send(is_gone);
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again_and_after_the_threads_own_has_gone_it_is_new() {
+        let (send, gone) = channel();
+        std::thread::spawn(move || {
+            // Destructors run in the reverse order of first uses, so this one's runs last.
+            LAST.set(Some(AtEnd(send)));
+            keep(&BYTES, Vec::with_capacity(100));
+            let again = take(&BYTES);
+            assert!(again.capacity() >= 100 && again.is_empty());
+            keep(&BYTES, again);
+        });
+        assert!(gone.recv().unwrap(), "the destructor that was to be last was not");
+    }
+}
