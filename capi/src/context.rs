@@ -57,7 +57,12 @@ impl State {
     }
 
     fn of_environment() -> u64 {
-        let flag = |name, flag| std::env::var_os(name).map_or(0, |_| flag);
+        // The caller of a program with more rights must not choose what is checked.
+        let is_ignored = longshore::Environment::is_ignored();
+        let flag = |name, flag| match std::env::var_os(name) {
+            Some(_) if !is_ignored => flag,
+            _ => 0,
+        };
         State::INITIALIZED
             | flag("OFFLOAD_TRACE", State::TRACED)
             | flag("OFFLOAD_DISABLE_VALIDATION", State::SKIPS_CHECKS)

@@ -7,7 +7,11 @@ use crate::info::{self, Answer};
 use crate::memory::Registered;
 use crate::platform::{self, OfPlatform};
 use crate::structures::*;
-use longshore::{Device, DeviceInfo, Error, ErrorCode, InfoValue, Result};
+use crate::unanswered;
+use longshore::{
+    AllocationOwner, Device, DeviceInfo, DevicePointer, Error, ErrorCode, InfoValue, MemoryKind,
+    Result,
+};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -17,6 +21,7 @@ pub(crate) struct OfDevice {
     /// Its place among the host's devices.
     place: usize,
     platform: usize,
+    shares_memory: bool,
     open: OnceLock<Device>,
     opening: Mutex<()>,
     /// Memory of the program that was registered for it.
@@ -24,10 +29,12 @@ pub(crate) struct OfDevice {
 }
 
 impl OfDevice {
-    pub(crate) fn new(place: usize, platform: usize) -> OfDevice {
+    /// A device that is not open yet. `shares_memory` is said of those whose kernels run in this process.
+    pub(crate) fn new(place: usize, platform: usize, shares_memory: bool) -> OfDevice {
         OfDevice {
             place,
             platform,
+            shares_memory,
             open: OnceLock::new(),
             opening: Mutex::new(()),
             registered: Mutex::default(),
@@ -59,10 +66,23 @@ impl OfDevice {
         &context.platforms[self.platform]
     }
 
-    /// Whether its memory is that of the program.
+    /// Whether it is the CPU, in this process or in another: callers name it for memory of the program.
     #[inline]
     pub(crate) fn is_host(&self, context: &Context) -> bool {
         self.platform(context).is_host()
+    }
+
+    /// Whether all of its memory is the program's, and all of the program's memory its own.
+    #[inline]
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.shares_memory
+    }
+
+    /// Whether an address that is given with this device is memory of the program. Of the CPU in another process the
+    /// table of allocations tells.
+    #[inline]
+    pub(crate) fn is_of_program(&self, context: &Context, address: *const c_void) -> bool {
+        self.shares_memory || self.is_host(context) && !is_on_device(context, address)
     }
 
     /// Closes it, if it was opened. Blocks. At the end of the process its driver may have ended before, and the device
@@ -132,6 +152,15 @@ pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void
     Ok(())
 }
 
+/// Whether an address is in an allocation or a variable that the program itself cannot reach.
+fn is_on_device(context: &Context, address: *const c_void) -> bool {
+    let found = context.host.allocation_at(DevicePointer(address as u64));
+    found.is_ok_and(|found| match found.owner {
+        AllocationOwner::Allocation { kind, .. } => kind == MemoryKind::Device,
+        _ => true,
+    })
+}
+
 fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer> {
     let context = current()?;
     let device = of_handle(&context, handle)?;
@@ -147,7 +176,14 @@ fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer>
         ol_device_info_t::ALL.get(query.0 as usize).is_some_and(|(_, known)| *known == query);
     let asked = DeviceInfo::from_raw(query.0).ok().filter(|_| known);
     let asked = asked.ok_or_else(|| info::unknown("device", query.0))?;
-    Ok(match context.host.devices()[device.place].info(asked)? {
+    let entry = &context.host.devices()[device.place];
+    let answered = match entry.info(asked) {
+        Err(error) if unanswered::is_none(&error) => {
+            return unanswered::answer(entry, asked).ok_or(error);
+        }
+        answered => answered?,
+    };
+    Ok(match answered {
         InfoValue::Text(text) => Answer::Text(text),
         InfoValue::Bool(yes) => Answer::Bool(yes),
         InfoValue::U32(number) => Answer::U32(number),

@@ -197,7 +197,8 @@ functions! {
     } => queue::query;
 
     /// Makes what is queued from now on wait for `NumEvents` events, which may be of other queues and devices, and
-    /// may be destroyed afterwards. The array is read at the call. Does not block.
+    /// may be destroyed afterwards. The array is read at the call. What is queued also runs if an event is behind work
+    /// that failed; the failure becomes one of this queue. Does not block.
     olWaitEvents, olWaitEventsWithCodeLoc(
         Queue: ol_queue_handle_t, Events: *mut ol_event_handle_t, NumEvents: usize
     ) {
@@ -247,7 +248,9 @@ functions! {
         Event.is_null() => InvalidNullHandle,
     } => event::destroy;
 
-    /// Blocks until an event is complete.
+    /// Blocks until an event is complete. The error is the first of the work in front of the event that no olSyncQueue
+    /// had returned when the event was reached; each call returns it, and the next olSyncQueue of the event's queue does
+    /// as well. OL_ERRC_INVALID_QUEUE in a host function that the event is behind, which would wait for itself.
     olSyncEvent, olSyncEventWithCodeLoc(Event: ol_event_handle_t) {
         Event.is_null() => InvalidNullHandle,
     } => event::synchronize;
@@ -291,7 +294,10 @@ functions! {
     } => program::create;
 
     /// Waits for the queues that use a program, runs its destructors and unloads it. The handles of its symbols are
-    /// invalid from now on. Blocks.
+    /// invalid from now on. If the wait fails, because work of such a queue has failed or the call is made in a host
+    /// function (OL_ERRC_INVALID_QUEUE), the program stays loaded and all its handles valid: call again, where a
+    /// failure is not returned twice. After a later error, such as that of a destructor, the program is unloaded all the
+    /// same. Blocks.
     olDestroyProgram, olDestroyProgramWithCodeLoc(Program: ol_program_handle_t) {
         Program.is_null() => InvalidNullHandle,
     } => program::destroy;

@@ -38,6 +38,7 @@ mod structures;
 mod symbol;
 mod sync;
 mod trace;
+mod unanswered;
 
 pub use enumerations::*;
 pub use functions::*;

@@ -211,7 +211,7 @@ unsafe fn lock(
     address: *mut c_void,
     bytes: usize,
 ) -> Result<usize> {
-    if device.is_host(context) {
+    if device.shares_memory() {
         return Ok(address as usize);
     }
     // SAFETY: promised by the caller.
@@ -220,7 +220,7 @@ unsafe fn lock(
 }
 
 unsafe fn unlock(context: &Context, device: &OfDevice, address: *mut c_void) -> Result<()> {
-    if device.is_host(context) {
+    if device.shares_memory() {
         return Ok(());
     }
     // SAFETY: promised by the caller.
@@ -269,22 +269,22 @@ pub(crate) unsafe fn copy(
     bytes: usize,
 ) -> Result<()> {
     let queue = if queue.is_null() { None } else { Some(queue::of_handle(queue)?) };
-    let is_of_host = queue.as_ref().is_some_and(|queue| queue.is_host());
-    let copy = Copy { to, from, bytes, is_of_host };
+    let shares_memory = queue.as_ref().is_some_and(|queue| queue.shares_memory());
+    let copy = Copy { to, from, bytes, shares_memory };
     if let Some(queue) = &queue
+        && shares_memory
         && [to_device, from_device] == [queue.device_handle(); 2]
     {
+        copy.check()?;
         // SAFETY: promised by the caller.
-        return unsafe { copy.queue(queue, is_of_host, is_of_host) };
+        return unsafe { copy.queue(queue, true, true) };
     }
     let context = current()?;
     let to_device = device::of_handle(&context, to_device)?;
     let from_device = device::of_handle(&context, from_device)?;
-    given::check_pointer(to)?;
-    given::check_pointer(from)?;
-    given::check_range(to, bytes)?;
-    given::check_range(from, bytes)?;
-    let (to_host, from_host) = (to_device.is_host(&context), from_device.is_host(&context));
+    copy.check()?;
+    let to_host = to_device.is_of_program(&context, to);
+    let from_host = from_device.is_of_program(&context, from);
     let device = if to_host { from_device } else { to_device };
     // SAFETY: promised by the caller.
     let work = |queue: &Queue| unsafe { copy.queue(queue, to_host, from_host) };
@@ -309,11 +309,21 @@ struct Copy {
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,
-    /// Whether the queue is of a device whose memory is that of the program.
-    is_of_host: bool,
+    /// Whether the queue's device and the program share all memory.
+    shares_memory: bool,
 }
 
 impl Copy {
+    /// # Errors
+    /// `InvalidNullPointer` and `InvalidSize` of either range.
+    #[inline]
+    fn check(&self) -> Result<()> {
+        given::check_pointer(self.to)?;
+        given::check_pointer(self.from)?;
+        given::check_range(self.to, self.bytes)?;
+        given::check_range(self.from, self.bytes)
+    }
+
     /// Queues it.
     ///
     /// # Safety
@@ -326,7 +336,7 @@ impl Copy {
         unsafe {
             match (to_host, from_host) {
                 _ if bytes == 0 => Ok(()),
-                (true, true) if self.is_of_host => queue.copy_on_host(to, from, size),
+                (true, true) if self.shares_memory => queue.copy_on_host(to, from, size),
                 (true, true) => self.queue_function(queue),
                 (false, true) => queue.copy_from_host(there, from, size),
                 (true, false) => queue.copy_to_host(to, source, size),

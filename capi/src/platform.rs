@@ -32,7 +32,8 @@ pub(crate) fn all(host: &Host) -> (Vec<OfPlatform>, Vec<OfDevice>) {
             platforms.push(OfPlatform { backend: backend.clone(), first: place });
             platforms.len() - 1
         });
-        devices.push(OfDevice::new(place, platform));
+        let shares_memory = platforms[platform].is_host() && !entry.is_isolated();
+        devices.push(OfDevice::new(place, platform, shares_memory));
     }
     (platforms, devices)
 }

@@ -7,7 +7,7 @@ use crate::handle::{Kind, Table};
 use crate::info;
 use crate::structures::*;
 use crate::symbol;
-use longshore::{Acceptance, Program, Result, SymbolKind};
+use longshore::{Program, Result, SymbolKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -34,8 +34,8 @@ pub(crate) unsafe fn create(
     given::check_pointer(program)?;
     let of_device = device::of_handle(&context, device)?.get(&context)?;
     let made = OfProgram {
-        // SAFETY: promised by the caller.
-        program: of_device.load(unsafe { given::list(data.cast(), size) }?)?,
+        // SAFETY: promised by the caller, for the bytes and for what loading them runs.
+        program: unsafe { of_device.load(given::list(data.cast(), size)?) }?,
         device_handle: device as usize,
         symbols: Mutex::new(Some(HashMap::new())),
     };
@@ -45,6 +45,8 @@ pub(crate) unsafe fn create(
 
 pub(crate) unsafe fn destroy(handle: ol_program_handle_t) -> Result<()> {
     let found = ALL.get(handle)?;
+    // What fails before anything was undone leaves the program as it is.
+    found.program.synchronize()?;
     // Of several calls one goes on.
     ALL.remove(handle)?;
     for symbol in found.symbols.lock().take().into_iter().flat_map(HashMap::into_values) {
@@ -62,7 +64,7 @@ pub(crate) unsafe fn is_valid(
     let context = current()?;
     let device = device::of_handle(&context, device)?.get(&context)?;
     // SAFETY: promised by the caller.
-    let accepted = device.accepts(unsafe { given::list(data.cast(), size) }?)?;
+    let accepted = device.suits(unsafe { given::list::<u8>(data.cast(), size) }?)?;
     // SAFETY: promised by the caller.
-    unsafe { info::write(valid, accepted == Acceptance::Accepted) }
+    unsafe { info::write(valid, accepted.is_accepted()) }
 }

@@ -19,8 +19,7 @@ pub(crate) static ALL: Table<OfQueue> = Table::new(Kind::Queue);
 pub(crate) struct OfQueue {
     queue: Queue,
     device: usize,
-    /// Whether its device's memory is that of the program.
-    is_host: bool,
+    shares_memory: bool,
     cycle: u32,
 }
 
@@ -31,9 +30,10 @@ impl OfQueue {
         self.device as ol_device_handle_t
     }
 
+    /// Whether its device and the program share all memory.
     #[inline]
-    pub(crate) fn is_host(&self) -> bool {
-        self.is_host
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.shares_memory
     }
 
     /// In which it was made.
@@ -90,7 +90,7 @@ pub(crate) unsafe fn create(
     let made = OfQueue {
         queue: of_device.get(&context)?.queue()?,
         device: device as usize,
-        is_host: of_device.is_host(&context),
+        shares_memory: of_device.shares_memory(),
         cycle: context.cycle,
     };
     // SAFETY: promised by the caller.

@@ -9,6 +9,9 @@
 //! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
 //! | `LONGSHORE_ISOLATE` | the backends whose plugins run in processes of their own, or `all` |
 //! | `LONGSHORE_ISOLATE_TIME_LIMIT` | seconds that a call to such a plugin may take |
+//! | `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` | seconds that opening and connecting such a plugin may take |
+//! | `LONGSHORE_ISOLATE_SANDBOX` | `1` or `required`: a sandbox around those processes |
+//! | `LONGSHORE_ISOLATE_LIMITS` | limits of those processes: `memory=4GiB,time=60,files=256` |
 //! | `LONGSHORE_EXECUTOR` | the executable of those processes |
 //! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h`, `%t` |
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
@@ -18,7 +21,8 @@
 //! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: it has none |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
-//! Where `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` stands for it, else `$HOME/.cache`.
+//! Where `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` stands for it, else `$HOME/.cache` if the home
+//! folder exists.
 //!
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
@@ -56,6 +60,12 @@ impl Environment {
         }
         let variables = std::env::vars_os().filter(|(name, _)| is_ours(name)).collect();
         Environment { variables }.with_cache_of_user(std::env::var_os)
+    }
+
+    /// Whether the variables of this process are ignored: its caller has fewer rights than the
+    /// process (set-uid, set-gid, file capabilities), and must not choose what it runs.
+    pub fn is_ignored() -> bool {
+        is_set_uid()
     }
 
     /// No variable is set, and backends have no cache folders.
@@ -112,15 +122,35 @@ impl Environment {
     /// # Errors
     /// `InvalidValue` for what is no positive number of seconds.
     pub fn isolate_time_limit(&self) -> Result<Option<Duration>> {
-        let Some(text) = self.text("LONGSHORE_ISOLATE_TIME_LIMIT") else { return Ok(None) };
+        self.seconds("LONGSHORE_ISOLATE_TIME_LIMIT")
+    }
+
+    /// `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT`, if it is set: how long opening and connecting such a plugin may take.
+    ///
+    /// # Errors
+    /// `InvalidValue` for what is no positive number of seconds.
+    pub fn isolate_connect_time_limit(&self) -> Result<Option<Duration>> {
+        self.seconds("LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT")
+    }
+
+    fn seconds(&self, name: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
         let seconds = text.trim().parse().ok().filter(|seconds: &f64| *seconds > 0.0);
         let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         limit.map(Some).ok_or_else(|| {
-            let message = format!(
-                "LONGSHORE_ISOLATE_TIME_LIMIT is '{text}', expected a positive number of seconds"
-            );
+            let message = format!("{name} is '{text}', expected a positive number of seconds");
             Error::new(ErrorCode::InvalidValue, message)
         })
+    }
+
+    /// `LONGSHORE_ISOLATE_SANDBOX`, if it is set: `0`, `1` or `required`.
+    pub(crate) fn isolate_sandbox(&self) -> Option<String> {
+        self.text("LONGSHORE_ISOLATE_SANDBOX")
+    }
+
+    /// `LONGSHORE_ISOLATE_LIMITS`, if it is set: "memory=4GiB,time=60,files=256".
+    pub(crate) fn isolate_limits(&self) -> Option<String> {
+        self.text("LONGSHORE_ISOLATE_LIMITS")
     }
 
     /// `LONGSHORE_EXECUTOR`, if it is set: the executable of those processes.
@@ -185,7 +215,8 @@ impl Environment {
             return self;
         }
         let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = || folder("HOME").map(|home| home.join(".cache"));
+        // A user without a home, as `nobody`, does not get one for this.
+        let home = || folder("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
         match folder("XDG_CACHE_HOME").or_else(home) {
             Some(folder) => self.with(CACHE, folder),
             None => self,
@@ -278,6 +309,10 @@ mod tests {
         for wrong in ["0", "-1", "x", "nan", "1e300"] {
             assert_eq!(limit(wrong).unwrap_err().code(), ErrorCode::InvalidValue, "{wrong}");
         }
+        let name = "LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT";
+        let limit = |text: &str| Environment::empty().with(name, text).isolate_connect_time_limit();
+        assert_eq!(limit("2.5"), Ok(Some(Duration::from_millis(2500))));
+        assert!(limit("soon").unwrap_err().message().contains(name));
     }
 
     #[test]
@@ -301,9 +336,13 @@ mod tests {
             let ours = ours.fold(Environment::empty(), |all, (name, value)| all.with(name, value));
             ours.with_cache_of_user(variable).setting("my-gpu", "cache")
         };
-        let (home, xdg) = (("HOME", "/h"), ("XDG_CACHE_HOME", "/x"));
+        let folder = tempfile::tempdir().unwrap();
+        let at_home = folder.path().to_str().unwrap();
+        let (home, xdg) = (("HOME", at_home), ("XDG_CACHE_HOME", "/x"));
         let (ours, own) = (("LONGSHORE_CACHE", "/l"), ("LONGSHORE_MY_GPU_CACHE", "/own"));
-        assert_eq!(cache(&[home]).as_deref(), Some("/h/.cache/longshore/my-gpu"));
+        let expected = format!("{at_home}/.cache/longshore/my-gpu");
+        assert_eq!(cache(&[home]), Some(expected));
+        assert_eq!(cache(&[("HOME", "/nonexistent/home")]), None, "a missing home is not made");
         assert_eq!(cache(&[home, xdg]).as_deref(), Some("/x/longshore/my-gpu"));
         assert_eq!(cache(&[home, xdg, ours]).as_deref(), Some("/l/longshore/my-gpu"));
         assert_eq!(cache(&[home, xdg, ours, own]).as_deref(), Some("/own"));

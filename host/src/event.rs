@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::gated::Gated;
+use crate::host_function;
 use crate::polling;
 use longshore_plugin_api::remote::RemoteEvent;
 use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
@@ -10,6 +11,12 @@ use std::time::Duration;
 
 /// A point in a queue's order, made by [`Queue::record`](crate::Queue::record). It may outlive
 /// its queue. Cloning is cheap. LLVM: `ol_event_handle_t`.
+///
+/// Waiting for an event tells of failures as waiting for its queue does: of the first one among the
+/// work in front of the event that no [`Queue::synchronize`](crate::Queue::synchronize) had
+/// reported when the event was reached. Each wait for the event answers it, and the queue keeps it
+/// for its own next synchronization. A queue that [waits](crate::Queue::wait_for) for the event
+/// takes the failure over.
 #[derive(Clone)]
 pub struct Event {
     shared: Arc<Shared>,
@@ -21,11 +28,26 @@ pub(crate) type EventCore = Gated<RemoteEvent>;
 struct Shared {
     core: Arc<EventCore>,
     device: Device,
+    /// The number of the queue that it is recorded on.
+    queue: u64,
+    /// A failure of that queue that the host has met, and told the queue's user nothing of, before
+    /// the event was recorded.
+    failure: Option<Error>,
 }
 
 impl Event {
-    pub(crate) fn new(core: Arc<EventCore>, device: Device) -> Event {
-        Event { shared: Arc::new(Shared { core, device }) }
+    pub(crate) fn new(
+        core: Arc<EventCore>,
+        device: Device,
+        queue: u64,
+        failure: Option<Error>,
+    ) -> Event {
+        Event { shared: Arc::new(Shared { core, device, queue, failure }) }
+    }
+
+    /// Whether it is recorded on the queue of this number.
+    pub(crate) fn is_of_queue(&self, queue: u64) -> bool {
+        self.shared.queue == queue
     }
 
     /// The device that it was made on.
@@ -33,7 +55,8 @@ impl Event {
         &self.shared.device
     }
 
-    /// Whether it was reached. LLVM: `OL_EVENT_INFO_IS_COMPLETE`.
+    /// Whether it was reached, also if work in front of it failed. LLVM:
+    /// `OL_EVENT_INFO_IS_COMPLETE`.
     ///
     /// # Errors
     /// `Uninitialized` if the device was closed; those of the driver.
@@ -44,24 +67,26 @@ impl Event {
     /// Blocks until it is reached. LLVM: `olSyncEvent`.
     ///
     /// # Errors
-    /// As for [`Event::is_complete`].
+    /// The first failure of the work in front of it, see [`Event`]; those of
+    /// [`Event::is_complete`]. `InvalidQueue` in a host function of the event's own queue, if it is
+    /// recorded behind that function, which would wait for itself.
     pub fn synchronize(&self) -> Result<()> {
-        self.with(RemoteEvent::synchronize)
+        self.refuse_own_queue()?;
+        self.with(RemoteEvent::synchronize)?;
+        self.shared.failure.clone().map_or(Ok(()), Err)
     }
 
     /// Blocks until it is reached, for as long as `limit` at most; false if the time is up, which
     /// cancels nothing. Asks now and then, and runs no work of a queue on the calling thread.
     ///
     /// # Errors
-    /// As for [`Event::is_complete`].
+    /// As for [`Event::synchronize`], but that in a host function of its own queue the time is up.
     pub fn synchronize_for(&self, limit: Duration) -> Result<bool> {
-        self.with(|event| {
-            let complete = polling::poll(limit, || event.is_complete())?;
-            if complete {
-                event.synchronize()?;
-            }
-            Ok(complete)
-        })
+        let complete = self.with(|event| polling::poll(limit, || event.is_complete()))?;
+        if complete {
+            self.synchronize()?;
+        }
+        Ok(complete)
     }
 
     /// Nanoseconds from this event to `end`, negative if `end` was reached first. LLVM:
@@ -80,6 +105,17 @@ impl Event {
             return Err(Error::new(ErrorCode::InvalidDevice, message));
         }
         self.with(|start| end.with(|end| start.elapsed_ns(end)))
+    }
+
+    /// # Errors
+    /// `InvalidQueue` where the calling thread runs a function that the event is recorded behind.
+    fn refuse_own_queue(&self) -> Result<()> {
+        if !host_function::is_inside_queue(self.shared.queue) || self.is_complete()? {
+            return Ok(());
+        }
+        let message = "a host function waits for an event behind it on its own queue, which waits \
+                       for the host function";
+        Err(Error::new(ErrorCode::InvalidQueue, message))
     }
 
     pub(crate) fn with<R>(&self, body: impl FnOnce(&RemoteEvent) -> Result<R>) -> Result<R> {

@@ -1,7 +1,10 @@
 //! The host: what plugins and devices there are.
 
 use crate::device::{Device, DeviceInner};
-use crate::discovery::{self, Candidate, DiscoveryConfig, IsolateConfig, LoadedPlugin, Probe};
+use crate::discovery::{
+    self, Candidate, DiscoveryConfig, IsolateConfig, IsolateLimits, IsolateSandbox, LoadedPlugin,
+    Probe,
+};
 use crate::environment::Environment;
 use crate::image::Image;
 use crate::memory::{
@@ -15,6 +18,7 @@ use longshore_plugin_api::{
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -39,6 +43,8 @@ pub(crate) struct HostShared {
     /// There if `track` is set.
     pub(crate) tracker: Option<Arc<HostTracker>>,
     pub(crate) open_devices: Mutex<HashMap<u64, Weak<DeviceInner>>>,
+    /// How many there are of them.
+    pub(crate) open_count: AtomicUsize,
 }
 
 /// A device that is there, open or not.
@@ -154,8 +160,8 @@ impl Host {
     /// the memory is not kept for reuse; it is gone all the same.
     ///
     /// # Safety
-    /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns it, and nothing uses
-    /// it any more.
+    /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns it, and nothing but work
+    /// that was queued before uses it any more.
     pub unsafe fn free(&self, address: DevicePointer) -> Result<()> {
         let table = &self.shared.table;
         let not_live = || table.not_live(address.address());
@@ -196,6 +202,18 @@ impl Host {
 impl HostShared {
     /// The open device with this id.
     ///
+    pub(crate) fn note_open(&self, id: u64, device: &Arc<DeviceInner>) {
+        let mut open = self.open_devices.lock();
+        open.insert(id, Arc::downgrade(device));
+        self.open_count.store(open.len(), Ordering::Release);
+    }
+
+    pub(crate) fn note_closed(&self, id: u64) {
+        let mut open = self.open_devices.lock();
+        open.remove(&id);
+        self.open_count.store(open.len(), Ordering::Release);
+    }
+
     /// # Errors
     /// `InvalidDevice` if it is not open any more.
     pub(crate) fn open_device(&self, id: u64) -> Result<Device> {
@@ -220,6 +238,12 @@ impl DeviceEntry {
     /// The plugin's file.
     pub fn plugin_path(&self) -> &Path {
         self.plugin.path()
+    }
+
+    /// Whether its plugin runs in a process of its own. Then neither process can read the memory of
+    /// the other, but for host and managed memory of the device.
+    pub fn is_isolated(&self) -> bool {
+        self.plugin.is_isolated()
     }
 
     /// What the plugin says of itself.
@@ -328,6 +352,29 @@ impl HostBuilder {
         self
     }
 
+    /// The rights of the processes of isolated plugins, whatever `LONGSHORE_ISOLATE_SANDBOX` says.
+    #[must_use]
+    pub fn isolate_sandbox(mut self, sandbox: IsolateSandbox) -> Self {
+        self.isolate.sandbox = Some(sandbox);
+        self
+    }
+
+    /// The resources of each process of an isolated plugin. A limit that is set here goes before the same of
+    /// `LONGSHORE_ISOLATE_LIMITS`.
+    #[must_use]
+    pub fn isolate_limits(mut self, limits: IsolateLimits) -> Self {
+        self.isolate.limits = limits;
+        self
+    }
+
+    /// How long it may take until an isolated plugin is opened and connected, and until it answers each query before a device is
+    /// opened, whatever `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` says; usually 10 s. Then its process is killed.
+    #[must_use]
+    pub fn isolate_connect_time_limit(mut self, limit: Duration) -> Self {
+        self.isolate.connect_time_limit = Some(limit);
+        self
+    }
+
     /// Shares no memory with isolated plugins: all goes over a socket. Host and managed memory are `Unsupported` then.
     #[must_use]
     pub fn isolate_without_shared_memory(mut self) -> Self {
@@ -388,6 +435,7 @@ impl HostBuilder {
             environment,
             cache_limit: self.cache_limit.unwrap_or(DEFAULT_CACHE_LIMIT),
             open_devices: Mutex::default(),
+            open_count: AtomicUsize::new(0),
         });
         let found = entries(&shared, &discovery.plugins);
         let devices = choose(found, &selections, discovery.backends_ordered)?;
@@ -442,7 +490,7 @@ fn facts(plugin: &LoadedPlugin, index: u32) -> DeviceFacts {
             Some(InfoValue::Uuid(uuid)) => Some(uuid),
             _ => None,
         },
-        kind: DeviceType::from_raw(kind.unwrap_or(DeviceType::Gpu as u64) as u32),
+        kind: kind.and_then(|kind| DeviceType::from_raw(u32::try_from(kind).ok()?)),
     }
 }
 

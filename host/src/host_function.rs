@@ -9,10 +9,17 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A function that a queue of `device` runs; `outer` is the one that runs it by waiting, or null.
+/// A function that a queue runs; `outer` is the one that runs it by waiting, or null.
 struct Running {
-    device: u64,
+    of: Of,
     outer: *const Running,
+}
+
+/// The queue that a function is of, and its device, by their numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Of {
+    pub(crate) device: u64,
+    pub(crate) queue: u64,
 }
 
 thread_local! {
@@ -23,17 +30,16 @@ thread_local! {
 
 type Boxed = Box<dyn FnOnce() + Send>;
 
-/// Hands a function to `queue_it`, which queues it on a queue of this device. A panic in it is
-/// logged.
+/// Hands a function to `queue_it`, which queues it on this queue. A panic in it is logged.
 ///
 /// # Errors
 /// Those of `queue_it`; the function is dropped then.
 pub(crate) fn queue(
-    device: u64,
+    of: Of,
     function: impl FnOnce() + Send + 'static,
     queue_it: impl FnOnce(HostFunction) -> Result<()>,
 ) -> Result<()> {
-    let boxed: Box<Boxed> = Box::new(Box::new(move || run(device, function)));
+    let boxed: Box<Boxed> = Box::new(Box::new(move || run(of, function)));
     let context = Box::into_raw(boxed);
     // SAFETY: `call` may run once on any thread, as the function is `Send`, and does not unwind.
     let raw =
@@ -46,10 +52,21 @@ pub(crate) fn queue(
 
 /// Whether this thread runs a function of one of the device's queues.
 pub(crate) fn is_inside(device: u64) -> bool {
+    is_any_running(|of| of.device == device)
+}
+
+/// Whether this thread runs a function of the queue.
+#[inline]
+pub(crate) fn is_inside_queue(queue: u64) -> bool {
+    is_any_running(|of| of.queue == queue)
+}
+
+#[inline]
+fn is_any_running(is_it: impl Fn(&Of) -> bool) -> bool {
     // SAFETY: what is listed lies on this thread's stack, in calls of `run` that are under way.
     let listed = |running: *const Running| unsafe { running.as_ref() };
     let mut running = listed(INNERMOST.get());
-    while running.is_some_and(|running| running.device != device) {
+    while running.is_some_and(|running| !is_it(&running.of)) {
         running = running.and_then(|running| listed(running.outer));
     }
     running.is_some()
@@ -77,8 +94,8 @@ pub(crate) fn do_elsewhere(what: &'static str, work: impl FnOnce() + Send + 'sta
     }
 }
 
-fn run(device: u64, function: impl FnOnce()) {
-    let running = Running { device, outer: INNERMOST.get() };
+fn run(of: Of, function: impl FnOnce()) {
+    let running = Running { of, outer: INNERMOST.get() };
     INNERMOST.set(&raw const running);
     let result = catch_unwind(AssertUnwindSafe(function));
     INNERMOST.set(running.outer);
@@ -105,14 +122,16 @@ mod tests {
             raw.call();
             Ok(())
         };
-        queue(1, || panic!("asked for"), outer).unwrap();
-        assert!(!is_inside(1));
+        let of = |device| Of { device, queue: 10 * device };
+        queue(of(1), || panic!("asked for"), outer).unwrap();
+        assert!(!is_inside(1) && !is_inside_queue(10));
         let function = move || {
-            queue(2, || assert!(is_inside(1) && is_inside(2)), outer).unwrap();
-            assert!(is_inside(1) && !is_inside(2));
+            let inner = || assert!(is_inside(1) && is_inside(2) && is_inside_queue(10));
+            queue(of(2), inner, outer).unwrap();
+            assert!(is_inside(1) && !is_inside(2) && is_inside_queue(10) && !is_inside_queue(20));
             assert_eq!(refuse_inside(1, "x").unwrap_err().code(), ErrorCode::InvalidQueue);
         };
-        run(1, function);
+        run(of(1), function);
         assert_eq!(refuse_inside(1, "x"), Ok(()));
     }
 
@@ -125,7 +144,8 @@ mod tests {
             call.store(true, Ordering::Relaxed);
         };
         let refusal = Error::new(ErrorCode::OutOfResources, "full");
-        assert_eq!(queue(1, function, |_| Err(refusal.clone())), Err(refusal));
+        let of = Of { device: 1, queue: 1 };
+        assert_eq!(queue(of, function, |_| Err(refusal.clone())), Err(refusal));
         assert_eq!(Arc::strong_count(&held), 1);
         assert!(!called.load(Ordering::Relaxed));
     }

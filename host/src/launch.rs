@@ -3,7 +3,8 @@
 use crate::memory::{Buffer, DevicePointer, Element};
 use crate::program::Kernel;
 use bytemuck::NoUninit;
-use longshore_plugin_api::{Error, ErrorCode, LaunchShape, Result};
+use longshore_plugin_api::{ArgumentKind, ArgumentType, Error, ErrorCode, LaunchShape, Result};
+use std::any::TypeId;
 use std::ffi::c_void;
 
 /// How many work-groups of how many work-items run a kernel. LLVM:
@@ -79,19 +80,7 @@ impl Grid {
                 );
             }
         }
-        let attributes = kernel.attributes();
-        if attributes.max_group_items != 0 {
-            let most = u64::from(attributes.max_group_items);
-            let group: u64 = items.iter().map(|n| u64::from(*n)).fold(1, u64::saturating_mul);
-            if group > most {
-                return Err(self.refuse(kernel, &format!("a group has at most {most} items")));
-            }
-        }
-        let required = attributes.required_group;
-        if required.iter().zip(&items).any(|(required, asked)| *required != 0 && required != asked)
-        {
-            return Err(self.refuse(kernel, &format!("the image requires groups of {required:?}")));
-        }
+        kernel.check_group(items)?;
         Ok(LaunchShape { groups, items, dynamic_shared_bytes, cooperative, wait })
     }
 
@@ -106,9 +95,25 @@ impl Grid {
 
 /// A value that can be an argument of a kernel: numbers and other plain data by value, a
 /// [`Buffer`] or [`DevicePointer`] as an address.
+///
+/// A launch holds the value's size and kind against what the image declares. Signed and unsigned
+/// integers of one size stand for each other; a declared structure takes any value of its size; a
+/// pointer to numbers takes a buffer of numbers of that size and kind, a buffer of other plain data
+/// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. [`Untyped`] passes a value of
+/// another kind.
 pub trait Argument {
     /// What the kernel receives.
     type Stored: NoUninit;
+
+    /// The kind of the value; `None`, the default, fits every declared kind.
+    const KIND: Option<ArgumentKind> = None;
+
+    /// The type that launches hold against the image's: [`Argument::KIND`] and, for a pointer, its
+    /// elements.
+    #[inline]
+    fn argument_type() -> ArgumentType {
+        Self::KIND.map_or(ArgumentType::UNKNOWN, ArgumentType::new)
+    }
 
     /// The value as the kernel receives it.
     fn stored(&self) -> Self::Stored;
@@ -121,22 +126,66 @@ pub trait Argument {
 }
 
 macro_rules! plain_arguments {
-    ($($name:ty),*) => { $(
+    ($($name:ty: $kind:ident),*) => {
+        /// The type of a pointer to values of type `T`.
+        #[inline]
+        fn pointer_to<T: 'static>() -> ArgumentType {
+            let of_element = TypeId::of::<T>();
+            $(
+                if of_element == TypeId::of::<$name>() {
+                    return const {
+                        ArgumentType::pointer_to(ArgumentKind::$kind, size_of::<$name>() as u16)
+                    };
+                }
+            )*
+            const { ArgumentType::new(ArgumentKind::Pointer) }
+        }
+
+        $(
         impl Argument for $name {
             type Stored = $name;
+            const KIND: Option<ArgumentKind> = Some(ArgumentKind::$kind);
 
             #[inline]
             fn stored(&self) -> $name {
                 *self
             }
         }
-    )* };
+        )*
+    };
 }
 
-plain_arguments!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+plain_arguments!(
+    u8: Unsigned, u16: Unsigned, u32: Unsigned, u64: Unsigned, usize: Unsigned, i8: Signed,
+    i16: Signed, i32: Signed, i64: Signed, isize: Signed, f32: Float, f64: Float
+);
+
+/// A value that is passed whatever the kind of the argument; its size must be right.
+///
+/// ```ignore
+/// // The bits of a float.
+/// queue.launch(&kernel, grid, (Untyped(0x3f80_0000u32),))?;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Untyped<T>(pub T);
+
+impl<T: Argument> Argument for Untyped<T> {
+    type Stored = T::Stored;
+
+    #[inline]
+    fn stored(&self) -> T::Stored {
+        self.0.stored()
+    }
+
+    #[inline]
+    fn device(&self) -> Option<u64> {
+        self.0.device()
+    }
+}
 
 impl Argument for DevicePointer {
     type Stored = u64;
+    const KIND: Option<ArgumentKind> = Some(ArgumentKind::Pointer);
 
     #[inline]
     fn stored(&self) -> u64 {
@@ -146,6 +195,12 @@ impl Argument for DevicePointer {
 
 impl<T: Element> Argument for &Buffer<T> {
     type Stored = u64;
+    const KIND: Option<ArgumentKind> = Some(ArgumentKind::Pointer);
+
+    #[inline]
+    fn argument_type() -> ArgumentType {
+        pointer_to::<T>()
+    }
 
     #[inline]
     fn stored(&self) -> u64 {
@@ -159,11 +214,13 @@ impl<T: Element> Argument for &Buffer<T> {
 }
 
 /// Arguments whose number and sizes are known only at run time: pairs of a pointer and a size.
-/// LLVM: `ArgPtrs` and `ArgSizes` of `olLaunchKernel`.
+/// Their kinds are unknown, so that launches check number and sizes alone, unless
+/// [`RawArguments::with_types`] tells them. LLVM: `ArgPtrs` and `ArgSizes` of `olLaunchKernel`.
 #[derive(Clone, Copy)]
 pub struct RawArguments<'a> {
     pointers: &'a [*const c_void],
     sizes: &'a [usize],
+    types: &'a [ArgumentType],
 }
 
 impl<'a> RawArguments<'a> {
@@ -174,9 +231,22 @@ impl<'a> RawArguments<'a> {
     /// `pointers[i]` is readable for `sizes[i]` bytes during `'a`.
     pub unsafe fn new(pointers: &'a [*const c_void], sizes: &'a [usize]) -> Result<Self> {
         if pointers.len() == sizes.len() {
-            return Ok(RawArguments { pointers, sizes });
+            return Ok(RawArguments { pointers, sizes, types: &[] });
         }
         let message = format!("{} argument pointers and {} sizes", pointers.len(), sizes.len());
+        Err(Error::new(ErrorCode::InvalidArgument, message))
+    }
+
+    /// The same with the type of each argument, which launches hold against the image's description.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are not as many types as arguments.
+    pub fn with_types(mut self, types: &'a [ArgumentType]) -> Result<Self> {
+        if types.len() == self.sizes.len() {
+            self.types = types;
+            return Ok(self);
+        }
+        let message = format!("{} arguments and {} types", self.sizes.len(), types.len());
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 }
@@ -187,14 +257,15 @@ impl<'a> RawArguments<'a> {
 /// `with` gives `body` as many pointers as sizes, and each pointer is readable for its size until
 /// `body` returns.
 pub unsafe trait ArgumentList {
-    /// Calls `body` with pointers to the arguments' values and their sizes. Allocates nothing.
+    /// Calls `body` with pointers to the arguments' values, their sizes in bytes and their types. An
+    /// empty list of types means that they are unknown. Allocates nothing.
     ///
     /// # Errors
     /// `InvalidDevice` if an argument belongs to a device other than `device`; those of `body`.
     fn with(
         &self,
         device: u64,
-        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+        body: impl FnOnce(&[*const c_void], &[usize], &[ArgumentType]) -> Result<()>,
     ) -> Result<()>;
 }
 
@@ -203,9 +274,9 @@ unsafe impl ArgumentList for RawArguments<'_> {
     fn with(
         &self,
         _device: u64,
-        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+        body: impl FnOnce(&[*const c_void], &[usize], &[ArgumentType]) -> Result<()>,
     ) -> Result<()> {
-        body(self.pointers, self.sizes)
+        body(self.pointers, self.sizes, self.types)
     }
 }
 
@@ -217,13 +288,14 @@ macro_rules! tuple_arguments {
             fn with(
                 &self,
                 device: u64,
-                body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+                body: impl FnOnce(&[*const c_void], &[usize], &[ArgumentType]) -> Result<()>,
             ) -> Result<()> {
                 $( belongs(self.$index.device(), device, $index)?; )*
                 let stored = ($(self.$index.stored(),)*);
                 let pointers = [$( (&raw const stored.$index).cast::<c_void>() ),*];
                 let sizes = [$( size_of_val(&stored.$index) ),*];
-                body(&pointers, &sizes)
+                let types = [$( $name::argument_type() ),*];
+                body(&pointers, &sizes, &types)
             }
         }
     };
@@ -235,9 +307,9 @@ unsafe impl ArgumentList for () {
     fn with(
         &self,
         _device: u64,
-        body: impl FnOnce(&[*const c_void], &[usize]) -> Result<()>,
+        body: impl FnOnce(&[*const c_void], &[usize], &[ArgumentType]) -> Result<()>,
     ) -> Result<()> {
-        body(&[], &[])
+        body(&[], &[], &[])
     }
 }
 
@@ -281,8 +353,11 @@ mod tests {
     #[test]
     fn a_tuple_becomes_pointers_and_sizes() {
         let arguments = (7u8, 2.5f64, DevicePointer(0x1000));
-        let checked = arguments.with(0, |pointers, sizes| {
+        let checked = arguments.with(0, |pointers, sizes, types| {
             assert_eq!(sizes, [1, 8, 8]);
+            let kinds: Vec<_> = types.iter().map(|known| known.kind()).collect();
+            use ArgumentKind::*;
+            assert_eq!(kinds, [Some(Unsigned), Some(Float), Some(Pointer)]);
             // SAFETY: the pointers point at the stored values, of these sizes.
             unsafe {
                 assert_eq!(*pointers[0].cast::<u8>(), 7);
@@ -295,9 +370,21 @@ mod tests {
     }
 
     #[test]
-    fn raw_arguments_need_a_size_each() {
+    fn a_buffer_is_a_pointer_to_what_its_elements_are() {
+        let floats = ArgumentType::pointer_to(ArgumentKind::Float, 8);
+        assert_eq!(<&Buffer<f64>>::argument_type(), floats);
+        assert_eq!(<&Buffer<[f32; 4]>>::argument_type().element(), None);
+        assert_eq!(<Untyped<u32>>::argument_type(), ArgumentType::UNKNOWN);
+    }
+
+    #[test]
+    fn raw_arguments_need_a_size_each_and_a_type_each_or_none() {
         // SAFETY: the lists are not read, as they do not fit.
         let error = unsafe { RawArguments::new(&[std::ptr::null()], &[]) }.err().unwrap();
         assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        // SAFETY: the pointer is readable for no bytes.
+        let one = unsafe { RawArguments::new(&[std::ptr::null()], &[0]) }.unwrap();
+        assert_eq!(one.with_types(&[]).err().unwrap().code(), ErrorCode::InvalidArgument);
+        assert!(one.with_types(&[ArgumentType::UNKNOWN]).is_ok());
     }
 }

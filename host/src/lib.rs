@@ -8,7 +8,8 @@
 //! # fn main() -> longshore::Result<()> {
 //! let host = longshore::Host::new()?;
 //! let device = host.default_device()?;
-//! let program = device.load(longshore::Image::read("saxpy.so")?)?;
+//! // SAFETY: saxpy.so was made for this program, and its constructors are as sound as the program.
+//! let program = unsafe { device.load(longshore::Image::read("saxpy.so")?)? };
 //! let saxpy = program.kernel("saxpy")?;
 //! let queue = device.queue()?;
 //! let x = device.buffer_of(&queue, &[1.0f32; 1024])?;
@@ -49,14 +50,16 @@ mod sync;
 mod units;
 
 pub use device::{CloseReport, Device, Leak};
-pub use discovery::{Candidate, Outcome, Probe, probe_main};
+pub use discovery::{Candidate, IsolateLimits, IsolateSandbox, Outcome, Probe, probe_main};
 pub use environment::Environment;
 pub use event::Event;
 pub use host::{DeviceEntry, Host, HostBuilder};
 pub use image::{
     ContainerEntry, Format, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
 };
-pub use launch::{Argument, ArgumentList, Grid, RawArguments};
+#[doc(hidden)]
+pub use image::{WholeFile, read_at_most};
+pub use launch::{Argument, ArgumentList, Grid, RawArguments, Untyped};
 pub use memory::{
     Allocation, AllocationInfo, AllocationOwner, Buffer, CallSite, CallStack, DevicePointer,
     Element, MemoryReport, MemoryUse, TimelinePoint,
@@ -68,9 +71,9 @@ pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
 pub use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
 pub use longshore_plugin_api::{
-    Acceptance, DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, KernelAttributes, MemoryKind,
-    PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result,
-    SymbolKind, VendorError,
+    Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, InfoValue,
+    KernelAttributes, MemoryKind, PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection,
+    ProfileSectionKind, Result, SymbolKind, VendorError,
 };
 
 /// What any thread may use.

@@ -7,7 +7,7 @@
 
 use crate::environment::Environment;
 use log::{Level, Record};
-use longshore_plugin_api::{abi, log_level};
+use longshore_plugin_api::{abi, log_level, printable};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -80,6 +80,7 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
 
 /// Logs what a backend's plugin says.
 pub(crate) fn log_record(backend: &str, level: Level, target: &str, message: &str) {
+    let (target, message) = (printable(target), printable(message));
     let mut whole = format!("longshore::plugin::{backend}");
     if !target.is_empty() {
         whole = format!("{whole}::{target}");
@@ -170,13 +171,13 @@ mod tests {
         // SAFETY: services of ours and readable strings.
         unsafe {
             assert_eq!((raw.log_level)(raw.context), 3);
-            (raw.log)(raw.context, 2, text("queue"), text("slow"));
+            (raw.log)(raw.context, 2, text("queue"), text("slow \u{1b}[2J"));
             (raw.log)(raw.context, 5, text("queue"), text("too verbose"));
             (raw.log)(raw.context, 0, text("queue"), text("no level"));
         }
         let seen = SEEN.lock();
         let ours = seen.iter().filter(|(target, _)| target.contains("plugin::logs"));
-        let expected = ("longshore::plugin::logs::queue".to_owned(), "slow".to_owned());
+        let expected = ("longshore::plugin::logs::queue".to_owned(), "slow \\u{1b}[2J".to_owned());
         assert_eq!(ours.collect::<Vec<_>>(), [&expected]);
     }
 }

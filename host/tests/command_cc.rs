@@ -202,6 +202,37 @@ fn sources_of_one_image_call_each_other_on_every_target() {
 }
 
 #[test]
+fn functions_that_kernels_call_are_not_kernels() {
+    let Some(world) = World::new() else { return };
+    world.write(
+        "sorted.cpp",
+        "#include <algorithm>\n#include <longshore_device.h>\n\
+         LONGSHORE_GLOBAL uint64_t hits = 7;\nint helper(int x) { return x; }\n\
+         LONGSHORE_KERNEL(sorted, (int *x, uint32_t n)) {\n\
+           (void)longshore_self; std::sort(x, x + n); hits += helper(1);\n}\n",
+    );
+    for clang in compilers() {
+        world.cc(&format!("caller.cpp called.c -t host --clang {clang}")).assert_succeeds();
+        let ran = outcome(&mut world.command("run caller.img -i 4 -a out:f32[4]=iota"));
+        ran.assert_succeeds();
+        assert!(ran.stdout.contains("= 0, 2, 4, 6\n"), "{clang}: {}", ran.stdout);
+        world.cc(&format!("sorted.cpp -t host --clang {clang}")).assert_succeeds();
+        let ran = outcome(&mut world.command("run sorted.img -a out:i32[3]=3,1,2 -a u32=3"));
+        ran.assert_succeeds();
+        assert!(ran.stdout.contains("= 1, 2, 3\n"), "{clang}: {}", ran.stdout);
+        let listed = outcome(&mut world.command("run sorted.img --list"));
+        let names: Vec<_> = listed.stdout.lines().skip(1).map(|line| line.to_owned()).collect();
+        let count = |kind: &str| names.iter().filter(|line| line.contains(kind)).count();
+        assert_eq!((count("kernel"), count("global")), (1, 1), "{clang}: {}", listed.stdout);
+        assert!(listed.stdout.contains("hits"), "{clang}: {}", listed.stdout);
+        let shown = outcome(&mut world.command("inspect sorted.img --json"));
+        let report: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        let text = report.to_string();
+        assert!(text.contains("\"sorted\"") && !text.contains("\"name\":\"_Z"), "{clang}: {text}");
+    }
+}
+
+#[test]
 fn llvms_packager_reads_the_container() {
     if !has("clang-offload-packager-19") {
         return;

@@ -99,6 +99,23 @@ fn the_log_says_more_when_asked() {
 }
 
 #[test]
+fn completions_and_version_show_what_the_help_does() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = longshore(&["completions", shell]);
+        script.assert_succeeds();
+        for name in ["inspect", "no-probe", "plugin"] {
+            assert!(script.stdout.contains(name), "{shell}: no {name}");
+        }
+        for hidden in ["__probe", "__manual"] {
+            assert!(!script.stdout.contains(hidden), "{shell}: {hidden}");
+        }
+    }
+    let version = longshore(&["--version"]);
+    assert!(version.stdout.starts_with("longshore "), "{}", version.stdout);
+    assert!(version.stdout.contains(" (commit "), "{}", version.stdout);
+}
+
+#[test]
 fn the_help_tells_the_exit_codes_and_hides_what_is_internal() {
     let help = longshore(&["--help"]);
     help.assert_succeeds();

@@ -218,8 +218,20 @@ fn a_picture_of_the_memory_is_written() {
     world.run(&saxpy(&arguments)).assert_succeeds();
     let picture = std::fs::read_to_string(world.path("m.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("Live memory of host:0"), "{picture}");
-    let nowhere = [&arguments[..5], &["/nonexistent/m.svg"]].concat();
-    world.run(&saxpy(&nowhere)).assert_fails(1, &["writing the timeline to '/nonexistent/m.svg'"]);
+    // Nothing can be below a file.
+    let nowhere = [&arguments[..5], &["kernels.so/m.svg"]].concat();
+    world.run(&saxpy(&nowhere)).assert_fails(1, &["writing the timeline to 'kernels.so/m.svg'"]);
+}
+
+#[test]
+fn an_image_without_a_tracker_prints_no_totals() {
+    let world = world();
+    let mut run = command();
+    run.current_dir(world.folder.path()).args(["run", "kernels.so", "--backend", "host"]);
+    run.args(saxpy(&["-a", "f32[4]=iota", "-a", "out:f32[4]=one"])).env("LONGSHORE_TRACK", "1");
+    let ran = outcome(&mut run);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("#Allocations"), "{}", ran.stderr);
 }
 
 #[test]
@@ -288,4 +300,75 @@ fn image_fails(image: &Path, texts: &[&str]) {
     let mut run = command();
     run.args(["run", "--backend", "host", "--list"]).arg(image);
     outcome(&mut run).assert_fails(1, &[texts, &["error: "]].concat());
+}
+
+/// Each kernel ends the process in its way: by an instruction where there is one, else by the C library.
+const ENDS: &str = r#"
+use std::ffi::{c_char, c_int, c_void};
+use std::process::Command;
+
+type Arguments = *const *const u8;
+
+unsafe extern "C" {
+    fn err(status: c_int, text: *const c_char, ...) -> !;
+    fn fork() -> c_int;
+    fn sleep(seconds: u32) -> u32;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn instruction(_: Arguments) {
+    #[cfg(target_arch = "x86_64")]
+    unsafe { core::arch::asm!("syscall", in("rax") 231, in("rdi") 0, options(noreturn)) }
+    #[cfg(target_arch = "aarch64")]
+    unsafe { core::arch::asm!("svc #0", in("x8") 94, in("x0") 0, options(noreturn)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn library(_: Arguments) {
+    unsafe { err(0, c"the end".as_ptr()) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standard(_: Arguments) {
+    std::process::exit(0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn executes(_: Arguments) {
+    use std::os::unix::process::CommandExt;
+    let _ = Command::new("true").exec();
+}
+
+/// The child has the standard streams, and lives for a while.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forks_and_ends(arguments: Arguments) {
+    unsafe {
+        if fork() == 0 {
+            sleep(5);
+            std::process::abort();
+        }
+        instruction(arguments)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fine(_: Arguments) {}
+"#;
+
+#[test]
+fn a_run_that_the_image_ends_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kernels.rs"), ENDS).unwrap();
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "-o", "kernels.so", "kernels.rs"]);
+    assert!(compiler.current_dir(folder.path()).status().unwrap().success());
+    let world = World { folder };
+    for kernel in ["instruction", "library", "executes", "standard", "forks_and_ends"] {
+        let Outcome { code, stderr, .. } = world.run(&["--kernel", kernel]);
+        assert_eq!(code, 1, "{kernel}: {stderr}");
+        let is_told =
+            ["did not finish", "() was called"].iter().any(|words| stderr.contains(words));
+        assert!(is_told, "{kernel}: {stderr}");
+    }
+    assert_eq!(world.run(&["--kernel", "fine"]).code, 0);
 }

@@ -4,7 +4,9 @@ use super::DeviceInner;
 use crate::memory::{Block, CallStack, LeakTable};
 use crate::program::ProgramCore;
 use longshore_plugin_api::remote::RemoteDevice;
-use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result};
+use longshore_plugin_api::{
+    Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result, printable,
+};
 use std::fmt::Display;
 use std::io::Write as _;
 use std::panic::Location;
@@ -65,7 +67,7 @@ impl DeviceInner {
         report.leaks = leaks.map(|(block, stack)| Leak::of(&block, stack)).collect();
         // Who still holds the device closes it when done.
         note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
-        self.host.open_devices.lock().remove(&self.id);
+        self.host.note_closed(self.id);
         self.print(&report);
         first.map(|()| report)
     }
@@ -89,19 +91,20 @@ impl DeviceInner {
 
     fn print(&self, report: &CloseReport) {
         self.tell_of_leaks(&report.leaks);
-        if self.host.environment.track() {
-            eprint!("{}", table(&self.facts, report.tracker));
+        // An image without a tracker says nothing of what its kernels allocate.
+        if let Some(tracker) = report.tracker.filter(|_| self.host.environment.track()) {
+            let table = table(&printable(&self.facts.to_string()), &tracker);
+            let _ = std::io::stderr().write_all(table.as_bytes());
         }
     }
 }
 
 /// The totals as LLVM prints them (`GenericDeviceTy::deinit`), with the device's name. Images that
 /// have allocated nothing have no smallest allocation.
-fn table(device: &impl Display, tracker: Option<PoolTracker>) -> String {
-    let used = tracker.filter(|tracker| tracker.allocations > 0);
-    let row = |name: &str, of: fn(&PoolTracker) -> u64| {
-        format!("| {name}: {}\n", used.as_ref().map_or(0, of))
-    };
+fn table(device: &str, tracker: &PoolTracker) -> String {
+    let used = Some(tracker).filter(|tracker| tracker.allocations > 0);
+    let row =
+        |name: &str, of: fn(&PoolTracker) -> u64| format!("| {name}: {}\n", used.map_or(0, of));
     const LINE: &str = "|-----------------------\n";
     [
         LINE.to_owned(),
@@ -182,11 +185,9 @@ mod tests {
             "{line}\n| Device memory tracker: cpu:0\n{line}\n| #Allocations: 6\n\
              | Bytes allocated: 384\n| Minimal allocation: 32\n| Maximal allocation: 96\n{line}\n"
         );
-        assert_eq!(table(&"cpu:0", Some(tracker)), expected);
+        assert_eq!(table("cpu:0", &tracker), expected);
         let unused = PoolTracker { allocations: 0, min_bytes: u64::MAX, ..tracker };
-        for none in [None, Some(unused)] {
-            assert!(table(&"cpu:0", none).contains("| Minimal allocation: 0\n"));
-        }
+        assert!(table("cpu:0", &unused).contains("| Minimal allocation: 0\n"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::memory::{
     Element, MemoryReport, Released, Request, Use,
 };
 use crate::program::{Kernel, Loading, Program, ProgramCore, suitable};
-use crate::queue::{Queue, QueueCore};
+use crate::queue::{Point, Queue, QueueCore};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
@@ -31,7 +31,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// An open device. Cloning is cheap; it is closed by [`Device::close`] or when the last handle to
 /// it and to anything on it is dropped. LLVM: `ol_device_handle_t`.
@@ -55,6 +55,8 @@ pub(crate) struct DeviceInner {
     memory: DeviceMemory,
     queues: Mutex<Vec<Arc<QueueCore>>>,
     events: Mutex<Events>,
+    /// Answer to [`Device::most_group_items`].
+    most_group_items: OnceLock<u32>,
 }
 
 impl Device {
@@ -87,13 +89,23 @@ impl Device {
     }
 
     /// Whether the backend takes this image as it is; if not, why. A container may still hold one that it
-    /// takes: see [`Device::load`] and [`Host::device_for`](crate::Host::device_for). LLVM:
-    /// `olIsValidBinary`.
+    /// takes: see [`Device::suits`].
     ///
     /// # Errors
     /// `Uninitialized` if the device was closed.
     pub fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
         self.remote()?.accepts(image)
+    }
+
+    /// Whether [`Device::load`] would load this image, or one that it holds as a container; if not,
+    /// why. A borrowed image that the backend does not take as it is is copied. LLVM:
+    /// `olIsValidBinary`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the plugin, none of which are on account
+    /// of a bad image.
+    pub fn suits(&self, image: &[u8]) -> Result<Acceptance> {
+        suitable::acceptance(self, &**self.remote()?, image)
     }
 
     /// Loads an image and runs its global constructors. A borrowed image is copied, so that its
@@ -105,8 +117,40 @@ impl Device {
     /// for each image. `Unsupported` if it is valid and more than the backend, or for a container
     /// this library, can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
     /// device was closed; those of the driver.
-    pub fn load(&self, image: impl Into<Image>) -> Result<Program> {
+    ///
+    /// # Safety
+    /// An image is code, part of which can run from now on without any launch: constructors, resolvers
+    /// of indirect functions and initializers of thread-local variables while it is loaded and used,
+    /// destructors when it is unloaded. On the CPU this code runs in the program, and nothing checks
+    /// it. The caller vouches that running it is sound in this process, as for a library that is opened;
+    /// an image from an untrusted source is not. [`Device::load_verified`] needs no such promise.
+    ///
+    /// ```no_run
+    /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+    /// // SAFETY: the build made saxpy.img of kernels of this program, without constructors.
+    /// let program = unsafe { device.load(longshore::Image::read("saxpy.img")?)? };
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Safe code cannot load it:
+    ///
+    /// ```compile_fail,E0133
+    /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+    /// let program = device.load(longshore::Image::read("saxpy.img")?)?;
+    /// # Ok(()) }
+    /// ```
+    pub unsafe fn load(&self, image: impl Into<Image>) -> Result<Program> {
         Program::load(self, image.into(), Loading::Whole)
+    }
+
+    /// Loads an image as [`Device::load`] does if the backend verifies it entirely, so that its source
+    /// need not be trusted: on Vulkan WGSL, and SPIR-V without constructors and destructors. Launching
+    /// its kernels stays `unsafe`. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Device::load`], and `Unsupported` for an image that the backend does not verify.
+    pub fn load_verified(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into(), Loading::Verified)
     }
 
     /// Loads an image, and puts off what can be: of a relocatable object or an archive on the CPU, a member is linked when one of
@@ -122,7 +166,10 @@ impl Device {
     /// # Errors
     /// As for [`Device::load`], for what is read of the image now. What is found later is an error of the launch, with the same
     /// code: `LinkFailure` for undefined symbols, `InvalidBinary` for a damaged member. The program can be used further.
-    pub fn load_lazily(&self, image: impl Into<Image>) -> Result<Program> {
+    ///
+    /// # Safety
+    /// As for [`Device::load`].
+    pub unsafe fn load_lazily(&self, image: impl Into<Image>) -> Result<Program> {
         Program::load(self, image.into(), Loading::Lazy)
     }
 
@@ -158,24 +205,64 @@ impl Device {
     /// `Uninitialized` if it was closed.
     #[track_caller]
     pub fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<Allocation> {
+        self.allocate_for(kind, bytes, alignment, None)
+    }
+
+    /// Allocates memory. With a queue the first use comes behind all that the queue does now, and uses
+    /// of other queues behind that first one.
+    ///
+    /// # Errors
+    /// As for [`Device::allocate`].
+    #[track_caller]
+    pub(crate) fn allocate_for(
+        &self,
+        kind: MemoryKind,
+        bytes: u64,
+        alignment: u64,
+        queue: Option<&Queue>,
+    ) -> Result<Allocation> {
         let user = Use { bytes, location: Location::caller() };
         let request = Request::new(kind, alignment, user)?;
-        let block = match self.inner.memory.reuse(&request) {
+        let queue = queue.map(Queue::core);
+        let block = match self.inner.memory.reuse(&request, queue) {
             Some((block, false)) => block,
             Some((block, true)) => self.with_new_extent(block)?,
-            None => self.obtain(&request)?,
+            None => self.obtain(&request, queue)?,
         };
         self.inner.memory.track(&block);
         Ok(Allocation::new(block, self.clone()))
     }
 
-    /// A buffer of `len` elements in device memory, of undefined content.
+    /// Makes a buffer of `len` elements in device memory, all bytes 0. The zeros are queued: they are
+    /// there for what `queue` does from now on, and for all methods of the buffer. Other queues that
+    /// launch kernels on it must wait for an event behind the zeros. Does not wait for the queue.
+    ///
+    /// # Errors
+    /// As for [`Device::allocate`]; `InvalidDevice` if the queue belongs to another device; those of
+    /// the driver.
+    #[track_caller]
+    pub fn buffer<T: Element>(&self, queue: &Queue, len: usize) -> Result<Buffer<T>> {
+        Buffer::zeroed(queue, self, len)
+    }
+
+    /// Makes a buffer of `len` elements in device memory, of undefined content, which can be that of
+    /// memory that was freed.
     ///
     /// # Errors
     /// As for [`Device::allocate`].
+    ///
+    /// # Safety
+    /// An element is read, by [`Buffer::read`] and [`Buffer::to_vec`] too, only after it was written.
+    ///
+    /// ```compile_fail,E0133
+    /// # fn read(device: &longshore::Device) -> longshore::Result<()> {
+    /// let queue = device.queue()?;
+    /// let old = device.buffer_uninit::<u8>(1024)?.to_vec(&queue)?;
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
-    pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        Buffer::new(self, MemoryKind::Device, len)
+    pub unsafe fn buffer_uninit<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, None, len)
     }
 
     /// A buffer in device memory with the content of `values`. Blocks until it is copied.
@@ -184,18 +271,20 @@ impl Device {
     /// As for [`Device::allocate`], and those of [`Buffer::write`].
     #[track_caller]
     pub fn buffer_of<T: Element>(&self, queue: &Queue, values: &[T]) -> Result<Buffer<T>> {
-        let buffer = Buffer::new(self, MemoryKind::Device, values.len())?;
+        // The copy comes behind all work of the queue, and is done before the buffer is handed out.
+        let buffer = Buffer::new(self, Some(queue), values.len())?;
         buffer.write(queue, values)?;
         Ok(buffer)
     }
 
     /// Bytes of freed memory that are kept for reuse.
     pub fn cached_bytes(&self) -> u64 {
-        self.inner.memory.cached().1
+        self.inner.cached().1
     }
 
     /// What is and was allocated on it, and what is kept for reuse. Works on a closed device, too.
     pub fn memory_report(&self) -> MemoryReport {
+        self.inner.settle();
         self.inner.memory.report(&self.name())
     }
 
@@ -270,11 +359,16 @@ impl Device {
     /// `olCalculateOptimalOccupancy`.
     ///
     /// # Errors
-    /// `Unsupported` if the plugin cannot say, `InvalidDevice` for a kernel of another device,
-    /// `Uninitialized` if its program was unloaded.
+    /// `Unsupported` if the plugin cannot say, `InvalidArgument` if the kernel requires a group that
+    /// the device does not allow, `InvalidDevice` for a kernel of another device, `Uninitialized` if
+    /// its program was unloaded.
     pub fn optimal_group_items(&self, kernel: &Kernel, dynamic_shared_bytes: u64) -> Result<u32> {
         self.check_same(kernel.program().device(), "the kernel")?;
         let _loaded = kernel.enter()?;
+        let required = kernel.attributes().required_group;
+        if !required.contains(&0) {
+            kernel.check_group(required)?;
+        }
         self.remote()?.optimal_group_items(kernel.remote(), dynamic_shared_bytes)
     }
 
@@ -282,7 +376,8 @@ impl Device {
     /// `olGetKernelMaxCooperativeGroupCount`.
     ///
     /// # Errors
-    /// As for [`Device::optimal_group_items`].
+    /// As for [`Device::optimal_group_items`]; `InvalidArgument` for a group that a launch would
+    /// refuse.
     pub fn max_cooperative_groups(
         &self,
         kernel: &Kernel,
@@ -291,6 +386,7 @@ impl Device {
     ) -> Result<u32> {
         self.check_same(kernel.program().device(), "the kernel")?;
         let _loaded = kernel.enter()?;
+        kernel.check_group(items)?;
         self.remote()?.max_cooperative_groups(kernel.remote(), items, dynamic_shared_bytes)
     }
 
@@ -329,8 +425,9 @@ impl Device {
             memory,
             queues: Mutex::default(),
             events: Mutex::default(),
+            most_group_items: OnceLock::new(),
         });
-        host.open_devices.lock().insert(id, Arc::downgrade(&inner));
+        host.note_open(id, &inner);
         Ok(Device::from_inner(inner))
     }
 
@@ -356,6 +453,15 @@ impl Device {
     /// `Uninitialized` if it was closed.
     pub(crate) fn remote(&self) -> Result<DevicePass<'_>> {
         self.inner.remote.enter(0).ok_or_else(|| self.closed())
+    }
+
+    /// Most work-items of a group, 0 if the device does not say. Asks the device once.
+    pub(crate) fn most_group_items(&self) -> u32 {
+        *self.inner.most_group_items.get_or_init(|| {
+            let answer = self.info(DeviceInfo::MaxWorkGroupSize).ok();
+            let most = answer.and_then(|answer| answer.as_u64()).unwrap_or(0);
+            u32::try_from(most).unwrap_or(u32::MAX)
+        })
     }
 
     /// The open device with this id.
@@ -387,11 +493,26 @@ impl Device {
         Arc::ptr_eq(&self.inner.plugin, &other.inner.plugin)
     }
 
-    pub(crate) fn create_event(&self, timing: bool) -> Result<Event> {
+    /// Makes an event for the queue of this number, which has failed in this way.
+    pub(crate) fn create_event(
+        &self,
+        timing: bool,
+        queue: u64,
+        failure: Option<Error>,
+    ) -> Result<Event> {
         let remote = self.remote()?;
         let core: Arc<EventCore> = Arc::new(Gated::new(remote.create_event(timing)?));
         self.inner.events.lock().add(&core);
-        Ok(Event::new(core, self.clone()))
+        Ok(Event::new(core, self.clone(), queue, failure))
+    }
+
+    /// Gives back all memory that is freed, also what queued work still uses: waits for that.
+    ///
+    /// # Errors
+    /// `Uninitialized` if it was closed.
+    pub(crate) fn reclaim(&self) -> Result<()> {
+        self.inner.memory.reclaim(&**self.remote()?);
+        Ok(())
     }
 
     /// Ends the use of a block; false if it was not live.
@@ -399,20 +520,48 @@ impl Device {
     /// # Errors
     /// Those of the driver, if the block is not kept for reuse; it is gone all the same.
     pub(crate) fn release(&self, block: Arc<Block>) -> Result<bool> {
-        let block = match self.inner.memory.release(block) {
+        let memory = &self.inner.memory;
+        let released = memory.release(block, |kind| self.points(kind));
+        if memory.has_pending() {
+            self.inner.settle();
+        }
+        match released {
             Released::Done => return Ok(true),
             Released::NotLive => return Ok(false),
-            Released::GiveBack(block) => block,
-        };
-        if let Some(remote) = self.inner.remote.enter(0) {
-            self.inner.memory.give_back(&block, &remote)?;
+            Released::GiveBack(block) => {
+                if let Some(remote) = self.inner.remote.enter(0) {
+                    memory.give_back(&block, &remote)?;
+                }
+            }
         }
         Ok(true)
     }
 
+    /// Points behind the work of every queue that can use memory of this device and is not done: its
+    /// own, those of its platform's other devices, and all of the host's for memory of the host.
+    fn points(&self, kind: MemoryKind) -> Vec<Point> {
+        let mut points = self.inner.busy_points();
+        let host = &self.inner.host;
+        if host.open_count.load(Ordering::Acquire) > 1 {
+            let ids: Vec<u64> = host.open_devices.lock().keys().copied().collect();
+            let others = ids.into_iter().filter(|id| *id != self.id());
+            let others = others.filter_map(|id| host.open_device(id).ok());
+            let reach = |other: &Device| kind != MemoryKind::Device || self.same_platform(other);
+            points.extend(others.filter(reach).flat_map(|other| other.inner.busy_points()));
+        }
+        points
+    }
+
     #[cold]
-    fn obtain(&self, request: &Request) -> Result<Arc<Block>> {
-        self.inner.memory.obtain(request, &**self.remote()?)
+    fn obtain(&self, request: &Request, queue: Option<&Arc<QueueCore>>) -> Result<Arc<Block>> {
+        let (memory, remote) = (&self.inner.memory, self.remote()?);
+        if memory.has_pending()
+            && memory.settle(&remote)
+            && let Some((block, changed)) = memory.reuse(request, queue)
+        {
+            return if changed { self.with_new_extent(block) } else { Ok(block) };
+        }
+        memory.obtain(request, &remote)
     }
 
     /// Tells the plugin the size of a block that comes from the cache.
@@ -443,8 +592,24 @@ impl Drop for Device {
 }
 
 impl DeviceInner {
+    /// Points behind the work of each queue that is not done.
+    fn busy_points(&self) -> Vec<Point> {
+        let queues = self.queues.lock();
+        let busy: Vec<_> = queues.iter().filter(|queue| !queue.is_known_idle()).cloned().collect();
+        drop(queues);
+        busy.iter().filter_map(QueueCore::point).collect()
+    }
+
+    /// Caches or gives back the freed blocks that queued work has done with.
+    fn settle(&self) {
+        if let Some(remote) = self.remote.enter(0) {
+            self.memory.settle(&remote);
+        }
+    }
+
     /// How many blocks are kept for reuse, and their bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
+        self.settle();
         self.memory.cached()
     }
 
@@ -452,7 +617,7 @@ impl DeviceInner {
         &self.facts
     }
 
-    /// Waits until no queue uses a program any more, which nobody launches any more.
+    /// Waits for all that is queued on queues that use a program.
     ///
     /// # Errors
     /// The first error of the queues' work; all are waited for.
@@ -460,6 +625,11 @@ impl DeviceInner {
         let queues = self.queues.lock().clone();
         let results: Vec<_> = queues.iter().map(|queue| queue.wait_for_program(program)).collect();
         results.into_iter().collect()
+    }
+
+    /// Forgets which queues have used a program, which nobody launches any more.
+    pub(crate) fn forget_users(&self, program: u64) {
+        self.queues.lock().iter().for_each(|queue| queue.forget_program(program));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Plugins in processes of their own: which ones, and what runs there.
 
+use super::confine::{IsolateLimits, IsolateSandbox};
 use super::library::LoadedPlugin;
 use super::report::{Candidate, Outcome};
 use super::search::standard_folders;
@@ -27,6 +28,12 @@ pub(crate) struct IsolateConfig {
     pub(crate) executor: Option<PathBuf>,
     /// In place of the user's.
     pub(crate) time_limit: Option<Duration>,
+    /// In place of the user's.
+    pub(crate) connect_time_limit: Option<Duration>,
+    /// In place of the user's.
+    pub(crate) sandbox: Option<IsolateSandbox>,
+    /// Each in place of the user's.
+    pub(crate) limits: IsolateLimits,
     /// Nothing is shared with the processes: everything goes over a stream.
     pub(crate) is_bare: bool,
 }
@@ -37,6 +44,9 @@ pub(super) struct Isolator {
     all: bool,
     config: IsolateConfig,
     time_limit: Option<Duration>,
+    connect_time_limit: Duration,
+    sandbox: IsolateSandbox,
+    limits: IsolateLimits,
 }
 
 impl Isolator {
@@ -51,6 +61,17 @@ impl Isolator {
                 Some(limit) => Some(limit),
                 None => environment.isolate_time_limit()?,
             },
+            connect_time_limit: match config.connect_time_limit {
+                Some(limit) => limit,
+                None => {
+                    environment.isolate_connect_time_limit()?.unwrap_or(Isolation::CONNECT_LIMIT)
+                }
+            },
+            sandbox: match config.sandbox {
+                Some(sandbox) => sandbox,
+                None => IsolateSandbox::of(environment)?.unwrap_or_default(),
+            },
+            limits: config.limits.or(IsolateLimits::of(environment)?),
         };
         if let Some(text) = environment.isolate() {
             isolator.add(&text).map_err(|error| error.context("LONGSHORE_ISOLATE"))?;
@@ -81,15 +102,17 @@ impl Isolator {
         checked.find(Result::is_err).unwrap_or(Ok(())).map_err(|error| error.context("isolation"))
     }
 
-    /// Starts a process for a trusted plugin and connects it there. Blocks while the plugin looks for its driver. `Err` holds what
+    /// Starts a process for a trusted plugin, in the file `library`, and connects it there. Blocks while the plugin looks for its driver. `Err` holds what
     /// became of it instead.
     pub(super) fn open(
         &self,
         candidate: &Candidate,
+        library: &Path,
         environment: &Environment,
     ) -> Result<(LoadedPlugin, Outcome), Outcome> {
         let executor = self.executor(&candidate.path, environment).map_err(Outcome::Failed)?;
         let spawn = Spawn::new(executor).shares_memory(!self.config.is_bare);
+        let spawn = self.limits.apply_to(self.sandbox.apply_to(spawn));
         let backend = candidate.backend.clone();
         let log = move |record: Record<'_>| {
             let level = log_level(record.level).filter(|level| *level <= log::max_level());
@@ -99,9 +122,10 @@ impl Isolator {
         };
         // What the plugin says last is told when its process ends, whether or not anybody listens.
         let level = log::max_level().max(LevelFilter::Info) as u32;
-        let isolation = Isolation::new(spawn, &candidate.path, &candidate.backend)
+        let isolation = Isolation::new(spawn, library, &candidate.backend)
             .settings(environment.settings(&candidate.backend))
             .time_limit(self.time_limit)
+            .connect_limit(self.connect_time_limit)
             .log(level, log);
         match isolation.open() {
             Ok(Opened::Platform(platform)) => {
@@ -129,8 +153,8 @@ impl Isolator {
             if !facts.is_file() {
                 continue;
             }
-            return match Trust::of_process().judge(place, &facts) {
-                Ok(()) => Ok(place.clone()),
+            return match Trust::of_process().open(place, Some(&facts)) {
+                Ok(trusted) => Ok(trusted.path().to_owned()),
                 Err(why) => {
                     let message = format!("the executor '{}' is refused: {why}", place.display());
                     Err(Error::new(ErrorCode::HostToolNotFound, message))
@@ -176,6 +200,9 @@ fn refused(refusal: Refusal) -> Outcome {
         Refusal::WrongLayout(why) => Outcome::WrongLayout(why),
         Refusal::Misnamed(says) => Outcome::Misnamed { says },
         Refusal::Crashed(how) => Outcome::Crashed(how),
+        slow @ Refusal::Slow(_) => Outcome::Crashed(format!(
+            "{slow} (LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT says how long it may take)"
+        )),
         Refusal::Failed(error) => Outcome::Failed(error),
     }
 }

@@ -11,6 +11,15 @@ use longshore_plugin_api::{Connected, Error, ErrorCode};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// A plugin's file.
+#[derive(Clone, Copy)]
+pub(super) struct PluginFile<'a> {
+    /// Its name for people.
+    pub(super) path: &'a Path,
+    /// Its name for the loader.
+    pub(super) loader_path: &'a Path,
+}
+
 /// A plugin whose platform is connected. Dropping it destroys the platform and then closes the
 /// library, if its description says that it may be closed; else the library stays until the
 /// process ends. All devices of the platform must be closed before.
@@ -18,7 +27,7 @@ pub(crate) struct LoadedPlugin {
     // The order of the fields matters: the platform goes before the library.
     platform: RemotePlatform,
     /// `None` if another process has it.
-    _library: Option<Resident>,
+    library: Option<Resident>,
     description: RemoteDescription,
     path: PathBuf,
 }
@@ -37,6 +46,11 @@ impl LoadedPlugin {
     /// The connected platform.
     pub(crate) fn platform(&self) -> &RemotePlatform {
         &self.platform
+    }
+
+    /// Whether another process has it.
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.library.is_none()
     }
 
     /// The file that it was loaded from.
@@ -58,19 +72,20 @@ impl LoadedPlugin {
             unloadable: false,
         };
         let platform = RemotePlatform::of_program::<Isolated>(platform);
-        LoadedPlugin { platform, _library: None, description, path: path.to_owned() }
+        LoadedPlugin { platform, library: None, description, path: path.to_owned() }
     }
 
     /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
     /// looks for its driver. `Err` holds what became of the file instead.
     pub(super) fn open(
-        path: &Path,
+        file: PluginFile<'_>,
         backend: &str,
         environment: &Environment,
     ) -> Result<LoadedPlugin, Outcome> {
+        let PluginFile { path, loader_path } = file;
         // SAFETY: the library's constructors run, as with any library that a program links; that
         // the file comes from someone trusted was checked before.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = unsafe { Library::open(Some(loader_path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| failed(path, &error))?;
         let mut library = Resident { library: Some(library), closable: false };
         let entry = library.entry()?;
@@ -85,7 +100,7 @@ impl LoadedPlugin {
         match unsafe { plugin.connect(services_for(backend, environment)) } {
             Ok(Connected::Platform(platform)) => {
                 let path = path.to_owned();
-                Ok(LoadedPlugin { platform, _library: Some(library), description, path })
+                Ok(LoadedPlugin { platform, library: Some(library), description, path })
             }
             Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),
             Ok(Connected::NoDevice(reason)) => Err(Outcome::NoDevice(reason)),

@@ -8,6 +8,7 @@
 //! The first file of a backend's name wins, also if it turns out to be unusable: a broken plugin
 //! is to be mended, not to be replaced silently by an older one elsewhere.
 
+mod confine;
 mod isolate;
 mod library;
 mod note;
@@ -20,6 +21,7 @@ mod testing;
 mod tests;
 mod trust;
 
+pub use confine::{IsolateLimits, IsolateSandbox};
 pub(crate) use isolate::IsolateConfig;
 pub(crate) use library::LoadedPlugin;
 pub use probe::{Probe, probe_main};
@@ -28,6 +30,7 @@ pub use report::{Candidate, Outcome};
 use crate::environment::Environment;
 use crate::selection::BackendSelection;
 use isolate::Isolator;
+use library::PluginFile;
 use longshore_plugin_api::{Note, Result, abi};
 use note::NoNote;
 use search::Found;
@@ -36,7 +39,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trust::Trust;
+use trust::{Trust, Trusted};
 
 /// What to search, and for what.
 #[derive(Clone, Debug)]
@@ -89,13 +92,13 @@ impl DiscoveryConfig {
 /// candidate at all; no plugin was opened then.
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
-    let mut candidates = judge_all(config, &rules)?;
+    let mut judged = judge_all(config, &rules)?;
     let from_environment = || config.environment.probe().then(Probe::beside_executable);
     let probe = config.probe.clone().or_else(from_environment);
     let mut plugins = Vec::new();
-    for candidate in &mut candidates {
-        if candidate.outcome == Outcome::NotOpened {
-            match open(candidate, probe.as_ref(), &rules.isolator, &config.environment) {
+    for Judged { candidate, trusted } in &mut judged {
+        if let Some(trusted) = trusted {
+            match open(candidate, trusted, probe.as_ref(), &rules.isolator, &config.environment) {
                 Ok((plugin, outcome)) => {
                     candidate.outcome = outcome;
                     plugins.push(Arc::new(plugin));
@@ -107,6 +110,7 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
         log::log!(level, "{candidate}");
     }
     plugins.sort_by_key(|plugin| rules.rank(plugin.backend()).ok());
+    let candidates = judged.into_iter().map(|judged| judged.candidate).collect();
     Ok(Discovery { candidates, plugins, backends_ordered: rules.order() })
 }
 
@@ -116,38 +120,56 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
 /// # Errors
 /// As for [`discover`].
 pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
-    judge_all(config, &Rules::new(config)?)
+    let judged = judge_all(config, &Rules::new(config)?)?;
+    Ok(judged.into_iter().map(|judged| judged.candidate).collect())
 }
 
 fn open(
     candidate: &Candidate,
+    trusted: &Trusted,
     probe: Option<&Probe>,
     isolator: &Isolator,
     environment: &Environment,
 ) -> Result<(LoadedPlugin, Outcome), Outcome> {
     if isolator.takes(&candidate.backend) {
         // Its own process is a probe too.
-        return isolator.open(candidate, environment);
+        return isolator.open(candidate, trusted.path(), environment);
     }
     if let Some(probe) = probe {
-        match probe.run(&candidate.path, environment) {
+        match probe.run(trusted.path(), environment) {
             Outcome::Loaded => {}
             other => return Err(other),
         }
     }
-    let plugin = LoadedPlugin::open(&candidate.path, &candidate.backend, environment)?;
+    let file = PluginFile { path: &candidate.path, loader_path: &trusted.loader_path() };
+    let plugin = LoadedPlugin::open(file, &candidate.backend, environment)?;
     Ok((plugin, Outcome::Loaded))
 }
 
-fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Candidate>> {
+fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Judged>> {
     let mut named = config.extra.clone();
     named.extend(config.environment.plugin_path());
     let standard = if config.standard_folders { search::standard_folders() } else { Vec::new() };
     let mut judge = Judge::new(rules);
     let found = search::find(&named, &standard).into_iter();
-    let candidates: Vec<Candidate> = found.filter_map(|found| judge.judge(found)).collect();
-    rules.check(&candidates)?;
-    Ok(candidates)
+    let judged: Vec<Judged> = found.filter_map(|found| judge.judge(found)).collect();
+    rules.check(judged.iter().map(|judged| &judged.candidate))?;
+    Ok(judged)
+}
+
+/// A candidate that has not been opened.
+struct Judged {
+    candidate: Candidate,
+    /// Its file, if it is to be opened.
+    trusted: Option<Trusted>,
+}
+
+impl Judged {
+    /// One that is not to be opened.
+    fn settled(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
+        let Found { path, backend, .. } = found;
+        Judged { candidate: Candidate { path, backend, note, outcome }, trusted: None }
+    }
 }
 
 /// The user's selection and the program's.
@@ -175,9 +197,9 @@ impl Rules {
         !self.selections.is_empty()
     }
 
-    fn check(&self, candidates: &[Candidate]) -> Result<()> {
+    fn check<'a>(&self, candidates: impl Iterator<Item = &'a Candidate>) -> Result<()> {
         let exists = |candidate: &&Candidate| candidate.outcome != Outcome::Missing;
-        let there = candidates.iter().filter(exists).map(|candidate| candidate.backend.as_str());
+        let there = candidates.filter(exists).map(|candidate| candidate.backend.as_str());
         let there: Vec<&str> = there.collect();
         self.selections.iter().try_for_each(|selection| selection.check(&there))?;
         self.isolator.check(&there)
@@ -201,61 +223,67 @@ impl<'a> Judge<'a> {
     }
 
     /// `None` for a file that was found before.
-    fn judge(&mut self, found: Found) -> Option<Candidate> {
-        let Found { path, backend, verdict } = found;
-        if let Some(outcome) = verdict {
-            return Some(Candidate { path, backend, note: None, outcome });
+    fn judge(&mut self, mut found: Found) -> Option<Judged> {
+        if let Some(outcome) = found.verdict.take() {
+            return Some(Judged::settled(found, None, outcome));
         }
-        let (file, facts) = match open_to_read(&path) {
+        let (file, facts) = match open_to_read(&found.path) {
             Ok(opened) => opened,
             Err(error) => {
-                let outcome = search::missing(&path, &error);
-                return Some(Candidate { path, backend, note: None, outcome });
+                let outcome = search::missing(&found.path, &error);
+                return Some(Judged::settled(found, None, outcome));
             }
         };
-        if !self.seen.insert((facts.dev(), facts.ino(), backend.clone())) {
+        if !self.seen.insert((facts.dev(), facts.ino(), found.backend.clone())) {
             return None;
         }
         let note = note::read_note(&file);
-        let outcome = self.outcome(&path, &backend, &facts, &note);
-        Some(Candidate { path, backend, note: note.ok(), outcome })
+        match self.trusted(&found.path, &found.backend, &facts, &note) {
+            Err(outcome) => Some(Judged::settled(found, note.ok(), outcome)),
+            Ok(trusted) => {
+                let judged = Judged::settled(found, note.ok(), Outcome::NotOpened);
+                Some(Judged { trusted: Some(trusted), ..judged })
+            }
+        }
     }
 
-    fn outcome(
+    /// The file, if it is to be opened.
+    fn trusted(
         &mut self,
         path: &Path,
         backend: &str,
         facts: &Metadata,
         note: &Result<Note, NoNote>,
-    ) -> Outcome {
+    ) -> Result<Trusted, Outcome> {
         if let Some(first) = self.first.get(backend) {
-            return Outcome::Shadowed { by: first.clone() };
+            return Err(Outcome::Shadowed { by: first.clone() });
         }
         self.first.insert(backend.to_owned(), path.to_owned());
         if let Err(selection) = self.rules.rank(backend) {
-            return Outcome::RuledOut(selection.to_string());
+            return Err(Outcome::RuledOut(selection.to_string()));
         }
-        if let Err(reason) = self.trust.judge(path, facts) {
-            return Outcome::Refused(reason);
+        if facts.is_dir() {
+            return Err(Outcome::NotALibrary("it is a folder".into()));
         }
+        let trusted = self.trust.open(path, Some(facts)).map_err(Outcome::Refused)?;
         match note {
-            Ok(note) => outcome_of_note(note, backend),
-            Err(NoNote::NotALibrary(why)) => Outcome::NotALibrary(why.clone()),
-            Err(NoNote::NotAPlugin(why)) => Outcome::NotAPlugin(why.clone()),
+            Ok(note) => check_note(note, backend).map(|()| trusted),
+            Err(NoNote::NotALibrary(why)) => Err(Outcome::NotALibrary(why.clone())),
+            Err(NoNote::NotAPlugin(why)) => Err(Outcome::NotAPlugin(why.clone())),
         }
     }
 }
 
-fn outcome_of_note(note: &Note, backend: &str) -> Outcome {
+fn check_note(note: &Note, backend: &str) -> Result<(), Outcome> {
     if note.interface_major != abi::INTERFACE_MAJOR {
         let plugin = (note.interface_major, note.interface_minor);
         let host = (abi::INTERFACE_MAJOR, abi::INTERFACE_MINOR);
-        return Outcome::WrongInterface { plugin, host };
+        return Err(Outcome::WrongInterface { plugin, host });
     }
     if note.backend != backend {
-        return Outcome::Misnamed { says: note.backend.clone() };
+        return Err(Outcome::Misnamed { says: note.backend.clone() });
     }
-    Outcome::NotOpened
+    Ok(())
 }
 
 /// Opens a file to read it, without waiting for anyone if it is a pipe.

@@ -6,7 +6,7 @@
 //! [`Outcome::label`] and what the outcome holds. What the plugin itself prints does not matter.
 //! Anything else is a crash.
 
-use super::library::LoadedPlugin;
+use super::library::{LoadedPlugin, PluginFile};
 use super::report::Outcome;
 use super::search::backend_of;
 use crate::environment::Environment;
@@ -94,7 +94,8 @@ pub fn probe_main(path: &Path) -> i32 {
     let no_core = Rlimit { current: Some(0), maximum: Some(0) };
     // A system that forbids it only gains a core file.
     let _ = setrlimit(Resource::Core, no_core);
-    let opened = LoadedPlugin::open(path, &backend_of(path), &Environment::of_process());
+    let file = PluginFile { path, loader_path: path };
+    let opened = LoadedPlugin::open(file, &backend_of(path), &Environment::of_process());
     let outcome = match opened {
         Ok(plugin) => {
             drop(plugin);

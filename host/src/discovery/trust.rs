@@ -1,125 +1,352 @@
 //! Whether a plugin's file could have been written by someone whom the user did not choose.
 //!
-//! A file is refused if it, or the folder that it really lies in, belongs to neither root nor the
-//! effective user, or can be written by others. Of a link the target is judged. Write permission
-//! for a group is accepted if it is root's group or the effective one: that is what files look
-//! like under the common umask of 002. A folder in which only the owner of a file may replace it
-//! (sticky, like `/tmp`) counts as one that others cannot write to.
+//! A file is refused if the file, or any folder on the way to it, belongs to neither root nor the
+//! effective user, or can be written by others, by its mode or by a POSIX ACL. A link on the way is
+//! followed; its owner is judged, and so is the way to its target. Write permission for a group is
+//! accepted if it is root's group or the effective one: that is what files look like under the
+//! common umask of 002. A folder in which only the owner of a file may replace it (sticky, like
+//! `/tmp`) counts as one that others cannot write to.
 //!
-//! Folders further up need no look: whoever may rename them can only put files of their own there,
-//! which are refused by their owner. What remains is the moment between this look and the opening
-//! of the library, so in a set-uid process the folders further up are judged as well, and no group
-//! but root's is accepted.
+//! In a process that has more rights than its caller (set-uid, set-gid, file capabilities) the
+//! caller is among the others. Root is trusted, and the effective user where that is not the
+//! caller; no group but root's may write.
+//!
+//! The way is gone from the root, each step from an open folder that has been judged. So nobody else
+//! can exchange what comes after it, neither until it is judged nor until the library is opened.
 
 use crate::environment::is_set_uid;
-use std::collections::HashMap;
-use std::fs::Metadata;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
+/// As many links as Linux follows on one way.
+const MAX_LINKS: usize = 40;
+/// Entries of an ACL that are looked at; one with more is refused.
+const MAX_ACL_BYTES: usize = 4096;
 
-/// Who may have written a plugin, and the folders judged so far.
+/// Users and groups that may have written a plugin.
+#[derive(Clone, Debug)]
 pub(super) struct Trust {
-    user: u32,
+    /// The user that is trusted besides root.
+    user: Option<u32>,
     /// The group, besides root's, that may have write permission.
     group: Option<u32>,
-    /// Judge every folder on the way, not only the one that holds the file.
-    whole_path: bool,
-    folders: HashMap<PathBuf, Result<(), String>>,
+    /// The caller does not have all rights of the process.
+    is_privileged: bool,
+}
+
+/// A trusted file, which is open.
+#[derive(Debug)]
+pub(super) struct Trusted {
+    file: File,
+    path: PathBuf,
+    is_privileged: bool,
+}
+
+impl Trusted {
+    /// Its path, without links.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name by which the loader is to open it, as long as this lives. In a privileged process
+    /// that is the open file itself. Else it is the path, which nobody else can change: debuggers
+    /// find the file by that name, and `$ORIGIN` in it is the folder.
+    pub(super) fn loader_path(&self) -> PathBuf {
+        let open = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        if self.is_privileged && open.exists() { open } else { self.path.clone() }
+    }
 }
 
 impl Trust {
     /// What holds for this process.
     pub(super) fn of_process() -> Trust {
-        let user = rustix::process::geteuid().as_raw();
+        let (real, user) =
+            (rustix::process::getuid().as_raw(), rustix::process::geteuid().as_raw());
         let group = rustix::process::getegid().as_raw();
-        Trust::new(user, group, is_set_uid())
+        Trust::new(real, user, group, is_set_uid())
     }
 
-    fn new(user: u32, group: u32, set_uid: bool) -> Trust {
-        let group = (!set_uid).then_some(group);
-        Trust { user, group, whole_path: set_uid, folders: HashMap::new() }
-    }
-
-    /// Judges an open file with these `facts`, which is at `path`. `Err` holds the reason and how
-    /// to mend it.
-    pub(super) fn judge(&mut self, path: &Path, facts: &Metadata) -> Result<(), String> {
-        let link = std::fs::symlink_metadata(path).is_ok_and(|entry| entry.is_symlink());
-        let real = match link || self.whole_path {
-            true => {
-                path.canonicalize().map_err(|error| format!("it cannot be resolved: {error}"))?
-            }
-            false => path.to_owned(),
-        };
-        self.judge_rights(&real, facts.into())?;
-        let depth = if self.whole_path { usize::MAX } else { 1 };
-        real.ancestors().skip(1).take(depth).try_for_each(|folder| self.judge_folder(folder))
-    }
-
-    fn judge_folder(&mut self, folder: &Path) -> Result<(), String> {
-        if let Some(known) = self.folders.get(folder) {
-            return known.clone();
+    fn new(real: u32, user: u32, group: u32, is_privileged: bool) -> Trust {
+        Trust {
+            user: (!is_privileged || user != real).then_some(user),
+            group: (!is_privileged).then_some(group),
+            is_privileged,
         }
-        let judged = std::fs::metadata(folder)
-            .map_err(|error| format!("its folder '{}' cannot be read: {error}", folder.display()))
-            .and_then(|facts| self.judge_rights(folder, (&facts).into()));
-        self.folders.insert(folder.to_owned(), judged.clone());
-        judged
     }
 
-    fn judge_rights(&self, path: &Path, rights: Rights) -> Result<(), String> {
-        let Rights { owner, group, mode, folder } = rights;
-        let (path, user) = (path.display(), self.user);
-        if owner != 0 && owner != user {
+    /// Opens a file by a way of which every step is trusted. With `facts` it must be the file that
+    /// these are of. `Err` holds the reason and how to mend it.
+    pub(super) fn open(&self, path: &Path, facts: Option<&Metadata>) -> Result<Trusted, String> {
+        let (file, path) = Way::new(self, path)?.go()?;
+        let is_same =
+            |known: &Metadata, now: &Metadata| (known.dev(), known.ino()) == (now.dev(), now.ino());
+        match file.metadata() {
+            Err(error) => Err(format!("'{}' cannot be read: {error}", path.display())),
+            Ok(now) if facts.is_some_and(|known| !is_same(known, &now)) => {
+                Err(format!("'{}' was exchanged while it was judged", path.display()))
+            }
+            Ok(_) => Ok(Trusted { file, path, is_privileged: self.is_privileged }),
+        }
+    }
+
+    /// Judges a file, a folder or a link that is open.
+    fn judge(&self, path: &Path, file: &OwnedFd) -> Result<Stat, String> {
+        let unreadable = |error: Errno| format!("'{}' cannot be read: {error}", path.display());
+        let facts = fstat(file).map_err(unreadable)?;
+        let kind = FileType::from_raw_mode(facts.st_mode);
+        let rights = Rights {
+            owner: facts.st_uid,
+            group: facts.st_gid,
+            mode: facts.st_mode,
+            kind,
+            acl: match kind {
+                FileType::Symlink => Vec::new(),
+                _ => acl(path, file).map_err(unreadable)?,
+            },
+        };
+        self.judge_rights(path, &rights).map(|()| facts)
+    }
+
+    fn judge_rights(&self, path: &Path, rights: &Rights) -> Result<(), String> {
+        let (owner, mode, path) = (rights.owner, rights.mode, path.display());
+        if !self.trusts(owner) {
+            let mend = self.user.unwrap_or(0);
             return Err(format!(
-                "'{path}' belongs to user {owner}, neither root nor the effective user {user} \
-                 (to trust it: chown {user} '{path}')"
+                "'{path}' belongs to user {owner}, not to {self} (to trust it: chown {mend} '{path}')"
             ));
         }
-        if folder && mode & STICKY != 0 {
+        let is_sticky = rights.kind == FileType::Directory && mode & STICKY != 0;
+        if is_sticky || rights.kind == FileType::Symlink {
             return Ok(());
         }
         if mode & OTHERS_WRITE != 0 {
             return Err(format!("everyone may write to '{path}' (to mend it: chmod o-w '{path}')"));
         }
-        if mode & GROUP_WRITE != 0 && group != 0 && Some(group) != self.group {
+        let has_acl = !rights.acl.is_empty();
+        if !has_acl && mode & GROUP_WRITE != 0 && !self.trusts_group(rights.group) {
+            let group = rights.group;
             return Err(format!(
                 "group {group} may write to '{path}' (to mend it: chmod g-w '{path}')"
             ));
         }
-        Ok(())
+        let writer = rights.acl.iter().find(|writer| match writer {
+            Writer::User(user) => !self.trusts(*user),
+            Writer::OwningGroup => !self.trusts_group(rights.group),
+            Writer::Group(group) => !self.trusts_group(*group),
+        });
+        match writer {
+            Some(writer) => Err(format!(
+                "the ACL of '{path}' lets {writer} write to it (to mend it: setfacl -b '{path}')"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn trusts(&self, user: u32) -> bool {
+        user == 0 || self.user == Some(user)
+    }
+
+    fn trusts_group(&self, group: u32) -> bool {
+        group == 0 || self.group == Some(group)
     }
 }
 
-/// Who owns a file or folder and who may write to it.
-#[derive(Clone, Copy)]
+/// Names the users that are trusted.
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.user, self.is_privileged) {
+            (Some(0), _) => f.write_str("root"),
+            (None, _) => f.write_str(
+                "root, which alone is trusted by a program with more rights than its caller",
+            ),
+            (Some(user), _) => write!(f, "root or the effective user {user}"),
+        }
+    }
+}
+
+/// Owner, mode and ACL of a file or folder.
 struct Rights {
     owner: u32,
     group: u32,
     mode: u32,
-    folder: bool,
+    kind: FileType,
+    /// Writers by the ACL, besides the owner; empty without an ACL.
+    acl: Vec<Writer>,
 }
 
-impl From<&Metadata> for Rights {
-    fn from(facts: &Metadata) -> Rights {
-        let folder = facts.is_dir();
-        Rights { owner: facts.uid(), group: facts.gid(), mode: facts.mode(), folder }
+/// An entry of an ACL that gives write permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    User(u32),
+    OwningGroup,
+    Group(u32),
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Writer::User(user) => write!(f, "user {user}"),
+            Writer::OwningGroup => f.write_str("its group"),
+            Writer::Group(group) => write!(f, "group {group}"),
+        }
     }
 }
+
+/// The writers by a POSIX ACL. Empty if there is none, or none that lets anyone else write.
+fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
+    const NAME: &str = "system.posix_acl_access";
+    let mut bytes = [0; MAX_ACL_BYTES];
+    // A folder that can only be passed through is open without the right to ask for attributes.
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let read = match getxattr(&open, NAME, &mut bytes) {
+        Err(Errno::NOENT) => getxattr(path, NAME, &mut bytes),
+        read => read,
+    };
+    match read {
+        Ok(size) => Ok(writers(&bytes[..size])),
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The entries of an ACL, as Linux stores it, that give write permission below its mask.
+fn writers(acl: &[u8]) -> Vec<Writer> {
+    const VERSION_BYTES: usize = 4;
+    const USER: u16 = 2;
+    const OWNING_GROUP: u16 = 4;
+    const GROUP: u16 = 8;
+    const MASK: u16 = 16;
+    const WRITE: u16 = 2;
+    let entries = acl.get(VERSION_BYTES..).unwrap_or_default().chunks_exact(8).map(|entry| {
+        let half = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+        (half(0), half(2), id)
+    });
+    let entries: Vec<(u16, u16, u32)> = entries.collect();
+    let mask = entries.iter().find(|entry| entry.0 == MASK).map_or(u16::MAX, |entry| entry.1);
+    let writing = entries.iter().filter(|entry| entry.1 & mask & WRITE != 0);
+    let writers = writing.filter_map(|(tag, _, id)| match *tag {
+        USER => Some(Writer::User(*id)),
+        OWNING_GROUP => Some(Writer::OwningGroup),
+        GROUP => Some(Writer::Group(*id)),
+        _ => None,
+    });
+    writers.collect()
+}
+
+/// A way through folders, each of which is judged before anything in it is looked at.
+struct Way<'a> {
+    trust: &'a Trust,
+    /// The folder so far.
+    folder: OwnedFd,
+    path: PathBuf,
+    /// The names that are left.
+    names: VecDeque<OsString>,
+    links: usize,
+}
+
+impl<'a> Way<'a> {
+    fn new(trust: &'a Trust, path: &Path) -> Result<Way<'a>, String> {
+        let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
+        let whole = std::path::absolute(path).map_err(unreadable)?;
+        let (folder, root) = Way::root(trust)?;
+        let mut way = Way { trust, folder, path: root, names: VecDeque::new(), links: 0 };
+        way.put_in_front(&whole);
+        Ok(way)
+    }
+
+    fn root(trust: &Trust) -> Result<(OwnedFd, PathBuf), String> {
+        let root = PathBuf::from("/");
+        let folder = openat(CWD, &root, FOLDER, Mode::empty());
+        let folder = folder.map_err(|error| format!("'/' cannot be opened: {error}"))?;
+        trust.judge(&root, &folder)?;
+        Ok((folder, root))
+    }
+
+    fn put_in_front(&mut self, path: &Path) {
+        let names = path.components().filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            _ => None,
+        });
+        for name in names.collect::<Vec<_>>().into_iter().rev() {
+            self.names.push_front(name);
+        }
+    }
+
+    fn go(mut self) -> Result<(File, PathBuf), String> {
+        while let Some(name) = self.names.pop_front() {
+            if name == ".." {
+                self.folder = self.open(&name, FOLDER)?;
+                self.path.pop();
+                continue;
+            }
+            let path = self.path.join(&name);
+            let step = self.open(&name, STEP)?;
+            let facts = self.trust.judge(&path, &step)?;
+            match FileType::from_raw_mode(facts.st_mode) {
+                FileType::Symlink => self.follow(&step, &path)?,
+                FileType::Directory => (self.folder, self.path) = (step, path),
+                FileType::RegularFile if self.names.is_empty() => return self.end(&name, path),
+                _ => return Err(format!("'{}' is neither a file nor a folder", path.display())),
+            }
+        }
+        Err(format!("'{}' is a folder", self.path.display()))
+    }
+
+    /// Opens the file for reading. Its folder has been judged, so that it is the same.
+    fn end(self, name: &OsStr, path: PathBuf) -> Result<(File, PathBuf), String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open(name, flags | OFlags::CLOEXEC)?;
+        self.trust.judge(&path, &file)?;
+        Ok((File::from(file), path))
+    }
+
+    fn follow(&mut self, link: &OwnedFd, path: &Path) -> Result<(), String> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(format!("'{}' is behind more than {MAX_LINKS} links", path.display()));
+        }
+        let target = readlinkat(link, "", Vec::new());
+        let target = target.map_err(|error| format!("'{}': {error}", path.display()))?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            (self.folder, self.path) = Way::root(self.trust)?;
+        }
+        self.put_in_front(&target);
+        Ok(())
+    }
+
+    fn open(&self, name: &OsStr, flags: OFlags) -> Result<OwnedFd, String> {
+        openat(&self.folder, name, flags, Mode::empty()).map_err(|error| {
+            format!("'{}' cannot be opened: {error}", self.path.join(name).display())
+        })
+    }
+}
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{Permissions, metadata, set_permissions, write};
+    use std::fs::{Permissions, create_dir, metadata, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     struct World {
         folder: tempfile::TempDir,
         file: PathBuf,
-        trust: Trust,
     }
 
     fn world() -> World {
@@ -127,99 +354,176 @@ mod tests {
         let file = folder.path().join("plugin.so");
         write(&file, "").unwrap();
         set_mode(&file, 0o644);
-        World { folder, file, trust: Trust::of_process() }
+        set_mode(folder.path(), 0o755);
+        World { folder, file }
     }
 
     fn set_mode(path: &Path, mode: u32) {
         set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    fn judge(world: &mut World, path: &Path) -> Result<(), String> {
-        world.trust.judge(path, &metadata(path).unwrap())
+    fn judge(path: &Path) -> Result<PathBuf, String> {
+        let trusted = Trust::of_process().open(path, Some(&metadata(path).unwrap()))?;
+        Ok(trusted.path().to_owned())
+    }
+
+    fn rights(owner: u32, group: u32, mode: u32) -> Rights {
+        Rights { owner, group, mode, kind: FileType::RegularFile, acl: Vec::new() }
     }
 
     #[test]
     fn a_file_that_only_its_owner_writes_is_trusted() {
-        let mut world = world();
-        let file = world.file.clone();
-        assert_eq!(judge(&mut world, &file), Ok(()));
+        let world = world();
+        assert_eq!(judge(&world.file), Ok(world.file.canonicalize().unwrap()));
     }
 
     #[test]
     fn a_world_writable_file_is_refused_with_the_fix() {
-        let mut world = world();
-        let file = world.file.clone();
-        set_mode(&file, 0o646);
-        let reason = judge(&mut world, &file).unwrap_err();
-        assert!(reason.contains(&format!("chmod o-w '{}'", file.display())), "{reason}");
+        let world = world();
+        set_mode(&world.file, 0o646);
+        let reason = judge(&world.file).unwrap_err();
+        assert!(reason.contains(&format!("chmod o-w '{}'", world.file.display())), "{reason}");
     }
 
     #[test]
     fn a_world_writable_folder_is_refused_unless_it_is_sticky() {
-        let mut world = world();
-        let (file, folder) = (world.file.clone(), world.folder.path().to_owned());
-        set_mode(&folder, 0o1777);
-        assert_eq!(judge(&mut world, &file), Ok(()));
-        set_mode(&folder, 0o777);
-        world.trust = Trust::of_process();
-        let reason = judge(&mut world, &file).unwrap_err();
+        let world = world();
+        let folder = world.folder.path();
+        set_mode(folder, 0o1777);
+        assert!(judge(&world.file).is_ok());
+        set_mode(folder, 0o777);
+        let reason = judge(&world.file).unwrap_err();
         assert!(reason.contains(&format!("chmod o-w '{}'", folder.display())), "{reason}");
     }
 
     #[test]
+    fn every_folder_on_the_way_is_judged() {
+        let world = world();
+        let inner = world.folder.path().join("outer/inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        let file = inner.join("plugin.so");
+        std::fs::copy(&world.file, &file).unwrap();
+        assert!(judge(&file).is_ok());
+        set_mode(world.folder.path(), 0o777);
+        assert!(judge(&file).unwrap_err().contains("everyone may write"));
+    }
+
+    #[test]
     fn a_group_may_write_if_it_is_roots_or_the_effective_one() {
-        let (user, set_uid) = (Trust::new(1000, 1000, false), Trust::new(1000, 1000, true));
-        let of_group = |trust: &Trust, group| {
-            let rights = Rights { owner: 1000, group, mode: 0o664, folder: false };
-            trust.judge_rights(Path::new("/x.so"), rights)
+        let (user, privileged) =
+            (Trust::new(1000, 1000, 1000, false), Trust::new(1000, 1001, 1000, true));
+        let of_group = |trust: &Trust, owner, group| {
+            trust.judge_rights(Path::new("/x.so"), &rights(owner, group, 0o664))
         };
-        assert_eq!(of_group(&user, 0), Ok(()));
-        assert_eq!(of_group(&user, 1000), Ok(()));
-        assert!(of_group(&user, 100).unwrap_err().contains("chmod g-w '/x.so'"));
-        assert_eq!(of_group(&set_uid, 0), Ok(()));
-        assert!(of_group(&set_uid, 1000).is_err());
+        assert_eq!(of_group(&user, 1000, 0), Ok(()));
+        assert_eq!(of_group(&user, 1000, 1000), Ok(()));
+        assert!(of_group(&user, 1000, 100).unwrap_err().contains("chmod g-w '/x.so'"));
+        assert_eq!(of_group(&privileged, 1001, 0), Ok(()));
+        assert!(of_group(&privileged, 1001, 1000).is_err());
+    }
+
+    #[test]
+    fn the_caller_of_a_privileged_program_is_not_trusted() {
+        let judge =
+            |trust: &Trust, owner| trust.judge_rights(Path::new("/x"), &rights(owner, 0, 0o644));
+        // Set-gid, or with capabilities: the effective user is the caller.
+        let caller = Trust::new(1000, 1000, 50, true);
+        assert_eq!(judge(&caller, 0), Ok(()));
+        assert!(judge(&caller, 1000).unwrap_err().contains("root, which alone is trusted"));
+        // Set-uid: the effective user owns the program.
+        let owner = Trust::new(1000, 1001, 1000, true);
+        assert_eq!(judge(&owner, 1001), Ok(()));
+        assert!(judge(&owner, 1000).is_err());
     }
 
     #[test]
     fn what_belongs_to_another_user_is_refused_even_in_a_sticky_folder() {
-        let trust = Trust::new(1000, 1000, false);
-        let owned = |owner, folder| {
-            let rights = Rights { owner, group: 0, mode: 0o1755, folder };
-            trust.judge_rights(Path::new("/x.so"), rights)
-        };
-        for folder in [false, true] {
-            assert_eq!(owned(0, folder), Ok(()));
-            assert_eq!(owned(1000, folder), Ok(()));
-            assert!(owned(1001, folder).unwrap_err().contains("belongs to user 1001"));
+        let trust = Trust::new(1000, 1000, 1000, false);
+        for kind in [FileType::RegularFile, FileType::Directory, FileType::Symlink] {
+            let owned = |owner| {
+                let rights = Rights { kind, ..rights(owner, 0, 0o1755) };
+                trust.judge_rights(Path::new("/x.so"), &rights)
+            };
+            assert_eq!(owned(0), Ok(()));
+            assert_eq!(owned(1000), Ok(()));
+            assert!(owned(1001).unwrap_err().contains("belongs to user 1001"));
         }
     }
 
     #[test]
-    fn of_a_link_the_target_and_its_folder_are_judged() {
-        let (mut world, elsewhere) = (world(), tempfile::tempdir().unwrap());
+    fn of_a_link_the_target_and_the_way_to_it_are_judged() {
+        let (world, elsewhere) = (world(), tempfile::tempdir().unwrap());
+        create_dir(elsewhere.path().join("sub")).unwrap();
         let link = elsewhere.path().join("plugin.so");
         symlink(&world.file, &link).unwrap();
-        assert_eq!(judge(&mut world, &link), Ok(()));
+        // Through a relative link to a folder, and "..".
+        let folder = elsewhere.path().join("folder");
+        symlink("sub/..", &folder).unwrap();
+        let way = folder.join("plugin.so");
+        assert_eq!(judge(&way), Ok(world.file.canonicalize().unwrap()));
         set_mode(&world.file, 0o666);
-        assert!(judge(&mut world, &link).unwrap_err().contains("everyone may write"));
+        assert!(judge(&way).unwrap_err().contains("everyone may write"));
         set_mode(&world.file, 0o644);
         set_mode(world.folder.path(), 0o777);
-        world.trust = Trust::of_process();
-        assert!(judge(&mut world, &link).is_err());
+        assert!(judge(&way).is_err());
+        set_mode(world.folder.path(), 0o755);
+        set_mode(elsewhere.path(), 0o777);
+        assert!(judge(&way).is_err(), "the folder of the link");
     }
 
     #[test]
-    fn in_a_set_uid_process_every_folder_on_the_way_is_judged() {
-        let mut world = world();
-        let inner = world.folder.path().join("inner");
-        std::fs::create_dir(&inner).unwrap();
-        set_mode(&inner, 0o755);
-        let file = inner.join("plugin.so");
-        std::fs::copy(&world.file, &file).unwrap();
-        set_mode(world.folder.path(), 0o777);
-        assert_eq!(judge(&mut world, &file), Ok(()));
-        let owner = metadata(&file).unwrap();
-        world.trust = Trust::new(owner.uid(), owner.gid(), true);
-        assert!(judge(&mut world, &file).unwrap_err().contains("everyone may write"));
+    fn links_in_a_circle_are_refused() {
+        let world = world();
+        let link = world.folder.path().join("circle");
+        symlink("circle", &link).unwrap();
+        assert!(Trust::of_process().open(&link, None).unwrap_err().contains("more than 40 links"));
+    }
+
+    /// An ACL: tags, permissions and numbers.
+    fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut bytes = 2_u32.to_le_bytes().to_vec();
+        for (tag, permission, id) in entries {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(permission.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+        }
+        bytes
+    }
+
+    const NO_ID: u32 = u32::MAX;
+
+    #[test]
+    fn an_acl_that_lets_another_user_write_is_refused() {
+        let acl =
+            acl(&[(1, 6, NO_ID), (2, 6, 4711), (4, 4, NO_ID), (16, 6, NO_ID), (32, 4, NO_ID)]);
+        assert_eq!(writers(&acl), [Writer::User(4711)]);
+        let world = world();
+        for path in [&world.file, world.folder.path()] {
+            let set = rustix::fs::setxattr(
+                path,
+                "system.posix_acl_access",
+                &acl,
+                rustix::fs::XattrFlags::empty(),
+            );
+            if set == Err(Errno::NOTSUP) {
+                println!("the file system of '{}' has no ACLs", path.display());
+                return;
+            }
+            set.unwrap();
+            let reason = judge(&world.file).unwrap_err();
+            assert!(reason.contains("lets user 4711 write"), "{reason}");
+            rustix::fs::removexattr(path, "system.posix_acl_access").unwrap();
+            assert!(judge(&world.file).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_acl_gives_no_more_than_its_mask() {
+        let entries =
+            |mask| [(1, 6, NO_ID), (2, 7, 5), (4, 6, NO_ID), (8, 2, 9), (16, mask, NO_ID)];
+        assert_eq!(writers(&acl(&entries(5))), []);
+        let all = [Writer::User(5), Writer::OwningGroup, Writer::Group(9)];
+        assert_eq!(writers(&acl(&entries(7))), all);
+        assert_eq!(writers(&[2, 0]), []);
     }
 }

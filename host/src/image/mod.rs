@@ -1,9 +1,12 @@
 //! Device images: the bytes, in managed storage, and what they are.
 
 mod container;
+mod file;
 mod format;
 
 pub use container::{ContainerEntry, ImageKind, OffloadImage, OffloadKind, write_offload_binary};
+#[doc(hidden)]
+pub use file::{WholeFile, read_at_most};
 pub use format::Format;
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -30,21 +33,28 @@ enum Storage {
 }
 
 impl Image {
-    /// Reads a file. Blocks.
+    /// Reads a file, or a pipe to its end. Blocks.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file, `HostIo` if it cannot be read.
+    /// `NotFound` if there is no such file; `HostIo` if it cannot be read, or is a folder, a device or
+    /// a FIFO that no process writes to; `OutOfResources` if it is larger than [`Image::MOST_BYTES`].
     pub fn read(path: impl AsRef<Path>) -> Result<Image> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = read_at_most(path, Image::MOST_BYTES).map_err(|error| {
             let code = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorCode::NotFound,
+                std::io::ErrorKind::FileTooLarge | std::io::ErrorKind::OutOfMemory => {
+                    ErrorCode::OutOfResources
+                }
                 _ => ErrorCode::HostIo,
             };
             Error::new(code, format!("cannot read the image '{}': {error}", path.display()))
         })?;
         Ok(Image::from(bytes))
     }
+
+    /// The size of the largest file that [`Image::read`] reads: 4 GiB.
+    pub const MOST_BYTES: u64 = 4 << 30;
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {

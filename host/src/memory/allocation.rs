@@ -24,8 +24,9 @@ impl DevicePointer {
     }
 }
 
-/// Untyped memory of a device, freed on drop. Freeing does not wait for work that still uses it:
-/// that is the caller's duty. LLVM: `olMemAlloc`, `olMemFree`.
+/// Untyped memory of a device, freed on drop. Freeing does not wait for work: the memory is handed
+/// out again, or given back to the driver, when all work is done that was queued before, on any
+/// queue that can reach it. LLVM: `olMemAlloc`, `olMemFree`.
 pub struct Allocation {
     block: Option<Arc<Block>>,
     device: Device,

@@ -2,35 +2,57 @@
 
 use super::allocation::{Allocation, DevicePointer};
 use crate::device::Device;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueCore};
 use bytemuck::{AnyBitPattern, NoUninit};
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A type whose values can lie in a [`Buffer`]: plain data, valid for any bytes.
 pub trait Element: NoUninit + AnyBitPattern + Send + Sync {}
 
 impl<T: NoUninit + AnyBitPattern + Send + Sync> Element for T {}
 
-/// `len` values of `T` in a device's memory, freed on drop.
+/// `len` values of `T` in a device's memory, freed on drop as an [`Allocation`] is.
 ///
 /// Its own methods copy synchronously and are safe. To copy in a queue's order without waiting,
 /// see [`Queue::copy_from_host`].
 pub struct Buffer<T: Element> {
     allocation: Allocation,
     len: usize,
+    zeroing: Option<Zeroing>,
     elements: PhantomData<T>,
 }
 
+/// Zeros that were queued for a buffer.
+struct Zeroing {
+    queue: Arc<QueueCore>,
+    /// Whether the zeros are known to be there.
+    is_done: AtomicBool,
+}
+
 impl<T: Element> Buffer<T> {
+    /// Allocates a buffer and queues its zeros.
     #[track_caller]
-    pub(crate) fn new(device: &Device, kind: MemoryKind, len: usize) -> Result<Buffer<T>> {
+    pub(crate) fn zeroed(queue: &Queue, device: &Device, len: usize) -> Result<Buffer<T>> {
+        // The zeros come behind all work of the queue, and what other queues do behind the zeros.
+        let mut buffer = Buffer::new(device, Some(queue), len)?;
+        queue.fill_with_zeros(&buffer.allocation)?;
+        let queue = Arc::clone(queue.core());
+        buffer.zeroing = Some(Zeroing { queue, is_done: AtomicBool::new(false) });
+        Ok(buffer)
+    }
+
+    #[track_caller]
+    pub(crate) fn new(device: &Device, queue: Option<&Queue>, len: usize) -> Result<Buffer<T>> {
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).ok_or_else(|| {
             let message = format!("{len} elements of {} bytes overflow", size_of::<T>());
             Error::new(ErrorCode::InvalidSize, message)
         })?;
-        let allocation = device.allocate(kind, bytes, align_of::<T>() as u64)?;
-        Ok(Buffer { allocation, len, elements: PhantomData })
+        let alignment = align_of::<T>() as u64;
+        let allocation = device.allocate_for(MemoryKind::Device, bytes, alignment, queue)?;
+        Ok(Buffer { allocation, len, zeroing: None, elements: PhantomData })
     }
 
     /// How many elements it has.
@@ -62,7 +84,7 @@ impl<T: Element> Buffer<T> {
     pub fn write(&self, queue: &Queue, values: &[T]) -> Result<()> {
         self.fits(values.len())?;
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        queue.write_and_wait(&self.allocation, bytes)
+        self.behind_zeros(queue, || queue.write_and_wait(&self.allocation, bytes))
     }
 
     /// Copies the start of the buffer to `values`, after all that is in `queue`. Blocks until it
@@ -75,7 +97,7 @@ impl<T: Element> Buffer<T> {
         let bytes = size_of_val(values);
         // SAFETY: any bytes are a `T`; the slice is borrowed exclusively until the copy is done.
         let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), bytes) };
-        queue.read_and_wait(&self.allocation, bytes)
+        self.behind_zeros(queue, || queue.read_and_wait(&self.allocation, bytes))
     }
 
     /// The whole content, after all that is in `queue`. Blocks until it is read.
@@ -93,7 +115,23 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// Those of [`Queue::synchronize`].
     pub fn fill(&self, queue: &Queue, value: T) -> Result<()> {
-        queue.fill_and_wait(&self.allocation, bytemuck::bytes_of(&value))
+        let pattern = bytemuck::bytes_of(&value);
+        self.behind_zeros(queue, || queue.fill_and_wait(&self.allocation, pattern))
+    }
+
+    /// Does what waits for `queue`, behind the zeros: those of another queue are waited for first.
+    ///
+    /// # Errors
+    /// Those of `act` and of the work that the zeros are queued behind.
+    fn behind_zeros(&self, queue: &Queue, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        let pending = self.zeroing.as_ref().filter(|zeros| !zeros.is_done.load(Ordering::Acquire));
+        let Some(zeros) = pending else { return act() };
+        if !Arc::ptr_eq(&zeros.queue, queue.core()) {
+            zeros.queue.wait_for_all()?;
+        }
+        act()?;
+        zeros.is_done.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn fits(&self, values: usize) -> Result<()> {

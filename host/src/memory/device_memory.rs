@@ -1,13 +1,15 @@
 //! The memory of one device: allocation through the cache of freed blocks.
 
 use super::block::{BLOCK_ALIGNMENT, Block, CLASSES, Use, class_of};
+use super::pending::PendingBlocks;
 use super::table::AllocationTable;
 use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
+use crate::queue::{Point, QueueCore};
 use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Keeps freed blocks by size class for reuse: bounded, and given back when the device is short.
@@ -17,6 +19,8 @@ pub(crate) struct DeviceMemory {
     table: Arc<AllocationTable>,
     limit: u64,
     cache: Mutex<Cache>,
+    /// How many freed blocks wait for queued work.
+    pending: AtomicUsize,
     /// `None` if nobody asked for tracking.
     tracker: Option<DeviceTracker>,
     /// Whether the plugin wants to know how much of a block the program sees, until it says no.
@@ -26,12 +30,13 @@ pub(crate) struct DeviceMemory {
 struct Cache {
     bins: Vec<Vec<Arc<Block>>>,
     bytes: u64,
+    pending: PendingBlocks,
     closed: bool,
 }
 
 /// What became of a block whose use ended.
 pub(crate) enum Released {
-    /// It is in the cache, or went with its device.
+    /// It is in the cache, will be there when queued work is done, or went with its device.
     Done,
     /// It must be given back to the plugin.
     GiveBack(Arc<Block>),
@@ -83,21 +88,53 @@ impl DeviceMemory {
         tracker: Option<DeviceTracker>,
     ) -> DeviceMemory {
         let bins = std::iter::repeat_with(Vec::new).take(CLASSES * 3).collect();
-        let cache = Mutex::new(Cache { bins, bytes: 0, closed: false });
-        DeviceMemory { device, table, limit, cache, tracker, tells_extents: AtomicBool::new(true) }
+        let pending = PendingBlocks::default();
+        let cache = Mutex::new(Cache { bins, bytes: 0, pending, closed: false });
+        DeviceMemory {
+            device,
+            table,
+            limit,
+            cache,
+            pending: AtomicUsize::new(0),
+            tracker,
+            tells_extents: AtomicBool::new(true),
+        }
     }
 
     /// A block from the cache, taken into use, and whether the plugin has to be told its extent.
-    pub(crate) fn reuse(&self, request: &Request) -> Option<(Arc<Block>, bool)> {
+    /// For a user whose first use comes behind all work of `queue`, that of other queues behind that
+    /// use, the block may be one that only `queue` can still use.
+    pub(crate) fn reuse(
+        &self,
+        request: &Request,
+        queue: Option<&Arc<QueueCore>>,
+    ) -> Option<(Arc<Block>, bool)> {
         let (class, _) = request.class()?;
         let block = {
             let mut cache = self.cache.lock();
-            let block = cache.bins[bin(request.kind, class)].pop()?;
-            cache.bytes -= block.capacity;
-            block
+            match cache.bins[bin(request.kind, class)].pop() {
+                Some(block) => {
+                    cache.bytes -= block.capacity;
+                    block
+                }
+                None => self.take_pending(&mut cache, request.kind, class, queue?)?,
+            }
         };
         let changed = block.revive(request.user);
         Some((block, changed && self.tells_extents.load(Ordering::Relaxed)))
+    }
+
+    fn take_pending(
+        &self,
+        cache: &mut Cache,
+        kind: MemoryKind,
+        class: usize,
+        queue: &Arc<QueueCore>,
+    ) -> Option<Arc<Block>> {
+        let suits = |block: &Block| block.kind == kind && block.class == Some(class);
+        let block = cache.pending.take_for(queue, suits);
+        self.pending.store(cache.pending.len(), Ordering::Relaxed);
+        block
     }
 
     /// Tells the plugin how much of a block the program sees.
@@ -114,8 +151,8 @@ impl DeviceMemory {
         }
     }
 
-    /// A block from the plugin. If the device is short, what is cached is given back and it is
-    /// tried again, at last without rounding up.
+    /// A block from the plugin. If the device is short, what is cached, and what is when queued work
+    /// is done, is given back and it is tried again, at last without rounding up. May block.
     ///
     /// # Errors
     /// Those of the plugin.
@@ -132,7 +169,7 @@ impl DeviceMemory {
         let short = |error: &Error| error.code() == ErrorCode::OutOfResources;
         let block = ask(capacity).or_else(|error| match error {
             error if short(&error) => {
-                self.trim(remote);
+                self.reclaim(remote);
                 ask(capacity).or_else(|_| ask(request.user.bytes))
             }
             error => Err(error),
@@ -153,9 +190,14 @@ impl DeviceMemory {
         }
     }
 
-    /// Ends the use of a block and puts it into the cache, if it fits, or in place of a larger one.
+    /// Ends the use of a block and puts it into the cache, if it fits, or in place of a larger one;
+    /// if queued work may use it, when queues have passed `points`, which are asked for then.
     #[must_use = "what is not cached must be given back"]
-    pub(crate) fn release(&self, block: Arc<Block>) -> Released {
+    pub(crate) fn release(
+        &self,
+        block: Arc<Block>,
+        points: impl FnOnce(MemoryKind) -> Vec<Point>,
+    ) -> Released {
         if !block.retire() {
             return Released::NotLive;
         }
@@ -163,27 +205,65 @@ impl DeviceMemory {
         if let Some(tracker) = &self.tracker {
             tracker.freed(&block);
         }
+        let points = points(block.kind);
         let mut cache = self.cache.lock();
-        match block.class {
-            _ if cache.closed => Released::Done,
-            Some(class) if cache.bytes + block.capacity <= self.limit => {
-                cache.keep(block, class);
-                Released::Done
-            }
-            // Few large blocks must not keep many small ones out.
-            Some(class) => match cache.take_larger_than(block.capacity) {
-                Some(larger) => {
-                    cache.keep(block, class);
-                    Released::GiveBack(larger)
-                }
-                None => Released::GiveBack(block),
-            },
-            None => Released::GiveBack(block),
+        if cache.closed {
+            return Released::Done;
         }
+        if !points.is_empty() {
+            cache.pending.push(block, points);
+            self.pending.store(cache.pending.len(), Ordering::Relaxed);
+            return Released::Done;
+        }
+        cache.take_back(block, self.limit).map_or(Released::Done, Released::GiveBack)
+    }
+
+    /// Whether freed blocks wait for queued work.
+    #[inline]
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) != 0
+    }
+
+    /// Puts freed blocks that queued work has done with into the cache, or gives them back. Answers
+    /// whether there were some. Does not wait for the work.
+    pub(crate) fn settle(&self, remote: &RemoteDevice) -> bool {
+        let mut some = false;
+        loop {
+            let Some(oldest) = self.cache.lock().pending.oldest() else { return some };
+            if !oldest.points.iter().all(Point::is_passed) {
+                return some;
+            }
+            let surplus = {
+                let mut cache = self.cache.lock();
+                if !cache.pending.remove(&oldest.block) {
+                    continue;
+                }
+                self.pending.store(cache.pending.len(), Ordering::Relaxed);
+                cache.take_back(oldest.block, self.limit)
+            };
+            some = true;
+            if let Some(block) = surplus {
+                self.give_back(&block, remote).unwrap_or_else(|error| log::error!("{error}"));
+            }
+        }
+    }
+
+    /// Waits for the work that may use freed blocks, then gives all cached blocks back to the plugin.
+    pub(crate) fn reclaim(&self, remote: &RemoteDevice) {
+        loop {
+            let Some(oldest) = self.cache.lock().pending.oldest() else { break };
+            // In a host function there is no waiting for its own queue.
+            if !oldest.points.iter().all(Point::wait) {
+                break;
+            }
+            self.settle(remote);
+        }
+        self.trim(remote);
     }
 
     /// Gives all cached blocks back to the plugin.
     pub(crate) fn trim(&self, remote: &RemoteDevice) {
+        self.settle(remote);
         // Others may use the cache while the driver frees.
         let blocks = self.cache.lock().drain();
         for block in blocks {
@@ -218,7 +298,12 @@ impl DeviceMemory {
         let mut cache = self.cache.lock();
         cache.closed = true;
         drop(cache.drain());
+        let pending: Vec<_> = cache.pending.drain().collect();
         drop(cache);
+        // The device's own queues are done; those of others may copy from and to its memory.
+        for point in pending.iter().flat_map(|pending| &pending.points) {
+            point.wait();
+        }
         let blocks = self.table.remove_device(self.device);
         for block in &blocks {
             free(block, remote);
@@ -242,6 +327,19 @@ impl DeviceMemory {
 }
 
 impl Cache {
+    /// Keeps a freed block, if it fits, or in place of a larger one; answers what must be given back.
+    fn take_back(&mut self, block: Arc<Block>, limit: u64) -> Option<Arc<Block>> {
+        let Some(class) = block.class else { return Some(block) };
+        if self.bytes + block.capacity <= limit {
+            self.keep(block, class);
+            return None;
+        }
+        // Few large blocks must not keep many small ones out.
+        let Some(larger) = self.take_larger_than(block.capacity) else { return Some(block) };
+        self.keep(block, class);
+        Some(larger)
+    }
+
     fn keep(&mut self, block: Arc<Block>, class: usize) {
         self.bytes += block.capacity;
         self.bins[bin(block.kind, class)].push(block);

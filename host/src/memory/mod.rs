@@ -4,6 +4,7 @@ mod allocation;
 mod block;
 mod buffer;
 mod device_memory;
+mod pending;
 mod table;
 mod tracking;
 

@@ -6,8 +6,8 @@ use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// What a file becomes.
 pub(super) struct Change {
@@ -30,8 +30,13 @@ pub(super) fn update(
         std::fs::create_dir_all(folder)?;
     }
     let mut written = WRITTEN.lock();
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&place);
-    let mut file = open?;
+    let mut open = OpenOptions::new();
+    open.read(true).write(true).create(true).truncate(false);
+    // The links there, such as that to standard output, are the system's.
+    if place.parent() != Some(Path::new("/dev")) {
+        open.custom_flags(libc::O_NOFOLLOW);
+    }
+    let mut file = open.open(&place).map_err(explain)?;
     if !file.metadata()?.is_file() {
         return file.write_all(&change(None)?.content);
     }
@@ -40,6 +45,17 @@ pub(super) fn update(
     apply(&file, &change(is_kept.then_some(&file))?)?;
     written.insert(place);
     Ok(())
+}
+
+/// Names a link, which another user may have put there to have another file written.
+fn explain(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(
+            error.kind(),
+            "it is a symbolic link, which is not followed: name its target",
+        ),
+        _ => error,
+    }
 }
 
 /// Why nothing is added to a file.
@@ -71,4 +87,26 @@ fn behind(file: &File, from: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.read_to_end(&mut content)?;
     Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_that_stands_where_a_profile_goes_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, path) = (folder.path().join("target"), folder.path().join("x.profraw"));
+        std::fs::write(&target, "precious").unwrap();
+        symlink(&target, &path).unwrap();
+        let name = Name { path: path.clone(), merges: false };
+        let change = |_: Option<&File>| Ok(Change { from: 0, content: b"counters".to_vec() });
+        let error = update(&name, change).unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+        std::fs::remove_file(&path).unwrap();
+        update(&name, change).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"counters");
+    }
 }

@@ -12,7 +12,7 @@ pub use counters::FunctionCounters;
 pub(crate) use counters::{functions, print};
 pub(crate) use name::ImageFacts;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, is_set_uid};
 use longshore_plugin_api::profile::{RawVersion, RecordLayout, infer_version};
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
 use std::path::PathBuf;
@@ -32,6 +32,10 @@ pub(crate) fn write(
     image: &ImageFacts,
     sections: &[ProfileSection],
 ) -> Result<Option<PathBuf>> {
+    if is_set_uid() {
+        log::info!("no profile is written: this program has more rights than its caller");
+        return Ok(None);
+    }
     let pattern = environment.profile_file();
     let name = name::expand(pattern.as_deref().unwrap_or("default_%p_%m.profraw"), image);
     let (written, name) = match Profile::of(sections)?.filter(|profile| profile.names.is_some()) {

@@ -30,6 +30,8 @@ pub(crate) enum Loading {
     Whole,
     /// As it is used, where the backend can.
     Lazy,
+    /// When it is loaded, and only if the backend verifies all of it.
+    Verified,
 }
 
 /// What unloading a program found.
@@ -72,18 +74,21 @@ impl ProgramCore {
         let inner = device.inner();
         let remote = inner.remote.enter(0).ok_or_else(|| device.closed())?;
         let image = suitable::of(device, &remote, image)?;
+        if loading == Loading::Verified {
+            suitable::check_verified(device, &remote, &image)?;
+        }
         let load = || {
             // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
             // bytes lie on the heap or in a map, where moving `image` leaves them.
             let bytes = unsafe { ImageBytes::new(image.bytes()) };
             match loading {
-                Loading::Whole => remote.load(bytes),
+                Loading::Whole | Loading::Verified => remote.load(bytes),
                 Loading::Lazy => remote.load_lazily(bytes),
             }
         };
         let module = load().or_else(|error| match error.code() {
             ErrorCode::OutOfResources => {
-                device.trim()?;
+                device.reclaim()?;
                 load()
             }
             _ => Err(error),
@@ -126,6 +131,7 @@ impl DeviceInner {
         let mut report = UnloadReport::default();
 
         errors.add("waiting for its queues", self.wait_for_users(program.id));
+        self.forget_users(program.id);
         errors.add("running its destructors", module.run_destructors());
         if let Some(tracker) = errors.add("reading its memory-pool tracker", module.pool_tracker())
         {

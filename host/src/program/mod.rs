@@ -69,6 +69,20 @@ impl Program {
         Ok(symbols)
     }
 
+    /// Blocks until all is done that is queued now on queues that have launched this program's
+    /// kernels. Before [`Program::unload`], it tells apart failures of that work, after which the
+    /// program is still loaded, from those of unloading.
+    ///
+    /// # Errors
+    /// The first failure among that work that nobody was told of; the queue's own next
+    /// synchronization answers it as well, this method does not again. `Uninitialized` if the
+    /// program was unloaded, `InvalidQueue` in a host function of a queue of the device.
+    pub fn synchronize(&self) -> Result<()> {
+        host_function::refuse_inside(self.device().id(), "waiting for a program")?;
+        let _loaded = self.core().module.enter(0).ok_or_else(unloaded)?;
+        self.device().inner().wait_for_users(self.core().id)
+    }
+
     /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
     /// memory-pool tracker and profile, and gives everything back. All steps are taken whatever
     /// fails. Blocks. LLVM: `olDestroyProgram`.
@@ -94,7 +108,7 @@ impl Program {
         }
         let mut names = self.symbols().unwrap_or_default();
         names.retain(|(_, known)| *known == kind);
-        names.sort_by_key(|(known, _)| distance(known, name));
+        names.sort_by_cached_key(|(known, _)| distance(known, name));
         let count = names.len();
         let shown: Vec<_> = names.into_iter().take(SHOWN).map(|(known, _)| known).collect();
         let listed = match count {
@@ -135,8 +149,12 @@ pub(crate) fn unloaded() -> Error {
     Error::new(ErrorCode::Uninitialized, "the program was unloaded")
 }
 
-/// How many letters must be inserted, removed or changed to get from one name to the other.
+/// How many letters must be inserted, removed or changed to get from one name to the other. Of long
+/// names the beginnings are compared, as the cost is the product of the lengths.
 fn distance(from: &str, to: &str) -> usize {
+    const COMPARED: usize = 256;
+    let beginning = |name: &str| name[..name.floor_char_boundary(COMPARED)].to_owned();
+    let (from, to) = (beginning(from), beginning(to));
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {
         let mut diagonal = row[0];
@@ -160,5 +178,6 @@ mod tests {
         assert_eq!(distance("saxpi", "saxpy"), 1);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kernel", "colonel"), 4);
+        assert!(distance("abc", &"x".repeat(1 << 30)) < 1000);
     }
 }

@@ -26,6 +26,51 @@ pub(crate) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result
     }
 }
 
+/// Checks that loading an image, of those that the device takes, needs no promise of the caller.
+///
+/// # Errors
+/// `Unsupported` if the plugin does not verify it; those of the plugin.
+pub(crate) fn check_verified(device: &Device, remote: &RemoteDevice, image: &Image) -> Result<()> {
+    if remote.accepts(image.bytes())? == Acceptance::Verified {
+        return Ok(());
+    }
+    let message = format!(
+        "device {} does not verify this image ({} bytes, format {}), so code of it could run \
+         unchecked: load it by `Device::load`, which is unsafe, if you trust its source",
+        device.name(),
+        image.bytes().len(),
+        image.format()
+    );
+    Err(Error::new(ErrorCode::Unsupported, message))
+}
+
+/// Whether [`of`] would find an image to load; if not, why.
+///
+/// # Errors
+/// Those of the plugin.
+pub(crate) fn acceptance(
+    device: &Device,
+    remote: &RemoteDevice,
+    image: &[u8],
+) -> Result<Acceptance> {
+    let why = match remote.accepts(image)? {
+        Acceptance::Refused(why) => why,
+        accepted => return Ok(accepted),
+    };
+    let entries = match Image::from(image).entries() {
+        Ok(Some(entries)) => entries,
+        Ok(None) => return Ok(Acceptance::Refused(why)),
+        Err(error) => return Ok(Acceptance::Refused(error.to_string())),
+    };
+    match best(device, remote, entries) {
+        Ok(_) => Ok(Acceptance::Accepted),
+        Err(error) if error.code() == ErrorCode::InvalidBinary => {
+            Ok(Acceptance::Refused(error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn best(device: &Device, remote: &RemoteDevice, entries: Vec<ContainerEntry>) -> Result<Image> {
     let architecture = device.info(DeviceInfo::Architecture).ok();
     let architecture = architecture.as_ref().and_then(|info| info.as_text()).unwrap_or_default();
@@ -74,10 +119,8 @@ fn suitability(
     }
     Ok(match (remote.accepts(bytes)?, rank) {
         (Acceptance::Refused(why), _) => Suitability::Refused(why),
-        (Acceptance::Accepted, Some(_)) => {
-            Suitability::Refused("it is for another architecture".to_owned())
-        }
-        (Acceptance::Accepted, None) => {
+        (_, Some(_)) => Suitability::Refused("it is for another architecture".to_owned()),
+        (_, None) => {
             let is_own = !entry.arch.is_empty() && entry.arch == architecture;
             Suitability::Rank(if is_own { 2 } else { 1 })
         }

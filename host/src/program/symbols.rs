@@ -6,7 +6,7 @@ use crate::memory::{DevicePointer, Element};
 use crate::queue::Queue;
 use longshore_plugin_api::remote::{RemoteKernel, RemoteModule};
 use longshore_plugin_api::{
-    Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
+    ArgumentType, Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
 };
 use std::sync::Arc;
 
@@ -22,13 +22,29 @@ struct Facts {
     name: String,
     remote: Arc<RemoteKernel>,
     attributes: KernelAttributes,
+    /// Most items of a group; `u64::MAX` if neither kernel nor device has a limit.
+    most_items: u64,
+    /// Size in bytes and type of each argument, if the image describes them.
+    arguments: Option<Box<[(usize, ArgumentType)]>>,
 }
 
 impl Kernel {
     pub(super) fn find(program: &Program, name: &str) -> Result<Kernel> {
         let module = program.core().module.enter(0).ok_or_else(unloaded)?;
-        let (remote, attributes) = module.kernel(name)?;
-        let facts = Facts { name: name.to_owned(), remote, attributes };
+        let (remote, mut attributes) = module.kernel(name)?;
+        let limits = [attributes.max_group_items, program.device().most_group_items()];
+        attributes.max_group_items =
+            limits.into_iter().filter(|most| *most != 0).min().unwrap_or(0);
+        let facts = Facts {
+            name: name.to_owned(),
+            remote,
+            most_items: match attributes.max_group_items {
+                0 => u64::MAX,
+                most => most.into(),
+            },
+            arguments: arguments(&attributes),
+            attributes,
+        };
         Ok(Kernel { program: program.clone(), facts: Arc::new(facts) })
     }
 
@@ -60,32 +76,120 @@ impl Kernel {
         self.program.core().module.enter(0).ok_or_else(unloaded)
     }
 
-    /// Holds the arguments' sizes against the image's description, if it has one.
+    /// Holds the size of a group against the limits of kernel and device, and the size that the
+    /// image requires.
     ///
     /// # Errors
-    /// `InvalidArgument` for a wrong number, `InvalidSize` for a wrong size.
+    /// `InvalidArgument` for a dimension of 0 and for what they do not allow.
     #[inline]
-    pub(crate) fn check_arguments(&self, sizes: &[usize]) -> Result<()> {
-        let Some(described) = &self.facts.attributes.argument_sizes else {
+    pub(crate) fn check_group(&self, items: [u32; 3]) -> Result<()> {
+        let [x, y, z] = items.map(u64::from);
+        let most = self.facts.most_items;
+        let required = self.facts.attributes.required_group;
+        let is_required = |(required, asked): (&u32, u32)| *required == 0 || *required == asked;
+        // Each product of two is less than 2^64.
+        let fits = x * y <= most.min(u32::MAX.into()) && x * y * z <= most;
+        if fits && x * y * z != 0 && required.iter().zip(items).all(is_required) {
             return Ok(());
-        };
-        let equal = described.len() == sizes.len()
-            && described.iter().zip(sizes).all(|(described, given)| *described as usize == *given);
-        if equal { Ok(()) } else { Err(self.misfit(described, sizes)) }
+        }
+        Err(self.wrong_group(items))
     }
 
     #[cold]
-    fn misfit(&self, described: &[u32], sizes: &[usize]) -> Error {
+    fn wrong_group(&self, items: [u32; 3]) -> Error {
+        let required_group = self.attributes().required_group;
+        let most = self.facts.most_items.min(u32::MAX.into());
+        let expected = match (items.contains(&0), required_group) {
+            (true, _) => "expected at least 1 in every dimension".to_owned(),
+            (false, [0, 0, 0]) => format!("a group has at most {most} items"),
+            (false, [0, ..] | [_, 0, _] | [.., 0]) => format!(
+                "the image requires groups of {required_group:?}, 0 being open, and a group has at \
+                 most {most} items"
+            ),
+            (false, required) => format!(
+                "the image requires groups of {required:?}, and a group has at most {most} items"
+            ),
+        };
         let name = self.name();
-        if described.len() != sizes.len() {
-            let (expected, given) = (described.len(), sizes.len());
+        let message = format!("kernel '{name}' with groups of {items:?} items: {expected}");
+        Error::new(ErrorCode::InvalidArgument, message)
+    }
+
+    /// Holds the arguments against the image's description, if it has one. No types mean that they
+    /// are unknown.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a wrong number or kind, `InvalidSize` for a wrong size.
+    #[inline]
+    pub(crate) fn check_arguments(&self, sizes: &[usize], types: &[ArgumentType]) -> Result<()> {
+        let Some(declared) = &self.facts.arguments else { return Ok(()) };
+        let fits = declared.len() == sizes.len()
+            && declared.iter().zip(sizes).all(|((bytes, _), given)| bytes == given)
+            && declared.iter().zip(types).all(|((_, of_type), given)| of_type.takes(*given));
+        if fits { Ok(()) } else { Err(self.misfit(declared, sizes, types)) }
+    }
+
+    /// The error for the first argument that does not fit, or for their number.
+    #[cold]
+    fn misfit(
+        &self,
+        declared: &[(usize, ArgumentType)],
+        sizes: &[usize],
+        types: &[ArgumentType],
+    ) -> Error {
+        let name = self.name();
+        if declared.len() != sizes.len() {
+            let (expected, given) = (declared.len(), sizes.len());
             let message = format!("kernel '{name}' takes {expected} arguments, {given} were given");
             return Error::new(ErrorCode::InvalidArgument, message);
         }
-        let message =
-            format!("kernel '{name}' takes arguments of {described:?} bytes, {sizes:?} were given");
-        Error::new(ErrorCode::InvalidSize, message)
+        let given = |index: usize| types.get(index).copied().unwrap_or(ArgumentType::UNKNOWN);
+        let of_wrong_size = (0..declared.len()).find(|index| declared[*index].0 != sizes[*index]);
+        let of_wrong_kind = |index: &usize| !declared[*index].1.takes(given(*index));
+        let of_wrong_kind = || (0..declared.len()).find(of_wrong_kind);
+        let index = of_wrong_size.or_else(of_wrong_kind).unwrap_or(0);
+        let ((bytes, of_type), given) = (declared[index], given(index));
+        let source = match parameter(&self.attributes().declaration, index) {
+            Some(source) => format!(" '{source}'"),
+            None => String::new(),
+        };
+        let describe = |of_type: ArgumentType, bytes| match of_type.kind() {
+            None => format!("{bytes} bytes"),
+            Some(_) => format!("{} ({bytes} bytes)", of_type.name(bytes)),
+        };
+        let message = format!(
+            "kernel '{name}': argument {index}{source} is declared as {}, {} given",
+            describe(of_type, bytes),
+            match describe(given, sizes[index]) {
+                given if given.ends_with(" bytes") => format!("{given} were"),
+                given => format!("{given} was"),
+            }
+        );
+        let code = match bytes == sizes[index] {
+            true => ErrorCode::InvalidArgument,
+            false => ErrorCode::InvalidSize,
+        };
+        Error::new(code, message)
     }
+}
+
+/// Size in bytes and type of each argument, if the image describes them.
+fn arguments(attributes: &KernelAttributes) -> Option<Box<[(usize, ArgumentType)]>> {
+    let types = attributes.argument_types.iter().copied();
+    let types = types.chain(std::iter::repeat(ArgumentType::UNKNOWN));
+    let sizes = attributes.argument_sizes.as_ref()?.iter().map(|bytes| *bytes as usize);
+    Some(sizes.zip(types).collect())
+}
+
+/// The parameter at an index of "(uint64_t n, float *x)", unless the text is not such a list.
+fn parameter(declaration: &str, index: usize) -> Option<&str> {
+    let list = declaration.trim().strip_prefix('(')?.strip_suffix(')')?;
+    let mut depth = 0i32;
+    let separates = |c: char| {
+        depth += i32::from(matches!(c, '(' | '[' | '{')) - i32::from(matches!(c, ')' | ']' | '}'));
+        c == ',' && depth == 0
+    };
+    list.split(separates).nth(index).map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// A global variable of a program, which it keeps loaded. LLVM: `ol_symbol_handle_t` of kind

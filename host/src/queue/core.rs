@@ -1,8 +1,9 @@
 //! The plugin's queue behind a [`Queue`](super::Queue).
 
+use super::usage::{Queued, Usage};
 use crate::gated::{Gated, Pass};
 use longshore_plugin_api::remote::{RemoteDevice, RemoteQueue};
-use longshore_plugin_api::{Error, Queue as _, Result};
+use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,14 +12,57 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A queue of the plugin and what the host knows of it. It outlives the [`Queue`](super::Queue): a dropped one
 /// is parked on its device and used again.
 pub(crate) struct QueueCore {
+    /// Of this queue alone in the process.
+    number: u64,
     shard: usize,
     remote: Gated<Open>,
     parked: AtomicBool,
     last_program: AtomicU64,
     programs: Mutex<HashSet<u64>>,
-    /// The error of work that the unloading of a program waited for, until the queue's own user
-    /// hears of it.
+    /// The error of work that the unloading of a program, or an event of another platform, waited
+    /// for, until the queue's own user hears of it.
     untold: Mutex<Option<Error>>,
+    usage: Usage,
+}
+
+/// A point in a queue's order, behind all that was queued before it was made.
+#[derive(Clone)]
+pub(crate) struct Point {
+    queue: Arc<QueueCore>,
+    number: u64,
+}
+
+impl Point {
+    /// Whether it is a point of this queue.
+    pub(crate) fn is_of(&self, queue: &Arc<QueueCore>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
+    /// Whether all before it is done. Does not block.
+    pub(crate) fn is_passed(&self) -> bool {
+        let usage = &self.queue.usage;
+        if usage.has_passed(self.number) {
+            return true;
+        }
+        if let Some(open) = self.queue.open() {
+            usage.poll(&open);
+        }
+        usage.has_passed(self.number)
+    }
+
+    /// Blocks until all before it is done or has failed. False in a host function of its queue,
+    /// which would wait for itself.
+    pub(crate) fn wait(&self) -> bool {
+        let usage = &self.queue.usage;
+        // A queue that is being closed passes all points when that is done.
+        if let Some(open) = self.queue.open() {
+            let waited = self.queue.tell_user(open.queue.synchronize());
+            if !waited.is_err_and(|error| error.code() == ErrorCode::InvalidQueue) {
+                usage.passed(self.number);
+            }
+        }
+        usage.has_passed(self.number)
+    }
 }
 
 /// An open queue holds its device open: the device's close takes all queues first.
@@ -29,14 +73,42 @@ pub(super) struct Open {
 
 impl QueueCore {
     pub(crate) fn new(queue: RemoteQueue, device: Arc<RemoteDevice>, shard: usize) -> QueueCore {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         QueueCore {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             shard,
             remote: Gated::new(Open { queue, device }),
             parked: AtomicBool::new(false),
             last_program: AtomicU64::new(0),
             programs: Mutex::default(),
             untold: Mutex::default(),
+            usage: Usage::new(),
         }
+    }
+
+    /// Notes what is queued, without waiting for it, until the answer is dropped.
+    #[inline]
+    pub(super) fn queueing(&self) -> Queued<'_> {
+        self.usage.queueing()
+    }
+
+    /// Whether nothing was queued since the queue was last seen idle. One load.
+    #[inline]
+    pub(crate) fn is_known_idle(&self) -> bool {
+        self.usage.is_known_idle()
+    }
+
+    /// The point behind all that is queued now; `None` if all of that is done.
+    pub(crate) fn point(self: &Arc<QueueCore>) -> Option<Point> {
+        if self.is_known_idle() {
+            return None;
+        }
+        let number = match self.open() {
+            Some(open) => self.usage.point(&open)?,
+            // It is being closed, which passes all points.
+            None => u64::MAX,
+        };
+        Some(Point { queue: Arc::clone(self), number })
     }
 
     #[inline]
@@ -50,9 +122,24 @@ impl QueueCore {
         self.shard
     }
 
-    /// The error that [`QueueCore::wait_for_program`] met.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The first error that the host met and the queue's user was not told of.
     pub(super) fn take_untold(&self) -> Result<()> {
         self.untold.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// The same, which stays untold.
+    pub(super) fn untold(&self) -> Option<Error> {
+        self.untold.lock().clone()
+    }
+
+    /// Keeps an error for the queue's user.
+    pub(super) fn note_untold(&self, error: Error) {
+        self.untold.lock().get_or_insert(error);
     }
 
     /// Nobody uses it any more; what is queued still runs.
@@ -88,15 +175,35 @@ impl QueueCore {
         }
     }
 
-    /// Waits until nothing of a program is queued, which nobody queues any more.
+    /// Waits for what is queued, if some of it may be of a program. An error is also kept for the
+    /// queue's user.
     pub(crate) fn wait_for_program(&self, program: u64) -> Result<()> {
-        if !self.programs.lock().remove(&program) {
+        if !self.programs.lock().contains(&program) {
             return Ok(());
         }
-        let waited = self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize());
+        self.wait_for_all()
+    }
+
+    /// Blocks until all that was queued is done. The queue's own user hears of a failure too.
+    ///
+    /// # Errors
+    /// The first among that work that was not told; `InvalidQueue` in a host function of this queue.
+    pub(crate) fn wait_for_all(&self) -> Result<()> {
+        self.tell_user(self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize()))
+    }
+
+    /// Keeps a failure for the queue's own user, unless it is that of a wait in a host function.
+    fn tell_user(&self, waited: Result<()>) -> Result<()> {
         waited.inspect_err(|error| {
-            self.untold.lock().get_or_insert_with(|| error.clone());
+            if error.code() != ErrorCode::InvalidQueue {
+                self.note_untold(error.clone());
+            }
         })
+    }
+
+    /// Forgets a program that nobody queues any more.
+    pub(crate) fn forget_program(&self, program: u64) {
+        self.programs.lock().remove(&program);
     }
 
     /// Waits for what is queued, then gives the plugin's queue up.
@@ -104,6 +211,8 @@ impl QueueCore {
         let Some(open) = self.remote.take() else {
             return Ok(());
         };
-        open.queue.synchronize()
+        let waited = open.queue.synchronize();
+        self.usage.close();
+        waited
     }
 }

@@ -1,8 +1,9 @@
 //! Queues.
 
 mod core;
+mod usage;
 
-pub(crate) use core::QueueCore;
+pub(crate) use core::{Point, QueueCore};
 
 use crate::device::{Device, DevicePass};
 use crate::event::Event;
@@ -19,6 +20,7 @@ use longshore_plugin_api::{
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
+use usage::Queued;
 
 /// How much of a copy between two platforms lies in host memory at a time.
 const BOUNCED_BYTES: u64 = 16 << 20;
@@ -46,14 +48,17 @@ impl Queue {
     /// LLVM: `olLaunchKernel`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a grid with a zero or beyond what the kernel allows, or a wrong
-    /// number of arguments; `InvalidSize` for an argument of a wrong size; `InvalidDevice` if the
+    /// `InvalidArgument` for a grid with a zero or beyond what the kernel or the device allows, a
+    /// wrong number of arguments or one of a wrong kind ([`Argument`](crate::Argument) says which
+    /// fit, [`Untyped`](crate::Untyped) passes others); `InvalidSize` for an argument of a wrong
+    /// size, if the image describes its arguments; `InvalidDevice` if the
     /// kernel or a buffer belongs to another device; `Uninitialized` if the program was unloaded
     /// or the device closed; those of the driver.
     ///
     /// # Safety
     /// The kernel may be run with these arguments: it takes values of these types, stays within
-    /// the memory that they point at, and that memory stays allocated until the kernel is done.
+    /// the memory that they point at, and that memory is not freed before this call returns. Memory
+    /// that is freed later stays in place until the kernel is done; unloading its program waits too.
     #[inline]
     pub unsafe fn launch(
         &self,
@@ -140,7 +145,8 @@ impl Queue {
         let (destination_place, source_place) = (Place::Host, Place::Host);
         let copy =
             CopyRequest { destination, destination_place, source, source_place, wait: false };
-        self.open()?.queue.copy(&copy)
+        let (open, _queued) = self.open_to_queue()?;
+        open.queue.copy(&copy)
     }
 
     /// Queues a copy between memory of any two devices. Between devices of two platforms it goes
@@ -156,7 +162,7 @@ impl Queue {
         if !self.reaches(&to_device) || !self.reaches(&from_device) {
             return self.bounce(to, &to_device, from, &from_device, bytes);
         }
-        let open = self.open()?;
+        let (open, _queued) = self.open_to_queue()?;
         let to_other = self.reach(&to_device)?;
         let from_other = self.reach(&from_device)?;
         // SAFETY: promised by the caller; both ranges are live, as the table says.
@@ -196,8 +202,9 @@ impl Queue {
         if !self.reaches(&self.owner(range, bytes)?) {
             return Ok(());
         }
+        let (open, _queued) = self.open_to_queue()?;
         // SAFETY: the range is live, and a hint does not touch it.
-        self.open()?.queue.prefetch(unsafe { Span::new(range.address(), bytes) }, target)
+        open.queue.prefetch(unsafe { Span::new(range.address(), bytes) }, target)
     }
 
     /// Queues a function of the program; what is queued later waits for its return. It runs on a
@@ -207,27 +214,36 @@ impl Queue {
     /// # Errors
     /// Those of the driver; the function is dropped then.
     pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
-        let open = self.open()?;
-        host_function::queue(self.device.id(), function, |raw| open.queue.host_function(raw))
+        let (open, _queued) = self.open_to_queue()?;
+        let of = host_function::Of { device: self.device.id(), queue: self.core.number() };
+        host_function::queue(of, function, |raw| open.queue.host_function(raw))
     }
 
-    /// Makes what is queued from now on wait for an event, of any device. LLVM: `olWaitEvents`.
+    /// Makes what is queued from now on wait for an event, of any device. It runs also if the event
+    /// is behind work that failed; that failure becomes one of this queue. LLVM: `olWaitEvents`.
     ///
     /// # Errors
     /// `Uninitialized` if the event's device was closed; those of the driver.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
+        if event.is_of_queue(self.core.number()) && event.is_complete()? {
+            return Ok(());
+        }
         if self.reaches(event.device()) {
             return self.open()?.queue_waits_for(event);
         }
-        let event = event.clone();
+        let (event, core) = (event.clone(), Arc::clone(&self.core));
         self.host_function(move || {
             if let Err(error) = event.synchronize() {
-                log::error!("waiting for an event of {}: {error}", event.device().name());
+                core.note_untold(
+                    error
+                        .context(format_args!("waiting for an event of {}", event.device().name())),
+                );
             }
         })
     }
 
-    /// Records an event behind all that is queued, without timing. LLVM: `olCreateEvent`.
+    /// Records an event behind all that is queued, without timing; see [`Event`] for how it tells
+    /// of failures. LLVM: `olCreateEvent`.
     ///
     /// # Errors
     /// Those of the driver.
@@ -300,13 +316,14 @@ impl Queue {
         wait: bool,
     ) -> Result<()> {
         let open = self.open()?;
+        let _queued = (!wait).then(|| self.core.queueing());
         let program = kernel.program();
         self.device.check_same(program.device(), "the kernel")?;
         let _loaded = program.core().module.enter(self.core.shard()).ok_or_else(unloaded)?;
         self.core.note_program(program.core().id);
         let shape = grid.shape(kernel, wait)?;
-        arguments.with(self.device.id(), |pointers, sizes| {
-            kernel.check_arguments(sizes)?;
+        arguments.with(self.device.id(), |pointers, sizes, types| {
+            kernel.check_arguments(sizes, types)?;
             // SAFETY: one size for each pointer, which points at a value of that size; running
             // the kernel with them is the caller's promise.
             let arguments =
@@ -347,6 +364,16 @@ impl Queue {
         self.transfer(Way::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
     }
 
+    /// Queues a fill of a whole allocation with zeros.
+    pub(crate) fn fill_with_zeros(&self, to: &Allocation) -> Result<()> {
+        // SAFETY: an allocation that is dropped is not handed out before the fill is done.
+        unsafe { self.fill_range(to.pointer(), &[0], to.bytes(), false) }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<QueueCore> {
+        &self.core
+    }
+
     /// Fills a whole allocation and waits.
     pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
         // SAFETY: the allocation is borrowed until the fill is done.
@@ -368,9 +395,12 @@ impl Queue {
         }
         let owner = self.owner(to, bytes)?;
         self.device.check_same(&owner, "the memory to fill")?;
+        let open = self.open()?;
+        let _queued = (!wait).then(|| self.core.queueing());
         // SAFETY: promised by the caller; the range is live, as the table says.
-        self.open()?.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern, wait)
+        open.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern, wait)
     }
+
     /// A copy between host and device memory whose validity the callers see to.
     #[inline]
     fn transfer(
@@ -383,6 +413,7 @@ impl Queue {
         wait: bool,
     ) -> Result<()> {
         let open = self.open()?;
+        let _queued = (!wait).then(|| self.core.queueing());
         let other = self.reach(owner)?;
         // SAFETY: the device range is live; the host range is promised by the callers.
         let (device, host) =
@@ -429,7 +460,7 @@ impl Queue {
     }
 
     fn record_event(&self, timing: bool) -> Result<Event> {
-        let event = self.device.create_event(timing)?;
+        let event = self.device.create_event(timing, self.core.number(), self.core.untold())?;
         event.with(|remote| self.open()?.queue.record_event(remote))?;
         Ok(event)
     }
@@ -468,6 +499,11 @@ impl Queue {
     #[inline]
     fn open(&self) -> Result<Pass<'_, Open>> {
         self.core.open().ok_or_else(|| self.device.closed())
+    }
+
+    /// The same for what is queued and not waited for.
+    fn open_to_queue(&self) -> Result<(Pass<'_, Open>, Queued<'_>)> {
+        Ok((self.open()?, self.core.queueing()))
     }
 }
 

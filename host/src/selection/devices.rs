@@ -20,8 +20,8 @@ pub struct DeviceFacts {
     pub name: String,
     /// Its UUID, if it has one.
     pub uuid: Option<[u8; 16]>,
-    /// What it is.
-    pub kind: DeviceType,
+    /// What it is; `None` if the plugin does not say it, or says what this version does not know.
+    pub kind: Option<DeviceType>,
 }
 
 /// "cuda:0 (NVIDIA H200)".
@@ -40,7 +40,7 @@ impl std::fmt::Display for DeviceFacts {
 /// other terms name them first, or, if there are none, in the order of the default selection.
 ///
 /// The default selects every device: GPUs, then integrated GPUs, then the host, then CPUs that a GPU
-/// interface shows; devices of a kind keep their order.
+/// interface shows, then devices of unknown kind; devices of a kind keep their order.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceSelection {
     wanted: Vec<Item>,
@@ -215,13 +215,15 @@ fn uuid_text(uuid: [u8; 16]) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-fn kind_rank(kind: DeviceType) -> u32 {
+fn kind_rank(kind: Option<DeviceType>) -> u32 {
     match kind {
-        DeviceType::Gpu => 0,
-        DeviceType::IntegratedGpu => 1,
-        DeviceType::Host => 2,
+        Some(DeviceType::Gpu) => 0,
+        Some(DeviceType::IntegratedGpu) => 1,
+        Some(DeviceType::Host) => 2,
         // The same processor, by a detour.
-        DeviceType::Cpu => 3,
+        Some(DeviceType::Cpu) => 3,
+        // No program gets it unasked while there is a device that is known.
+        None => 4,
     }
 }
 
@@ -229,7 +231,13 @@ fn kind_rank(kind: DeviceType) -> u32 {
 mod tests {
     use super::*;
 
-    fn device(backend: &str, index: u32, name: &str, kind: DeviceType) -> DeviceFacts {
+    fn device(
+        backend: &str,
+        index: u32,
+        name: &str,
+        kind: impl Into<Option<DeviceType>>,
+    ) -> DeviceFacts {
+        let kind = kind.into();
         DeviceFacts { backend: backend.into(), index, name: name.into(), uuid: None, kind }
     }
 
@@ -255,6 +263,14 @@ mod tests {
         let selection = DeviceSelection::default();
         assert_eq!(selection.select(&machine()), Ok(vec![1, 2, 5, 4, 0, 3]));
         assert_eq!(selection.select(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_device_of_unknown_kind_comes_last() {
+        let mut devices = machine();
+        devices.insert(0, device("mine", 0, "Prototype", None));
+        let chosen = DeviceSelection::default().select(&devices).unwrap();
+        assert_eq!(chosen, [2, 3, 6, 5, 1, 4, 0]);
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(crate) struct Check {
     /// The folder with the suite's device images
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
+    /// Run each check in a process of its own: one that dies has failed, and the others still run
+    #[arg(long)]
+    isolated: bool,
     /// List the checks and run none
     #[arg(long)]
     list: bool,
@@ -46,6 +49,9 @@ impl Check {
         }
         if let Some(fixtures) = &self.fixtures {
             command.arg("--fixtures").arg(fixtures);
+        }
+        if self.isolated {
+            command.arg("--isolated");
         }
         if self.list {
             command.arg("--list");

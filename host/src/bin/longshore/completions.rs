@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::output;
-use clap::{Args, CommandFactory};
+use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 /// Print a script with which a shell completes this command
@@ -16,10 +16,25 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
+/// The command without what its help does not show, which the generator would complete.
+fn without_hidden(command: &Command) -> Command {
+    let shown = |argument: &&Arg| !argument.is_hide_set();
+    let arguments = command.get_arguments().filter(shown).cloned();
+    let subcommands = command.get_subcommands().filter(|known| !known.is_hide_set());
+    let about = command.get_about().cloned().unwrap_or_default();
+    let name: &'static str = command.get_name().to_owned().leak();
+    Command::new(name)
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(arguments)
+        .subcommands(subcommands.map(without_hidden))
+}
+
 impl Completions {
     pub(crate) fn execute(&self) -> Result<(), Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Options::command(), "longshore", &mut script);
+        let mut command = without_hidden(&Options::command());
+        clap_complete::generate(self.shell, &mut command, "longshore", &mut script);
         output::print(String::from_utf8_lossy(&script).trim_end())
     }
 }

@@ -37,12 +37,13 @@ pub(crate) fn id(device: &DeviceEntry) -> String {
 }
 
 /// What a device is, in a word.
-pub(crate) fn kind_name(kind: DeviceType) -> &'static str {
+pub(crate) fn kind_name(kind: Option<DeviceType>) -> &'static str {
     match kind {
-        DeviceType::Gpu => "gpu",
-        DeviceType::IntegratedGpu => "integrated-gpu",
-        DeviceType::Cpu => "cpu",
-        DeviceType::Host => "host",
+        Some(DeviceType::Gpu) => "gpu",
+        Some(DeviceType::IntegratedGpu) => "integrated-gpu",
+        Some(DeviceType::Cpu) => "cpu",
+        Some(DeviceType::Host) => "host",
+        None => "unknown",
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a command fails: what is told, what may help, and the exit code.
 
 use longshore::{Error, ErrorCode};
+use longshore_plugin_api::printable;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -41,15 +42,20 @@ impl Failure {
 
     /// Tells the user and answers the exit code.
     pub(crate) fn report(&self) -> ExitCode {
+        ExitCode::from(self.tell())
+    }
+
+    /// The same; the exit code as a number.
+    pub(crate) fn tell(&self) -> u8 {
         // Where nobody reads the errors there is nobody else to tell.
-        let _ = write!(std::io::stderr(), "{self}");
-        ExitCode::from(self.exit)
+        let _ = write!(std::io::stderr(), "{}", printable(&self.to_string()));
+        self.exit as u8
     }
 
     /// Tells the user and ends the process at once, whatever its other threads do: nothing is
     /// dropped, no exit handler runs.
     pub(crate) fn end_process(&self) -> ! {
-        self.report();
+        crate::run::supervised::finished(self.tell());
         // SAFETY: ends the process; nothing runs after it.
         unsafe { libc::_exit(self.exit as i32) }
     }

@@ -2,6 +2,7 @@
 
 use crate::options::{Options, Subcommand};
 use env_logger::{Builder, Target};
+use longshore_plugin_api::printable;
 use std::io::Write;
 
 /// Starts logging. `-v` goes before `LONGSHORE_LOG`, that before `RUST_LOG`.
@@ -10,7 +11,8 @@ pub(crate) fn start(options: &Options) {
     let mut builder = Builder::new();
     builder.parse_filters(&filter).target(Target::Stderr).format(|to, record| {
         let level = record.level().as_str().to_ascii_lowercase();
-        writeln!(to, "{level}: [{}] {}", record.target(), record.args())
+        let message = record.args().to_string();
+        writeln!(to, "{level}: [{}] {}", record.target(), printable(&message))
     });
     builder.init();
 }

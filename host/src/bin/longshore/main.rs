@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod device_facts;
 mod devices;
+mod escape;
 mod failure;
 mod inspect;
 mod link;
@@ -30,7 +31,8 @@ use options::{Options, Subcommand};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let options = Options::parse_from(cc::arguments(std::env::args_os()));
+    let arguments = link::expanded(cc::arguments(std::env::args_os()).into_iter());
+    let options = Options::parse_from(arguments);
     logging::start(&options);
     match execute(options) {
         Ok(code) => code,
@@ -43,7 +45,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
     match options.subcommand {
         Subcommand::Devices(devices) => devices.execute(common)?,
         Subcommand::Plugins(plugins) => plugins.execute(common)?,
-        Subcommand::Run(run) => run.execute(common)?,
+        Subcommand::Run(run) => return Ok(run.supervised(common)),
         Subcommand::Inspect(inspect) => inspect.execute()?,
         Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),

@@ -14,6 +14,7 @@ use crate::run::Run;
 use clap::{ArgAction, Args, Parser};
 use longshore::{Device, Environment, ErrorCode, Host, HostBuilder, Image};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 const AFTER_HELP: &str = "\
 Environment:
@@ -32,9 +33,18 @@ Exit codes:
   3  Nothing found: no plugin, no device, none that the selection names, or no compiler
   4  A check failed";
 
+/// The version and the commit, which `cargo xtask install` tells the compiler.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("LONGSHORE_COMMIT").unwrap_or("unknown");
+        format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
+    });
+    &VERSION
+}
+
 /// Runs kernels on GPUs and CPUs through vendor plugins that are found at run time.
 #[derive(Parser)]
-#[command(name = "longshore", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "longshore", version = version(), after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) common: CommonOptions,

@@ -1,14 +1,16 @@
 //! Standard output.
 
+use crate::escape;
 use crate::failure::{Exit, Failure};
+use longshore_plugin_api::printable;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Prints text and a newline. A reader that has gone away, as in `longshore devices | head -1`,
+/// Prints text and a newline; control characters become escapes. A reader that has gone away, as in `longshore devices | head -1`,
 /// is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    let written = writeln!(stdout, "{}", printable(text)).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Runtime, format!("writing to standard output: {error}")))
@@ -19,12 +21,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints a value as JSON, laid out for people.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(value).map_err(unwritable)?)
+    print(&escape::json(&serde_json::to_string_pretty(value).map_err(unwritable)?))
 }
 
 /// Prints a value as JSON on one line: for what is long and meant for programs.
 pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string(value).map_err(unwritable)?)
+    print(&escape::json(&serde_json::to_string(value).map_err(unwritable)?))
 }
 
 fn unwritable(error: serde_json::Error) -> Failure {

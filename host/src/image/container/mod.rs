@@ -175,7 +175,7 @@ impl Image {
     /// # Errors
     /// `InvalidBinary` for a container that is malformed, `Unsupported` for one of a later version,
     /// of an unknown compression, or beyond the limits: 1024 images in all, containers four deep,
-    /// 1 GiB decompressed.
+    /// 256 MiB decompressed.
     pub fn entries(&self) -> Result<Option<Vec<ContainerEntry>>> {
         let mut opening = Opening::default();
         let is_container = opening.open(self, 0)?;
@@ -186,7 +186,8 @@ impl Image {
 /// How deep containers lie in each other, the file's own included.
 const MOST_DEEP: usize = 4;
 const MOST_ENTRIES: usize = 1024;
-const MOST_BYTES_MADE: usize = 1 << 30;
+/// Well below what a machine has, so that a small file cannot take all of it.
+const MOST_BYTES_MADE: usize = 256 << 20;
 
 /// The opening of one image. Counts what a hostile container would have too much of.
 #[derive(Default)]
@@ -245,7 +246,8 @@ impl Opening {
         match self.made <= MOST_BYTES_MADE {
             true => Ok(()),
             false => Err(unsupported(format!(
-                "a container of more than {MOST_BYTES_MADE} bytes decompressed"
+                "a container of {} bytes decompressed, more than {MOST_BYTES_MADE},",
+                self.made
             ))),
         }
     }

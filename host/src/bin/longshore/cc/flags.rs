@@ -26,6 +26,7 @@ pub(super) fn for_sources(
     match target {
         Target::Cpu(machine, _) => {
             options.extend(FOR_LOOPS.map(str::to_owned));
+            options.push(HIDDEN.to_owned());
             options.extend(can_probe_stacks(*machine, clang).then(|| PROBES.to_owned()));
         }
         _ => options.extend(BARE.map(str::to_owned)),
@@ -60,6 +61,10 @@ pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
 
 /// Position-independent, and without `errno` of square roots, for which a loop could not be vectorised.
 const FOR_LOOPS: [&str; 2] = ["-fPIC", "-fno-math-errno"];
+
+/// Functions and variables that are not marked as the image's own ones (`LONGSHORE_KERNEL`,
+/// `LONGSHORE_GLOBAL`) are not exported from it.
+const HIDDEN: &str = "-fvisibility=hidden";
 
 /// A frame that is larger than the fence below a stack hits it, and does not reach behind it.
 const PROBES: &str = "-fstack-clash-protection";

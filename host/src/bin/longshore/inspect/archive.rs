@@ -17,10 +17,13 @@ pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
             Ok(content) => content,
             Err(error) => return report.problems.push(format!("a member: {error}")),
         };
+        if !report.has_room(&String::from_utf8_lossy(name)) {
+            return;
+        }
         let image = Image::from(content);
         let mut member = match image.format() {
             Format::Archive => ImageReport::new(image.format().to_string(), content.len()),
-            _ => image_report(image),
+            _ => image_report(image, report.room()),
         };
         member.member = Some(String::from_utf8_lossy(name).into_owned());
         report.members.push(member);

@@ -12,19 +12,20 @@ const NO_KERNELS: [&str; 2] = ["_init", "_fini"];
 /// Every exported function is a kernel, in LLVM's host form if nothing describes it.
 pub(super) fn read(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
     report.architecture = Some(format!("{:?}", file.architecture()).to_lowercase());
-    let exported = elf::exported(file);
-    for symbol in &exported {
-        let Ok(name) = symbol.name() else { continue };
+    for symbol in elf::exported(file) {
+        let Some(name) = elf::name(&symbol, report) else { continue };
         if symbol.kind() == SymbolKind::Text && !NO_KERNELS.contains(&name) {
+            if !report.has_room(name) {
+                break;
+            }
             let metadata = MetadataReport { form: Some("host form"), ..MetadataReport::default() };
             kernels.add(name, metadata);
         }
     }
-    for symbol in &exported {
-        let Some(kernel) = symbol.name().ok().and_then(|name| name.strip_prefix(ARGUMENTS)) else {
-            continue;
-        };
-        let sizes = elf::content(file, symbol).chunks_exact(4);
+    for symbol in elf::exported(file) {
+        let name = elf::name(&symbol, report);
+        let Some(kernel) = name.and_then(|name| name.strip_prefix(ARGUMENTS)) else { continue };
+        let sizes = elf::content(file, &symbol).chunks_exact(4);
         let sizes = sizes.map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes")).into());
         if let Some(metadata) = kernels.metadata_of(kernel) {
             metadata.argument_sizes = Some(sizes.collect());
@@ -34,12 +35,15 @@ pub(super) fn read(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageRep
 }
 
 fn undefined(file: &File<'_>, report: &mut ImageReport) {
-    let symbols = elf::symbols(file);
-    let undefined = symbols.iter().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
-    let names = undefined.filter_map(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
-    // In a linked file the name goes on with the version that it wants.
-    let names = names.map(|name| name.split('@').next().unwrap_or(name).to_owned());
-    report.undefined = names.collect();
+    for symbol in elf::symbols(file).filter(|symbol| symbol.is_undefined() && !symbol.is_weak()) {
+        let name = elf::name(&symbol, report);
+        let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
+        if !report.has_room(name) {
+            break;
+        }
+        // In a linked file the name goes on with the version that it wants.
+        report.undefined.push(name.split('@').next().unwrap_or(name).to_owned());
+    }
     report.undefined.sort();
     report.undefined.dedup();
 }

@@ -3,15 +3,16 @@
 use super::elf::is_global;
 use super::image_report;
 use super::kernels::{Kernels, RAW_VERSION, raw_version};
-use super::report::{EntryReport, GlobalReport, ImageReport, MetadataReport, STEPS};
+use super::report::{EntryReport, GlobalReport, ImageReport, MetadataReport, Room, STEPS};
 use longshore::Image;
 use longshore_cuda_image::{Contents, FatbinEntry, Kernel, Kind, Linkage, Variable, fatbin};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Longer initial values are not looked at.
 const LONGEST_VALUE: usize = 1 << 16;
 /// What is taken out of a fatbin in all.
-const MOST_BYTES_MADE: usize = 1 << 30;
+const MOST_BYTES_MADE: usize = 256 << 20;
 
 /// Reads the directives, variables and kernels of a text.
 pub(super) fn read_ptx(bytes: &[u8], report: &mut ImageReport) {
@@ -27,17 +28,17 @@ pub(super) fn read_cubin(bytes: &[u8], report: &mut ImageReport) {
 }
 
 /// The images of a fatbin, each with what the fatbin says of it.
-pub(super) fn entries(bytes: &[u8]) -> Result<Vec<ImageReport>, String> {
+pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>, String> {
     let mut made = 0;
     let mut reports = Vec::new();
     for entry in fatbin(bytes).map_err(|error| error.to_string())? {
         let mut report = match entry.image() {
-            Ok(_) if made > MOST_BYTES_MADE => {
+            Ok(image) if made + image.len() > MOST_BYTES_MADE => {
                 return Err(format!("a fatbin of more than {MOST_BYTES_MADE} bytes decompressed"));
             }
             Ok(image) => {
                 made += image.len();
-                image_report(Image::from(&image[..]))
+                image_report(Image::from(&image[..]), room)
             }
             Err(error) => {
                 let mut report = ImageReport::new(kind_name(entry.kind), 0);

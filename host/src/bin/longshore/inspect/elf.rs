@@ -28,19 +28,32 @@ pub(super) fn read(
 }
 
 /// All symbols, or those for the dynamic linker of a file that was stripped.
-pub(super) fn symbols<'a, 'file>(file: &'file File<'a>) -> Vec<Symbol<'a, 'file>> {
-    let all: Vec<_> = file.symbols().collect();
-    if all.is_empty() { file.dynamic_symbols().collect() } else { all }
+pub(super) fn symbols<'a, 'file>(file: &'file File<'a>) -> impl Iterator<Item = Symbol<'a, 'file>> {
+    let is_stripped = file.symbols().next().is_none();
+    if is_stripped { file.dynamic_symbols() } else { file.symbols() }
+}
+
+/// The name of a symbol. `None` if it is no text, or if names were read that together are larger than
+/// those of any such file: they lie upon each other, which is a problem.
+pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Option<&'a str> {
+    if !report.may_read_names() {
+        return None;
+    }
+    let name = symbol.name().ok()?;
+    report.note_name_read(name);
+    Some(name)
 }
 
 /// The symbols that programs can find: those for the dynamic linker, or of an object all that are
 /// visible.
-pub(super) fn exported<'a, 'file>(file: &'file File<'a>) -> Vec<Symbol<'a, 'file>> {
-    let dynamic: Vec<_> = file.dynamic_symbols().collect();
-    let symbols = if dynamic.is_empty() { file.symbols().collect() } else { dynamic };
+pub(super) fn exported<'a, 'file>(
+    file: &'file File<'a>,
+) -> impl Iterator<Item = Symbol<'a, 'file>> {
+    let is_relocatable = file.dynamic_symbols().next().is_none();
+    let symbols = if is_relocatable { file.symbols() } else { file.dynamic_symbols() };
     let is_visible =
         |symbol: &Symbol<'_, '_>| symbol.is_definition() && symbol.scope() == SymbolScope::Dynamic;
-    symbols.into_iter().filter(is_visible).collect()
+    symbols.filter(is_visible)
 }
 
 /// The bytes of a variable; none of one that is all zero, or lies beyond its section.
@@ -55,23 +68,28 @@ pub(super) fn content<'a>(file: &File<'a>, symbol: &Symbol<'a, '_>) -> &'a [u8] 
 }
 
 fn variables(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
-    let all = symbols(file);
     let is_variable =
-        |symbol: &&Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == SymbolKind::Data;
+        |symbol: &Symbol<'_, '_>| symbol.is_definition() && symbol.kind() == SymbolKind::Data;
     let has_sections = !report.profile.sections.is_empty();
-    for symbol in all.iter().filter(is_variable) {
-        let Ok(name) = symbol.name() else { continue };
-        let is_taken = kernels.take(name, content(file, symbol)) || report.add_step(name);
+    for symbol in symbols(file).filter(is_variable) {
+        let Some(name) = name(&symbol, report) else { continue };
+        if Kernels::takes(name) && !report.has_room(name) {
+            break;
+        }
+        let is_taken = kernels.take(name, content(file, &symbol)) || report.add_step(name);
         if !is_taken && name == RAW_VERSION {
-            report.profile.raw_version = raw_version(content(file, symbol));
+            report.profile.raw_version = raw_version(content(file, &symbol));
         }
         if !has_sections {
             report.profile.add_variable(name, symbol.size());
         }
     }
-    for symbol in exported(file).iter().filter(|symbol| symbol.kind() == SymbolKind::Data) {
-        let Ok(name) = symbol.name() else { continue };
+    for symbol in exported(file).filter(|symbol| symbol.kind() == SymbolKind::Data) {
+        let Some(name) = name(&symbol, report) else { continue };
         if is_global(name) {
+            if !report.has_room(name) {
+                break;
+            }
             report.globals.push(GlobalReport { name: name.to_owned(), bytes: symbol.size() });
         }
     }
@@ -79,8 +97,15 @@ fn variables(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
 
 /// Variables of the program, without those by which images describe themselves.
 pub(super) fn is_global(name: &str) -> bool {
-    let own =
-        ["__longshore_", "__profc_", "__profd_", "__llvm_prf", "__init_array_", "__fini_array_"];
+    let own = [
+        "__longshore_",
+        "__profc_",
+        "__profd_",
+        "__llvm_prf",
+        "__init_array_",
+        "__fini_array_",
+        "__hip_cuid_",
+    ];
     let is_own = own.iter().any(|prefix| name.starts_with(prefix));
     !is_own && !name.contains("longshore_note") && !name.ends_with(".kd")
 }

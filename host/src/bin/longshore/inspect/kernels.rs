@@ -20,6 +20,11 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
+    /// Whether a variable is a description or a note.
+    pub(super) fn takes(symbol: &str) -> bool {
+        symbol.starts_with(KERNEL_DESCRIPTION_PREFIX) || note_owner(symbol).is_some()
+    }
+
     /// Whether a variable is a description or a note, which is taken then.
     pub(super) fn take(&mut self, symbol: &str, content: &[u8]) -> bool {
         if let Some(kernel) = symbol.strip_prefix(KERNEL_DESCRIPTION_PREFIX) {
@@ -55,6 +60,14 @@ impl Kernels {
     pub(super) fn finish(mut self, report: &mut ImageReport) {
         for name in self.descriptions.keys() {
             self.metadata.entry(name.clone()).or_default();
+        }
+        if !self.descriptions.is_empty() {
+            // Functions of a CPU that nothing describes are called by the kernels.
+            let is_kernel = |name: &String, metadata: &mut MetadataReport| {
+                let is_described = self.descriptions.contains_key(name);
+                is_described || metadata.form.is_none() || metadata.argument_sizes.is_some()
+            };
+            self.metadata.retain(is_kernel);
         }
         let kernels = self.metadata.into_iter().map(|(name, mut metadata)| {
             let uses = self.notes.get(&name).copied().unwrap_or_default();

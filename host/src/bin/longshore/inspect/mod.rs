@@ -19,8 +19,9 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use longshore::{ContainerEntry, Format, Image};
-use report::{EntryReport, FileReport, ImageReport};
+use report::{EntryReport, FileReport, ImageReport, Room};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Show what is in an image or a container of images: needs no device and no plugin
 #[derive(Args)]
@@ -45,7 +46,8 @@ impl Inspect {
 
 /// A file that is a container shows its entries; an ELF file that has some, itself before them.
 fn report_of(file: String, image: Image) -> FileReport {
-    let (entries, problem) = match entries_of(&image) {
+    let room = Rc::default();
+    let (entries, problem) = match entries_of(&image, &room) {
         Ok(entries) => (entries, None),
         Err(problem) => (None, Some(problem)),
     };
@@ -58,19 +60,20 @@ fn report_of(file: String, image: Image) -> FileReport {
         images: Vec::new(),
     };
     if entries.is_none() || is_elf(image.format()) {
-        report.images.push(image_report(image));
+        report.images.push(image_report(image, &room));
     }
     report.images.extend(entries.into_iter().flatten());
     report
 }
 
 /// What is in a container; `None` if the image is none.
-fn entries_of(image: &Image) -> Result<Option<Vec<ImageReport>>, String> {
+fn entries_of(image: &Image, room: &Rc<Room>) -> Result<Option<Vec<ImageReport>>, String> {
     if image.format() == Format::Fatbin {
-        return cuda::entries(image.bytes()).map(Some);
+        return cuda::entries(image.bytes(), room).map(Some);
     }
     let entries = image.entries().map_err(|error| error.to_string())?;
-    Ok(entries.map(|entries| entries.into_iter().flat_map(of_entry).collect()))
+    let reports = |entry| of_entry(entry, room);
+    Ok(entries.map(|entries| entries.into_iter().flat_map(reports).collect()))
 }
 
 fn is_elf(format: Format) -> bool {
@@ -83,14 +86,14 @@ fn is_elf(format: Format) -> bool {
 }
 
 /// An entry, or those of the fatbin that it is.
-fn of_entry(entry: ContainerEntry) -> Vec<ImageReport> {
+fn of_entry(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
     let is_fatbin = entry.image.format() == Format::Fatbin;
-    let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes())) {
+    let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes(), room)) {
         Some(Ok(reports)) => return reports,
         Some(Err(problem)) => Some(problem),
         None => None,
     };
-    let mut report = image_report(entry.image);
+    let mut report = image_report(entry.image, room);
     report.problems.extend(problem);
     report.entry = Some(EntryReport {
         offload_kind: entry.offload_kind.to_string(),
@@ -102,14 +105,14 @@ fn of_entry(entry: ContainerEntry) -> Vec<ImageReport> {
     vec![report]
 }
 
-fn image_report(image: Image) -> ImageReport {
+fn image_report(image: Image, room: &Rc<Room>) -> ImageReport {
     // The reader of ELF wants its structures aligned.
     let image = match image.bytes().as_ptr().addr().is_multiple_of(8) {
         true => image,
         false => Image::from(image.bytes()),
     };
     let (bytes, format) = (image.bytes(), image.format());
-    let mut report = ImageReport::new(format.to_string(), bytes.len());
+    let mut report = ImageReport::new(format.to_string(), bytes.len()).sharing(room);
     match format {
         Format::Ptx => cuda::read_ptx(bytes, &mut report),
         Format::Cubin => cuda::read_cubin(bytes, &mut report),
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn every_truncation_and_every_flipped_bit_gives_a_report() {
         let whole = object();
-        let report = image_report(Image::from(&whole));
+        let report = image_report(Image::from(&whole), &Rc::default());
         let names: Vec<_> = report.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         assert_eq!(names, ["f", "g"]);
         assert_eq!(report.kernels[1].metadata.argument_sizes, Some(vec![4, 8]));
@@ -161,11 +164,11 @@ mod tests {
             });
         for bytes in &mut others {
             for end in 0..bytes.len() {
-                image_report(Image::from(&bytes[..end]));
+                image_report(Image::from(&bytes[..end]), &Rc::default());
             }
             for bit in 0..bytes.len() * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                image_report(Image::from(&*bytes));
+                image_report(Image::from(&*bytes), &Rc::default());
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
         }

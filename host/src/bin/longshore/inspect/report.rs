@@ -2,8 +2,34 @@
 
 use longshore_plugin_api::{ArgumentKind, KernelForm};
 use serde::Serialize;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
+
+/// Room for what is named in a report, shared by all images of a file. Names in an object may lie upon
+/// each other, so that together they are much larger than the file.
+pub(super) struct Room(Cell<usize>);
+
+/// Bytes of all names, and of what is kept with them.
+const MOST_BYTES_NAMED: usize = 64 << 20;
+/// What is kept with a name.
+const BYTES_BESIDE_NAME: usize = 512;
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(Cell::new(MOST_BYTES_NAMED))
+    }
+}
+
+impl Room {
+    /// Whether there is room for a name; from the first on for which there is not, there is none.
+    fn take(&self, name: &str) -> bool {
+        let left = self.0.get().checked_sub(name.len().saturating_add(BYTES_BESIDE_NAME));
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
 
 /// A file, and the images in it.
 #[derive(Serialize)]
@@ -56,9 +82,55 @@ pub(super) struct ImageReport {
     pub(super) members: Vec<ImageReport>,
     /// What could not be read.
     pub(super) problems: Vec<String>,
+    #[serde(skip)]
+    room: Rc<Room>,
+    #[serde(skip)]
+    is_full: bool,
+    #[serde(skip)]
+    name_bytes_left: usize,
 }
 
+/// Names are read a few times, and those with a common end share it.
+const MOST_READINGS: usize = 32;
+
 impl ImageReport {
+    /// The same with room that other images have too.
+    pub(super) fn sharing(self, room: &Rc<Room>) -> ImageReport {
+        ImageReport { room: Rc::clone(room), ..self }
+    }
+
+    pub(super) fn room(&self) -> &Rc<Room> {
+        &self.room
+    }
+
+    /// Whether the names that were read can be those of a file of this size.
+    pub(super) fn may_read_names(&self) -> bool {
+        self.name_bytes_left > 0
+    }
+
+    /// Takes note of a name that was read. Beyond the limit of [`ImageReport::may_read_names`] that is
+    /// a problem.
+    pub(super) fn note_name_read(&mut self, name: &str) {
+        let had_any = self.name_bytes_left > 0;
+        self.name_bytes_left = self.name_bytes_left.saturating_sub(name.len() + 1);
+        if had_any && self.name_bytes_left == 0 {
+            self.problems.push("names lie upon each other; the rest is left out".to_owned());
+        }
+    }
+
+    /// Whether something of this name can be added. If not, that is a problem.
+    pub(super) fn has_room(&mut self, name: &str) -> bool {
+        let has_room = self.room.take(name);
+        if !has_room && !self.is_full {
+            self.is_full = true;
+            self.problems.push(format!(
+                "names take more than {} MiB; those that are not listed were left out",
+                MOST_BYTES_NAMED >> 20
+            ));
+        }
+        has_room
+    }
+
     pub(super) fn new(format: String, bytes: usize) -> ImageReport {
         ImageReport {
             entry: None,
@@ -77,6 +149,9 @@ impl ImageReport {
             undefined: Vec::new(),
             members: Vec::new(),
             problems: Vec::new(),
+            room: Rc::default(),
+            is_full: false,
+            name_bytes_left: bytes.saturating_mul(MOST_READINGS),
         }
     }
 }

@@ -4,13 +4,17 @@ use super::report::{
     ArgumentReport, DescriptionReport, EntryReport, FileReport, GlobalReport, ImageReport,
     KernelReport, MetadataReport, Priorities, PriorityReport, Uses,
 };
+use crate::escape::name as shown;
 use crate::table::group;
 use crate::{table, units};
+
+/// A table has at most so many rows.
+const MOST_ROWS: usize = 5000;
 
 /// The whole report, without a newline at its end.
 pub(super) fn text(report: &FileReport) -> String {
     let bytes = units::bytes(report.bytes as u64);
-    let mut parts = vec![format!("{}: {}, {bytes}", report.file, report.format)];
+    let mut parts = vec![format!("{}: {}, {bytes}", shown(&report.file), report.format)];
     parts.extend(report.problem.as_ref().map(|problem| format!("problem: {problem}")));
     if report.container {
         let rows = report.images.iter().enumerate().map(entry_row).collect();
@@ -27,7 +31,7 @@ pub(super) fn text(report: &FileReport) -> String {
 
 fn entry_row((index, image): (usize, &ImageReport)) -> [String; 6] {
     let entry = image.entry.as_ref();
-    let said = |of: fn(&EntryReport) -> &String| entry.map(of).cloned();
+    let said = |of: fn(&EntryReport) -> &String| entry.map(|entry| shown(of(entry)));
     [
         index.to_string(),
         said(|entry| &entry.offload_kind).unwrap_or_else(|| "the file itself".to_owned()),
@@ -40,36 +44,52 @@ fn entry_row((index, image): (usize, &ImageReport)) -> [String; 6] {
 
 fn add_image(parts: &mut Vec<String>, name: &str, image: &ImageReport) {
     let mut lines = vec![heading(name, image)];
-    lines.extend(image.facts.iter().map(|(name, value)| format!("  {name}: {value}")));
+    lines.extend(image.facts.iter().map(|(name, value)| format!("  {name}: {}", shown(value))));
     if let Some(needed) = &image.requirements {
         lines.push(format!("  SPIR-V version: {}", needed.version));
-        lines.extend(listed("capabilities", needed.capabilities.clone()));
-        lines.extend(listed("extensions", needed.extensions.clone()));
+        lines.extend(listed("capabilities", names(&needed.capabilities)));
+        lines.extend(listed("extensions", names(&needed.extensions)));
     }
     lines.extend(listed("constructors", priorities(&image.constructors)));
     lines.extend(listed("destructors", priorities(&image.destructors)));
     lines.extend(listed("profile", profile(image)));
     lines.extend(listed("functions use", uses(&image.uses)));
-    lines.extend(listed("undefined", image.undefined.clone()));
+    lines.extend(listed("undefined", names(&image.undefined)));
     lines.extend(image.problems.iter().map(|problem| format!("  problem: {problem}")));
     parts.push(lines.join("\n"));
     if !image.kernels.is_empty() {
         let header = ["KERNEL", "FORM", "ON CPU", "ARGUMENTS", "GROUP", "USES", "DEVICE"];
-        parts.push(table::render(header, image.kernels.iter().map(kernel_row).collect()));
+        let rows = image.kernels.iter().take(MOST_ROWS).map(kernel_row).collect();
+        parts.push(table::render(header, rows));
+        parts.extend(more("kernels", image.kernels.len()));
     }
     if !image.globals.is_empty() {
-        let row = |global: &GlobalReport| [global.name.clone(), units::bytes(global.bytes)];
-        parts.push(table::render(["GLOBAL", "SIZE"], image.globals.iter().map(row).collect()));
+        let row = |global: &GlobalReport| [shown(&global.name), units::bytes(global.bytes)];
+        let rows = image.globals.iter().take(MOST_ROWS).map(row).collect();
+        parts.push(table::render(["GLOBAL", "SIZE"], rows));
+        parts.extend(more("globals", image.globals.len()));
     }
     for member in &image.members {
-        add_image(parts, member.member.as_deref().unwrap_or("member"), member);
+        add_image(parts, &shown(member.member.as_deref().unwrap_or("member")), member);
     }
 }
 
 fn heading(name: &str, image: &ImageReport) -> String {
-    let architecture = image.architecture.as_ref().map(|name| format!(" for {name}"));
+    let architecture = image.architecture.as_ref().map(|name| format!(" for {}", shown(name)));
     let bytes = units::bytes(image.bytes as u64);
     format!("{name}: {}{}, {bytes}", image.format, architecture.unwrap_or_default())
+}
+
+/// Says how many rows of a table are left out.
+fn more(what: &str, all: usize) -> Option<String> {
+    let left = all.checked_sub(MOST_ROWS).filter(|left| *left > 0)?;
+    Some(format!("and {left} more {what}, which --json lists"))
+}
+
+fn names(list: &[String]) -> Vec<String> {
+    let mut names: Vec<_> = list.iter().take(MOST_ROWS).map(|name| shown(name)).collect();
+    names.extend(more("names", list.len()));
+    names
 }
 
 fn listed(what: &str, items: Vec<String>) -> Option<String> {
@@ -108,7 +128,7 @@ fn kernel_row(kernel: &KernelReport) -> [String; 7] {
     let of = |text: fn(&DescriptionReport) -> String| described.map(text).unwrap_or_default();
     let form = kernel.metadata.form.unwrap_or_default().to_owned();
     [
-        kernel.name.clone(),
+        shown(&kernel.name),
         described.map_or(form, |known| known.form.to_owned()),
         of(|known| known.on_cpu.to_owned()),
         described.map_or_else(|| sizes(kernel), arguments),
@@ -124,14 +144,14 @@ fn arguments(known: &DescriptionReport) -> String {
     let listed: Vec<_> = known.arguments.iter().map(one).collect();
     match known.declaration.is_empty() {
         true => listed.join(", "),
-        false => format!("{}: {}", known.declaration, listed.join(", ")),
+        false => format!("{}: {}", shown(&known.declaration), listed.join(", ")),
     }
 }
 
 /// The parameters, else the sizes, as far as they are known.
 fn sizes(kernel: &KernelReport) -> String {
     if let Some(parameters) = &kernel.metadata.parameters {
-        return parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        return parameters.iter().map(|one| shown(&one.to_string())).collect::<Vec<_>>().join("\n");
     }
     let sizes = kernel.metadata.argument_sizes.as_ref();
     let sizes = sizes.map(|sizes| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));

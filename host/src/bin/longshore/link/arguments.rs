@@ -58,6 +58,24 @@ pub(super) fn alias(text: &str) -> Result<Alias, String> {
     Ok(Alias { name, symbol: symbol.to_owned() })
 }
 
+/// Tells symbols that aliases wrap, as those `f=__wrap_f` and `__real_f=f` do together, from other aliases: the function behind a
+/// wrapper is not the wrapper.
+pub(super) fn wrapped(aliases: &[Alias]) -> (Vec<&str>, Vec<&Alias>) {
+    let has = |name: &str, symbol: &str| {
+        aliases.iter().any(|alias| alias.name == name && alias.symbol == symbol)
+    };
+    let is_wrapped = |symbol: &str| {
+        has(symbol, &format!("__wrap_{symbol}")) && has(&format!("__real_{symbol}"), symbol)
+    };
+    let wrapped = |alias: &Alias| match alias.name.strip_prefix("__real_") {
+        Some(symbol) => symbol == alias.symbol && is_wrapped(symbol),
+        None => is_wrapped(&alias.name),
+    };
+    let (of_wrappers, others): (Vec<_>, Vec<_>) = aliases.iter().partition(|alias| wrapped(alias));
+    let names = of_wrappers.iter().map(|alias| alias.name.as_str());
+    (names.filter(|name| !name.starts_with("__real_")).collect(), others)
+}
+
 /// "NAME,FILE" or "NAME,FILE@SYMBOL=OFFSET,...".
 pub(super) fn section(text: &str) -> Result<SectionFile, String> {
     let Some((name, rest)) = text.split_once(',').filter(|(name, _)| !name.is_empty()) else {
@@ -99,6 +117,13 @@ mod tests {
         for wrong in ["", "0x", "-1", "ten", "0x1ffffffffffffffff"] {
             assert!(number(wrong).unwrap_err().contains(&format!("'{wrong}'")));
         }
+    }
+
+    #[test]
+    fn aliases_of_a_wrapper_and_of_what_it_wraps_belong_together() {
+        let aliases = ["f=__wrap_f", "g=h", "__real_f=f", "__real_g=g"];
+        let aliases: Vec<Alias> = aliases.iter().map(|text| alias(text).unwrap()).collect();
+        assert_eq!(wrapped(&aliases), (vec!["f"], vec![&aliases[1], &aliases[3]]));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::arguments::Absolute;
 use super::inputs::Input;
 use crate::failure::{Exit, Failure};
-use longshore_jitlink::graph::{Block, Definition, LinkGraph, Linkage, Scope, Section, TableEntry};
+use longshore_jitlink::graph::{
+    Block, Definition, LinkGraph, Linkage, Scope, Section, Symbol, TableEntry,
+};
 use longshore_jitlink::memory::Lifetime;
 use longshore_jitlink::{Architecture, Result};
 use serde::Serialize;
@@ -205,6 +207,9 @@ impl Linked {
     }
 }
 
+/// What the linker puts behind the frames of an object.
+const TERMINATOR: [u8; 4] = [0; 4];
+
 /// The sections that have a part in the link.
 fn sections(graph: &mut LinkGraph) -> Result<Vec<SectionDump>> {
     let mut blocks: HashMap<_, Vec<Block>> = HashMap::new();
@@ -221,33 +226,45 @@ fn section(
     id: longshore_jitlink::graph::SectionId,
     blocks: &[Block],
 ) -> Result<SectionDump> {
-    let Section { name, protection, lifetime, .. } = graph.section(id);
+    let Section { name, protection, lifetime, thread_local, zero_fill, .. } = graph.section(id);
     let name = text(name);
     let has_memory = lifetime != Lifetime::NoAlloc;
     let start = blocks.iter().map(|block| block.address).min().unwrap_or(0);
-    let end = blocks.iter().map(|block| block.address + block.size).max().unwrap_or(0);
-    let blocks = blocks.iter().map(|block| {
+    let listed_end = blocks.iter().map(|block| block.address + block.size).max().unwrap_or(start);
+    let is_template_end = thread_local && zero_fill;
+    let mut dumped = Vec::new();
+    // Zeroes behind the initial values of thread-local variables have addresses and no memory.
+    for block in blocks.iter().filter(|_| !is_template_end) {
         let content = match block.zero_fill {
             true => ContentDump::ZeroFill(true),
             false if has_memory => ContentDump::Bytes(hex(graph.content_mut(block.id))),
             false => ContentDump::Bytes(hex(graph.fix_up_no_alloc(block.id)?)),
         };
         let addr = has_memory.then_some(block.address);
-        Ok(BlockDump { addr, size: block.size, content })
-    });
+        dumped.push(BlockDump { addr, size: block.size, content });
+        if graph.has_terminator(block.id) {
+            let content = ContentDump::Bytes(hex(&TERMINATOR));
+            let addr = Some(block.address + block.size);
+            dumped.push(BlockDump { addr, size: TERMINATOR.len() as u64, content });
+        }
+    }
+    let end = dumped.iter().filter_map(|block| Some(block.addr? + block.size)).max();
     Ok(SectionDump {
         name,
         addr: has_memory.then_some(start),
-        size: end - start,
+        size: end.unwrap_or(start).max(listed_end) - start,
         lifetime: lifetime.to_string(),
         prot: protection.to_string(),
-        blocks: blocks.collect::<Result<_>>()?,
+        blocks: dumped,
     })
 }
 
-/// The symbols that are in memory of the graph.
+/// The symbols that are in memory of the graph. An object's own symbols for its sections are not, but global ones are.
 fn symbols(graph: &LinkGraph) -> Vec<SymbolDump> {
-    let named = graph.symbols().filter(|symbol| !symbol.section_symbol && !symbol.name.is_empty());
+    let is_named = |symbol: &Symbol<'_>| {
+        !symbol.name.is_empty() && (!symbol.section_symbol || symbol.scope != Scope::Local)
+    };
+    let named = graph.symbols().filter(is_named);
     let in_memory = named.filter_map(|symbol| {
         let Definition::Block(block, offset) = symbol.definition else { return None };
         let block = graph.block(block);

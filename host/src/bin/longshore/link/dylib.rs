@@ -70,7 +70,7 @@ fn hint_for(name: &str, kind: Kind) -> Option<String> {
         Kind::SharedLibrary(architecture) => {
             format!("it is for {}, expected one for this machine", architecture.triple())
         }
-        Kind::Bitcode | Kind::Other => {
+        Kind::Bitcode | Kind::AssemblyText | Kind::Other => {
             "a --dylib is a shared library, as `cc -shared` makes it".to_owned()
         }
     })

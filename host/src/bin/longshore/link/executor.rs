@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Args)]
 #[command(next_help_heading = "Running the program in another process")]
 pub(super) struct Executor {
-    /// Run the program in a process of this executor: the one beside this command, a path, or ADDRESS:PORT of one that listens
+    /// Run the program in a process of this executor: the one of this installation, a path, or ADDRESS:PORT of one that listens
     #[arg(long, value_name = "EXECUTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     executor: Option<String>,
     /// The key of an executor that listens: a file with 64 hexadecimal digits
@@ -59,7 +59,7 @@ impl Executor {
 
     fn spawn(&self, name: &str) -> Result<Arc<ExecutorProcess>, Failure> {
         let path = match name {
-            "" => beside_this()?,
+            "" => installed()?,
             name => PathBuf::from(name),
         };
         let spawn = Spawn::new(path).shares_memory(!self.no_shared_memory);
@@ -91,11 +91,24 @@ pub(super) fn end_as(
     code.map(ExitCode::from).ok_or(failure)
 }
 
-fn beside_this() -> Result<PathBuf, Failure> {
+/// The executor of this command's installation: beside the command, as in a build, or in `libexec`.
+fn installed() -> Result<PathBuf, Failure> {
+    const NAME: &str = "longshore-executor";
     let here = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Runtime, format!("this command's file cannot be found: {error}"))
     })?;
-    Ok(here.with_file_name("longshore-executor"))
+    let above = here.parent().and_then(Path::parent);
+    let libexec = above.map(|above| above.join("libexec/longshore").join(NAME));
+    let places: Vec<PathBuf> = [here.with_file_name(NAME)].into_iter().chain(libexec).collect();
+    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+        let names: Vec<String> =
+            places.iter().map(|place| format!("'{}'", place.display())).collect();
+        Failure::new(
+            Exit::Runtime,
+            format!("there is no executor; looked for {}", names.join(" and ")),
+        )
+        .or_hint("--executor=PATH takes the path of a longshore-executor of this release")
+    })
 }
 
 fn failure(error: ProcessError) -> Failure {

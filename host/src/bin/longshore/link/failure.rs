@@ -2,6 +2,7 @@
 
 use super::inputs::Input;
 use super::kind::Kind;
+use super::names::explained;
 use super::undefined;
 use crate::failure::{Exit, Failure};
 use longshore_jitlink::arch::Fault;
@@ -50,7 +51,7 @@ impl From<Error> for Failure {
         if let Error::Undefined(missing) = &error {
             return undefined::failure(missing);
         }
-        let failure = Failure::new(Exit::Runtime, error.to_string());
+        let failure = Failure::new(Exit::Runtime, explained(&error.to_string()));
         match hint(&error) {
             Some(hint) => failure.or_hint(hint),
             None => failure,
@@ -117,9 +118,19 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
             format!("it is a linker script, text for a system linker, expected {expected}"),
             format!("give what it names instead: {}", files.join(" ")),
         ),
+        Kind::Bitcode if is_member(given, file) => (
+            "it is LLVM bitcode, expected machine code".to_owned(),
+            "compile without -flto, or take it out of the archive and give it as a FILE, with --lazy: FILEs alone are \
+             compiled"
+                .to_owned(),
+        ),
         Kind::Bitcode if is_archive || !given.lazy => (
             "it is LLVM bitcode, expected machine code".to_owned(),
             "compile without -flto, or have it compiled as it is called: give it as a FILE, and --lazy".to_owned(),
+        ),
+        Kind::AssemblyText => (
+            "it is LLVM's assembly text, expected machine code".to_owned(),
+            "have it compiled as it is called: give it as a FILE, and --lazy".to_owned(),
         ),
         Kind::Other if is_archive => (
             format!("it is not {expected}"),
@@ -145,6 +156,11 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
             Some((Kind::of(&member.1), false))
         })
     })
+}
+
+/// Whether a name is not that of a file, but of a part of one.
+fn is_member(given: &Given, name: &str) -> bool {
+    given.inputs.iter().chain(&given.archives).all(|input| input.name != name)
 }
 
 fn missing_entry(inputs: &[Input], entry: &str) -> Failure {

@@ -3,11 +3,11 @@
 use super::kind::Kind;
 use crate::failure::{Exit, Failure};
 use bytes::Bytes;
+use longshore::{Image, WholeFile};
 use longshore_jitlink::Architecture;
 use longshore_jitlink::session::StaticArchive;
 use memmap2::Mmap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -27,15 +27,13 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
 /// The bytes of a file: mapped where that is possible.
 pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     let bytes = || -> io::Result<Bytes> {
-        let mut file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(bytes.into());
-        }
+        let file = WholeFile::open(path)?;
+        let Some(regular) = file.regular() else {
+            return Ok(file.read(Image::MOST_BYTES)?.into());
+        };
         // SAFETY: the bytes are what this process is asked to execute: who can change the file meanwhile decides what it
         // does in any case.
-        Ok(Bytes::from_owner(unsafe { Mmap::map(&file) }?))
+        Ok(Bytes::from_owner(unsafe { Mmap::map(regular) }?))
     };
     bytes().map_err(|error| {
         Failure::new(Exit::Runtime, format!("cannot read '{}': {error}", path.display()))

@@ -23,6 +23,8 @@ pub(super) enum Kind {
     LinkerScript(Vec<String>),
     /// LLVM's, as `-flto` makes it.
     Bitcode,
+    /// The same as text, as `-S -emit-llvm` makes it.
+    AssemblyText,
     Other,
 }
 
@@ -33,6 +35,7 @@ impl Kind {
             _ if bytes.starts_with(b"!<arch>\n") => Kind::Archive,
             _ if bytes.starts_with(b"!<thin>\n") => Kind::ThinArchive,
             _ if bytes.starts_with(b"BC\xc0\xde") => Kind::Bitcode,
+            _ if is_assembly_text(bytes) => Kind::AssemblyText,
             _ => of_text(bytes).unwrap_or(Kind::Other),
         }
     }
@@ -83,6 +86,30 @@ fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
     dynamic.unwrap_or_default().iter().any(|entry| {
         entry.d_tag(LittleEndian) == DT_FLAGS_1 && entry.d_val(LittleEndian) & DF_1_PIE.0 != 0
     })
+}
+
+/// Whether the first line of a file that says something is one of LLVM's assembly text.
+fn is_assembly_text(bytes: &[u8]) -> bool {
+    const LONGEST: usize = 4 << 10;
+    /// What modules have before their functions, and functions.
+    const STARTS: [&[u8]; 9] = [
+        b"source_filename = ",
+        b"target datalayout = ",
+        b"target triple = ",
+        b"module asm ",
+        b"define ",
+        b"declare ",
+        b"attributes #",
+        b"@",
+        b"%",
+    ];
+    let start = bytes.get(..LONGEST).unwrap_or(bytes);
+    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    // Comments begin with a semicolon.
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(b";")).unwrap_or_default();
+    let is_named = first.starts_with(b"@") || first.starts_with(b"%");
+    let has_start = STARTS.iter().any(|word| first.starts_with(word));
+    has_start && (!is_named || first.windows(3).any(|part| part == b" = "))
 }
 
 /// A linker script, if it looks like one of those that stand in for libraries.
@@ -168,5 +195,21 @@ mod tests {
         assert_eq!(Kind::of(b"!<arch>\n"), Kind::Archive);
         assert_eq!(Kind::of(b"!<thin>\nx"), Kind::ThinArchive);
         assert_eq!(Kind::of(b"BC\xc0\xde5"), Kind::Bitcode);
+    }
+
+    #[test]
+    fn text_of_llvm_is_known_by_its_first_line() {
+        for text in [
+            "; ModuleID = 'a.c'\nsource_filename = \"a.c\"\n",
+            "\n  target triple = \"x86_64-pc-linux-gnu\"",
+            "define i32 @main() {",
+            "@x = global i32 1",
+            "%pair = type { i32, i32 }",
+        ] {
+            assert_eq!(Kind::of(text.as_bytes()), Kind::AssemblyText, "{text}");
+        }
+        for text in ["", "; a comment", "@file", "%", "definition", "int main() {}", "\0define "] {
+            assert_eq!(Kind::of(text.as_bytes()), Kind::Other, "{text}");
+        }
     }
 }

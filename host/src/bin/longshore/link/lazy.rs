@@ -3,6 +3,7 @@
 use super::failure::{Given, LinkFailure};
 use super::inputs::Input;
 use super::kind::Kind;
+use super::names::readable;
 use crate::path;
 use longshore_compile::{Bitcode, Compiler};
 use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
@@ -55,20 +56,41 @@ impl LazyProgram {
         Ok(LazyProgram { library: library.clone(), files, _reexports: reexports })
     }
 
-    /// Links what runs first: the entry, unless that is only another name for something, and what has constructors. The address of
-    /// the entry.
-    pub(super) fn link(&self, entry: &str, is_another_name: bool) -> Result<u64> {
-        // First, so that they are in the order of the files whatever the entry needs.
-        self.files.link_constructors()?;
-        match !is_another_name && self.files.defined(entry)?.is_some() {
-            true => self.files.link(entry),
-            false => self.library.lookup(entry),
+    /// Links what runs first, together: the entry, what has constructors, and what defines other names. Returns the entry's
+    /// address. An entry that is only another name is not part of the files.
+    pub(super) fn link(
+        &self,
+        entry: &str,
+        is_another_name: bool,
+        undefined: &[&str],
+    ) -> Result<u64> {
+        if !is_another_name && self.files.defined(entry)?.is_some() {
+            return self.files.link_with_constructors(entry, undefined);
         }
+        self.files.link_constructors()?;
+        self.library.lookup(entry)
     }
 
     pub(super) fn files(&self) -> &LazyFiles {
         &self.files
     }
+}
+
+/// Makes bitcode of the files that are LLVM's assembly text.
+///
+/// # Errors
+/// Those of the compiler, which is looked for if there is such a file.
+pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
+    let mut texts =
+        inputs.iter_mut().filter(|input| Kind::of(&input.bytes) == Kind::AssemblyText).peekable();
+    if texts.peek().is_none() {
+        return Ok(());
+    }
+    let compiler = find_compiler()?;
+    texts.try_for_each(|input| {
+        input.bytes = compiler.assemble(&input.name, &input.bytes)?.into();
+        Ok(())
+    })
 }
 
 /// The newest compiler on PATH.
@@ -83,7 +105,8 @@ fn tell(call: &FailedCall<'_>, given: &Given) {
         return;
     }
     let failure = LinkFailure::from(call.error.clone()).explain(given);
-    let failure = failure.about(&format!("'{}', which is called, cannot be linked", call.entry));
+    let entry = readable(call.entry);
+    let failure = failure.about(&format!("'{entry}', which is called, cannot be linked"));
     // Where nobody reads it there is nobody else to tell.
     let _ = write!(std::io::stderr(), "{failure}");
 }

@@ -8,10 +8,14 @@ mod dylib;
 mod executor;
 mod failure;
 mod inputs;
+mod instrumented;
 mod kind;
 mod lazy;
+mod libraries;
+mod names;
 mod program;
 mod progress;
+mod response;
 mod section;
 mod times;
 mod undefined;
@@ -29,11 +33,12 @@ use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::memory::{Placement, SlabMemory};
 use longshore_jitlink::process::{InProcess, TargetProcess};
 use longshore_jitlink::session::{
-    Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
+    Also, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
 use longshore_jitlink::{Architecture, Error, Library, Session};
 use longshore_runtime::static_tls_reserve;
 use program::Program;
+pub(crate) use response::expanded;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -47,6 +52,7 @@ where something cannot be linked that the program calls.
 Examples:
   longshore link main.o parts.o --archive libz.a --dylib libm.so.6 --args -v file
   longshore link main.o --dylib libstdc++.so.6
+  longshore link @objects.txt -L build/lib -lparts -lm
   longshore link main.o --executor
   longshore link --lazy main.o parts.o --archive libz.a
   longshore link --lazy main.bc parts.o
@@ -56,12 +62,15 @@ Examples:
 #[derive(Args)]
 #[command(after_help = AFTER_LINK_HELP)]
 pub(crate) struct Link {
-    /// Objects, and archives that are linked whole; with --lazy LLVM bitcode too
+    /// Objects, and archives that are linked whole; with --lazy LLVM bitcode too, also as text
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The function to call, as main(argc, argv, envp)
     #[arg(long, value_name = "SYMBOL", default_value = "main")]
     entry: String,
+    /// Link what defines SYMBOL though nothing refers to it, if it is defined; may be repeated
+    #[arg(short = 'u', long, value_name = "SYMBOL")]
+    undefined: Vec<String>,
     /// The program's arguments, after the first FILE: all of the command line that follows
     #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true)]
     args: Vec<OsString>,
@@ -71,12 +80,21 @@ pub(crate) struct Link {
     /// A shared library to open, by path or by a name that the dynamic linker finds; may be repeated
     #[arg(long, value_name = "LIBRARY")]
     dylib: Vec<PathBuf>,
+    /// A library: libNAME.so, which is opened, or libNAME.a, an archive; -l:FILE for a file of another name; may be repeated
+    #[arg(short = 'l', value_name = "NAME")]
+    library: Vec<String>,
+    /// A folder in which -l looks before the system's; may be repeated
+    #[arg(short = 'L', value_name = "FOLDER")]
+    library_path: Vec<PathBuf>,
     /// Do without the symbols of this process: those of the C library and of other shared libraries
     #[arg(long, conflicts_with = "dylib")]
     no_process_symbols: bool,
     /// Define NAME as another name of SYMBOL; may be repeated
     #[arg(long, value_name = "NAME=SYMBOL", value_parser = arguments::alias)]
     alias: Vec<Alias>,
+    /// Let __wrap_SYMBOL stand between SYMBOL and those that refer to it, and get SYMBOL as __real_SYMBOL; may be repeated
+    #[arg(long, value_name = "SYMBOL")]
+    wrap: Vec<String>,
     /// Define NAME at an address, decimal or with 0x; may be repeated
     #[arg(long, value_name = "NAME=ADDRESS", value_parser = arguments::absolute)]
     abs: Vec<Absolute>,
@@ -154,19 +172,23 @@ impl Link {
     pub(crate) fn execute(&self) -> Result<ExitCode, Failure> {
         self.check_output()?;
         let mut inputs = read_all(&self.files)?;
+        if self.lazy {
+            lazy::assemble_texts(&mut inputs)?;
+        }
         let (first, architecture) = inputs::first_object(&inputs[0]);
         let place = self.place(&first, architecture)?;
         self.warn_of_options_without_effect(place);
         for section in &self.sectcreate {
             inputs.push(section::object(section, architecture)?);
         }
-        let archives = read_all(&self.archive)?;
+        let libraries = libraries::find(&self.library, &self.library_path)?;
+        let archives = read_all(&[&self.archive[..], &libraries.archives].concat())?;
         let executor = match place {
             Place::Process => self.executor.start(architecture, &first)?,
             Place::Elsewhere => None,
         };
         if place == Place::Process {
-            self.open_libraries(executor.as_ref())?;
+            self.open_libraries(&libraries.shared, executor.as_ref())?;
         }
         let dump = self.dump_memory.as_ref().map(|_| Dump::new(&inputs, &archives));
         let dump = dump.map(Arc::new);
@@ -176,7 +198,7 @@ impl Link {
         let given = Arc::new(Given { inputs, archives, architecture, entry, lazy });
         let explain = |failure: LinkFailure| failure.explain(&given);
         let program = self.add(&session, &given, place).map_err(explain)?;
-        let entry = self.link(&program, place).map_err(explain)?;
+        let entry = self.link(&program, &given, place).map_err(explain)?;
         if let (Some(dump), Some(file)) = (&dump, &self.dump_memory) {
             dump.write(architecture, &self.abs, file)?;
         }
@@ -196,9 +218,13 @@ impl Link {
         }
     }
 
-    fn open_libraries(&self, executor: Option<&Arc<ExecutorProcess>>) -> Result<(), Failure> {
+    fn open_libraries(
+        &self,
+        by_name: &[PathBuf],
+        executor: Option<&Arc<ExecutorProcess>>,
+    ) -> Result<(), Failure> {
         let open = |process: &dyn TargetProcess| {
-            self.dylib.iter().try_for_each(|library| dylib::open(process, library))
+            self.dylib.iter().chain(by_name).try_for_each(|library| dylib::open(process, library))
         };
         match executor {
             Some(executor) => open(&**executor),
@@ -346,13 +372,19 @@ impl Link {
         for Absolute { name, address } in &self.abs {
             library.define_absolute(name, *address)?;
         }
-        for Alias { name, symbol } in &self.alias {
+        let (wrapped, aliases) = arguments::wrapped(&self.alias);
+        for Alias { name, symbol } in aliases {
             library.define_alias(name, symbol)?;
         }
+        wrapped
+            .into_iter()
+            .chain(self.wrap.iter().map(String::as_str))
+            .for_each(|symbol| library.wrap(symbol));
         let program = match self.lazy {
             true => Program::Lazy(LazyProgram::add(session, &library, given)?),
             false => whole_program(&library, given)?,
         };
+        library.add_generator(instrumented::warn_of_calls_without_effect);
         if place == Place::Process && !self.no_process_symbols {
             library.add_generator(ProcessSymbols);
         }
@@ -360,25 +392,29 @@ impl Link {
     }
 
     /// The address of the entry, if there is one.
-    fn link(&self, program: &Program, place: Place) -> Result<Option<u64>, LinkFailure> {
+    fn link(
+        &self,
+        program: &Program,
+        given: &Given,
+        place: Place,
+    ) -> Result<Option<u64>, LinkFailure> {
+        let runtimes = instrumented::runtime_symbols(given).iter().copied();
+        let undefined: Vec<&str> =
+            self.undefined.iter().map(String::as_str).chain(runtimes).collect();
         let library = match program {
             Program::Whole(library) => library,
             Program::Lazy(program) => {
                 let is_another_name = self.abs.iter().any(|absolute| absolute.name == self.entry)
                     || self.alias.iter().any(|alias| alias.name == self.entry);
-                return Ok(Some(program.link(&self.entry, is_another_name)?));
+                return Ok(Some(program.link(&self.entry, is_another_name, &undefined)?));
             }
         };
-        if self.link_all {
-            library.link_all()?;
-        }
         let lookup = match self.link_all && !self.runs(place) {
             true => Lookup::Optional,
             false => Lookup::Required,
         };
-        let entry = library.lookup_all(&[(&self.entry, lookup)])?[0];
-        library.link_constructors()?;
-        Ok(entry)
+        let also = if self.link_all { Also::All } else { Also::Constructors };
+        Ok(library.link_program((&self.entry, lookup), &undefined, also)?)
     }
 }
 

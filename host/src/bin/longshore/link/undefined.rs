@@ -1,5 +1,6 @@
 //! Symbols that nothing defines, and what may define them.
 
+use super::names::readable;
 use crate::failure::{Exit, Failure};
 use longshore_jitlink::Undefined;
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ pub(super) fn failure(missing: &[Undefined]) -> Failure {
     symbols.sort_by_key(|(symbol, _)| PARTS.iter().any(|part| part.has(symbol)));
     let mut message = "undefined symbols:".to_owned();
     for (symbol, files) in symbols.iter().take(MOST_NAMES) {
-        message += &format!("\n  {symbol}{}", users(files));
+        message += &format!("\n  {}{}", readable(symbol), users(files));
     }
     if symbols.len() > MOST_NAMES {
         message += &format!("\n  ... and {} more", symbols.len() - MOST_NAMES);
@@ -72,7 +73,43 @@ struct Part {
     hint: &'static str,
 }
 
-const PARTS: [Part; 4] = [
+// Of the standard library of Rust, in both forms of its symbols.
+const PARTS: [Part; 14] = [
+    Part {
+        prefixes: &[
+            "_ZN3std",
+            "_ZN4core",
+            "_ZN5alloc",
+            "__rust_",
+            "__rustc",
+            "_RNvC",
+            "_RNvN",
+            "_RNvM",
+            "_RINv",
+        ],
+        hint: "a program in Rust needs its standard library: compile it with --crate-type staticlib, and give the archive",
+    },
+    Part { prefixes: &["_gfortran_"], hint: "a program in Fortran needs -lgfortran" },
+    Part {
+        prefixes: &["GOMP_", "omp_"],
+        hint: "OpenMP needs -lgomp if gcc compiled it, -lomp if clang did",
+    },
+    Part { prefixes: &["__kmpc_"], hint: "OpenMP of clang needs -lomp" },
+    Part { prefixes: &["__gcov_"], hint: "--coverage of gcc needs -lgcov" },
+    Part {
+        prefixes: &["llvm_gcov_", "llvm_gcda_", "__llvm_profile_"],
+        hint: "profiles of clang need --archive \"$(clang --print-file-name=libclang_rt.profile.a)\"",
+    },
+    Part {
+        prefixes: &["__tsan_"],
+        hint: "-fsanitize=thread needs LD_PRELOAD=\"$(gcc -print-file-name=libtsan.so)\" in the environment",
+    },
+    Part { prefixes: &["__ubsan_"], hint: "-fsanitize=undefined needs -lubsan" },
+    Part {
+        prefixes: &["__msan_", "__dfsan_", "__hwasan_"],
+        hint: "this sanitizer wants to be linked by the system's linker: compile without it",
+    },
+    Part { prefixes: &["__atomic_"], hint: "atomic operations on large values need -latomic" },
     Part {
         // Of namespace std, operators new and delete, type information, and what compilers call.
         prefixes: &[
@@ -137,6 +174,15 @@ mod tests {
     }
 
     #[test]
+    fn symbols_are_told_as_they_stand_in_the_source() {
+        let told = told([of("_ZN5outer5innerEi", "a.o")]);
+        assert!(
+            told.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),
+            "{told}"
+        );
+    }
+
+    #[test]
     fn more_symbols_than_anybody_reads_are_counted() {
         let names = (0..22).map(|number| format!("f{number}"));
         let names = ["__cxa_throw".to_owned()].into_iter().chain(names);
@@ -155,6 +201,10 @@ mod tests {
         }
         assert!(hint(&["__cpu_model"]).contains("-print-libgcc-file-name"));
         assert!(hint(&["__asan_init"]).contains("LD_PRELOAD"));
+        assert!(hint(&["__gcov_init"]).contains("-lgcov"));
+        assert!(hint(&["_gfortran_st_write"]).contains("-lgfortran"));
+        assert!(hint(&["GOMP_parallel"]).contains("-lgomp"));
+        assert!(hint(&["__tsan_init"]).contains("libtsan"));
         assert_eq!(hint(&["_ZdlPv", "mine"]), format!("{cpp}; {OTHERS}"));
         assert_eq!(hint(&["mine"]), ELSEWHERE);
     }

@@ -1,5 +1,6 @@
 //! The types of numbers that arguments are made of, and their values.
 
+use longshore::ArgumentKind;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -24,6 +25,15 @@ macro_rules! element_types {
             /// Size in bytes.
             pub(super) fn size(self) -> usize {
                 match self { $(ElementType::$variant => size_of::<$rust>()),* }
+            }
+
+            /// Its kind.
+            pub(super) fn kind(self) -> ArgumentKind {
+                match self.name().as_bytes() {
+                    [b'u', ..] => ArgumentKind::Unsigned,
+                    [b'i', ..] => ArgumentKind::Signed,
+                    _ => ArgumentKind::Float,
+                }
             }
 
             /// Reads a number of this type; the error names the form expected.

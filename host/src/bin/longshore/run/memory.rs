@@ -4,8 +4,12 @@ use super::argument::{ArgumentSpec, BufferSpec, Contents};
 use super::element::ElementType;
 use super::report::Output;
 use crate::failure::{Exit, Failure};
-use longshore::{Allocation, Device, Grid, Kernel, MemoryKind, Queue, RawArguments};
+use longshore::{
+    Allocation, ArgumentKind, ArgumentType, Device, Grid, Kernel, MemoryKind, Queue, RawArguments,
+    read_at_most,
+};
 use std::ffi::c_void;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Strict enough for any vector type of a kernel.
@@ -14,6 +18,7 @@ const ALIGNMENT_BYTES: u64 = 256;
 /// The arguments of a launch, their buffers allocated and filled.
 pub(super) struct Prepared<'a> {
     arguments: Vec<Argument<'a>>,
+    types: Vec<ArgumentType>,
 }
 
 enum Argument<'a> {
@@ -52,7 +57,13 @@ impl<'a> Prepared<'a> {
             }
         };
         let arguments = specs.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
-        Ok(Prepared { arguments })
+        Ok(Prepared { arguments, types: specs.iter().map(type_of).collect() })
+    }
+
+    /// The same with types that fit any declared ones.
+    pub(super) fn untyped(mut self) -> Prepared<'a> {
+        self.types.fill(ArgumentType::UNKNOWN);
+        self
     }
 
     /// Sets the outputs to what they held before the first run. Blocks.
@@ -121,6 +132,7 @@ impl<'a> Prepared<'a> {
         // SAFETY: each pointer is to a word of 8 bytes that lives until the end of this function,
         // of which no more than 8 bytes are named.
         let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
+        let arguments = arguments.with_types(&self.types)?;
         Ok(launch(arguments)?)
     }
 
@@ -129,6 +141,17 @@ impl<'a> Prepared<'a> {
             Argument::Buffer(buffer) => Some((index, buffer)),
             Argument::Value { .. } => None,
         })
+    }
+}
+
+/// The type that an argument of the command line has.
+fn type_of(spec: &ArgumentSpec) -> ArgumentType {
+    match spec {
+        ArgumentSpec::Null => ArgumentType::new(ArgumentKind::Pointer),
+        ArgumentSpec::Scalar(value) => ArgumentType::new(value.element().kind()),
+        ArgumentSpec::Buffer(BufferSpec { element, .. }) => {
+            ArgumentType::pointer_to(element.kind(), element.size() as u16)
+        }
     }
 }
 
@@ -208,8 +231,15 @@ fn reserve(len: usize, element: ElementType) -> Result<Vec<u8>, String> {
 
 fn read_file(path: &Path, len: Option<usize>, element: ElementType) -> Result<Vec<u8>, String> {
     let shown = path.display();
-    let bytes = std::fs::read(path).map_err(|error| format!("reading '{shown}': {error}"))?;
-    let (name, size, has) = (element.name(), element.size(), bytes.len());
+    let (name, size) = (element.name(), element.size());
+    let most = len.map_or(isize::MAX as u64, |len| len.saturating_mul(size) as u64);
+    let bytes = read_at_most(path, most).map_err(|error| match (error.kind(), len) {
+        (ErrorKind::FileTooLarge, Some(len)) => {
+            format!("'{shown}': {error}, as {name}[{len}] needs")
+        }
+        _ => format!("reading '{shown}': {error}"),
+    })?;
+    let has = bytes.len();
     match len {
         Some(len) if has != len * size => {
             let expected = len * size;
@@ -245,6 +275,8 @@ mod tests {
         assert_eq!(read(None, ElementType::U16), Ok(vec![1, 2, 3, 4]));
         assert_eq!(read(Some(1), ElementType::F32), Ok(vec![1, 2, 3, 4]));
         assert!(read(Some(3), ElementType::U16).unwrap_err().ends_with("u16[3] needs 6"));
+        let too_large = read(Some(3), ElementType::U8).unwrap_err();
+        assert!(too_large.ends_with("it has 4 bytes, expected at most 3, as u8[3] needs"));
         assert!(read(None, ElementType::F64).unwrap_err().contains("needs a multiple of 8"));
         let missing = Contents::File { len: None, path: "/nonexistent".into() };
         assert!(bytes_of(&missing, ElementType::U8).unwrap_err().starts_with("reading '/none"));

@@ -5,6 +5,7 @@ mod element;
 mod grid;
 mod memory;
 mod report;
+pub(crate) mod supervised;
 mod symbols;
 mod tracking;
 
@@ -17,6 +18,7 @@ use longshore::{Device, ErrorCode, Grid, Image, Kernel, Program, Queue, SymbolKi
 use memory::Prepared;
 use report::{Report, Times};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tracking::Tracking;
 
@@ -56,6 +58,10 @@ pub(crate) struct Run {
     /// One argument of the kernel, see below; repeat it for each
     #[arg(long = "arg", short, value_name = "ARGUMENT", value_parser = argument::parse)]
     arguments: Vec<ArgumentSpec>,
+    /// Pass arguments also where the image declares another kind of the same size, such as an integer
+    /// for a float
+    #[arg(long)]
+    unchecked: bool,
     /// Work-groups: X, X,Y or X,Y,Z
     #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
     groups: [u32; 3],
@@ -95,19 +101,27 @@ pub(crate) struct Run {
     tracking: Tracking,
     /// List the image's kernels and globals; run nothing
     #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full", "timeout",
-          "memory_report", "memory_timeline"])]
+          "unchecked", "memory_report", "memory_timeline"])]
     list: bool,
 }
 
 impl Run {
-    pub(crate) fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
+    /// Runs in a child process, and answers the exit code: never that of success for a run that did not finish.
+    pub(crate) fn supervised(&self, common: &CommonOptions) -> ExitCode {
+        supervised::supervised(|| self.execute(common))
+    }
+
+    fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
         self.check_saves()?;
         let image = Image::read(&self.image)?;
         let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
         let start = Instant::now();
-        let program = match self.lazy {
-            true => device.load_lazily(image)?,
-            false => device.load(image)?,
+        // SAFETY: the user, who names the image in order to run it, vouches for its code.
+        let program = unsafe {
+            match self.lazy {
+                true => device.load_lazily(image)?,
+                false => device.load(image)?,
+            }
         };
         let load = start.elapsed();
         match (self.list, &self.kernel) {
@@ -186,7 +200,10 @@ impl Run {
     ) -> Result<Report<'a>, Failure> {
         let kernel = self.find(program, name)?;
         let queue = device.queue()?;
-        let prepared = Prepared::new(&self.arguments, device, &queue)?;
+        let mut prepared = Prepared::new(&self.arguments, device, &queue)?;
+        if self.unchecked {
+            prepared = prepared.untyped();
+        }
         let run = self.launch_all(&kernel, &queue, &prepared)?;
         for Save { argument, file } in &self.save {
             prepared.save(*argument, &queue, file)?;

@@ -1,0 +1,95 @@
+//! Response files: `@FILE` among the arguments of `link` stands for the arguments in the file.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Files that name each other are read so far.
+const MOST_DEPTH: usize = 16;
+/// From here on arguments are the program's.
+const OF_THE_PROGRAM: &str = "--args";
+
+/// The arguments with what response files say, if the subcommand is `link`: words as a shell separates and quotes them. `@FILE`
+/// stays where there is no such file, as with other compilers and linkers, and among the program's own arguments.
+pub(crate) fn expanded(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let arguments: Vec<OsString> = arguments.collect();
+    let is_option = |argument: &OsString| argument.as_bytes().starts_with(b"-");
+    let subcommand = arguments.iter().skip(1).position(|argument| !is_option(argument));
+    let Some(subcommand) = subcommand.map(|place| place + 1).filter(|at| arguments[*at] == "link")
+    else {
+        return arguments;
+    };
+    let mut expanded = arguments[..=subcommand].to_vec();
+    add(&mut expanded, arguments.into_iter().skip(subcommand + 1), MOST_DEPTH);
+    expanded
+}
+
+/// Adds arguments; whether the last of them were the program's.
+fn add(
+    expanded: &mut Vec<OsString>,
+    arguments: impl Iterator<Item = OsString>,
+    depth: usize,
+) -> bool {
+    let mut are_of_the_program = false;
+    for argument in arguments {
+        are_of_the_program |= argument == OF_THE_PROGRAM;
+        let words = match are_of_the_program || depth == 0 {
+            true => None,
+            false => words_of(&argument),
+        };
+        match words {
+            Some(words) => are_of_the_program = add(expanded, words.into_iter(), depth - 1),
+            None => expanded.push(argument),
+        }
+    }
+    are_of_the_program
+}
+
+/// The words of the file that an argument names.
+fn words_of(argument: &OsStr) -> Option<Vec<OsString>> {
+    let file = argument.as_bytes().strip_prefix(b"@")?;
+    let text = std::fs::read(OsStr::from_bytes(file)).ok()?;
+    let words = shlex::bytes::split(&text)?;
+    Some(words.into_iter().map(OsString::from_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(arguments: &[&str]) -> Vec<String> {
+        let arguments = arguments.iter().map(OsString::from);
+        expanded(arguments).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn files_stand_for_their_words_up_to_the_programs_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| format!("@{}", folder.path().join(name).display());
+        std::fs::write(folder.path().join("inner"), "'b c.o'\n--alias x=y").unwrap();
+        std::fs::write(folder.path().join("outer"), format!("a.o {}", path("inner"))).unwrap();
+        std::fs::write(folder.path().join("all"), format!("a.o --args {}", path("inner"))).unwrap();
+        let (outer, inner, all) = (path("outer"), path("inner"), path("all"));
+        assert_eq!(
+            expand(&["longshore", "-v", "link", &outer, "@none", "--args", &inner]),
+            [
+                "longshore",
+                "-v",
+                "link",
+                "a.o",
+                "b c.o",
+                "--alias",
+                "x=y",
+                "@none",
+                "--args",
+                &inner
+            ]
+        );
+        assert_eq!(
+            expand(&["longshore", "link", &all, &inner]),
+            ["longshore", "link", "a.o", "--args", &inner, &inner]
+        );
+        assert_eq!(expand(&["longshore", "run", &inner]), ["longshore", "run", &inner]);
+        std::fs::write(folder.path().join("inner"), &inner).unwrap();
+        assert_eq!(expand(&["longshore", "link", &inner]), ["longshore", "link", &inner]);
+    }
+}
