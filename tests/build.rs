@@ -9,14 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const FOR_THE_CPU: [&str; 7] =
-    ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"];
+const FOR_THE_CPU: [&str; 8] =
+    ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty"];
 const IN_GLSL: [&str; 6] = ["basic", "echo", "clash", "life", "failing", "stillborn"];
 /// Nothing that GLSL can say.
 const IN_ASSEMBLY: [&str; 1] = ["undefined"];
 const FOR_GPUS: [&str; 7] = ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"];
-/// Code for the CPU cannot say that a kernel failed.
-const ONLY_FOR_THE_SAMPLE: [&str; 1] = ["faulty"];
 
 fn main() {
     println!("cargo::rerun-if-changed=fixtures");
@@ -28,7 +26,7 @@ fn main() {
         let source = sources.join("host").join(image).with_extension("rs");
         shared_object(&source, &out.join(image).with_extension("so"));
     }
-    for image in FOR_THE_CPU.into_iter().chain(ONLY_FOR_THE_SAMPLE) {
+    for image in FOR_THE_CPU {
         let source = sources.join("ops").join(image).with_extension("ops");
         with_checksum(&source, &out.join(image).with_extension("ops"));
     }

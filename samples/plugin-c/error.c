@@ -39,6 +39,12 @@ longshore_error_object *out_of_memory(void) {
     return &error;
 }
 
+longshore_error_object *copy_of(const longshore_error_object *error) {
+    if (!error)
+        return NULL;
+    return fail(error->code, "%.*s", (int)error->message.bytes, (const char *)error->message.data);
+}
+
 // For errors that the plugin itself is the last to see.
 void release(longshore_error_object *error) {
     if (error && error->release)

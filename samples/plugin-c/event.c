@@ -10,6 +10,7 @@ struct record {
     unsigned holders;
     bool reached;
     int64_t nanoseconds; // when
+    longshore_error_object *failure; // the first in front of it that was untold then
 };
 
 struct longshore_event {
@@ -58,21 +59,23 @@ record *last_record(longshore_event *event) {
     return last;
 }
 
-void reach_record(record *record) {
+void reach_record(record *record, const longshore_error_object *failure) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     pthread_mutex_lock(&record->lock);
+    record->failure = copy_of(failure);
     record->reached = true;
     record->nanoseconds = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     pthread_cond_broadcast(&record->changed);
     pthread_mutex_unlock(&record->lock);
 }
 
-void await_record(record *record) {
+longshore_error_object *await_record(record *record) {
     pthread_mutex_lock(&record->lock);
     while (!record->reached)
         pthread_cond_wait(&record->changed, &record->lock);
     pthread_mutex_unlock(&record->lock);
+    return copy_of(record->failure); // it does not change any more
 }
 
 void leave_record(record *record) {
@@ -83,6 +86,7 @@ void leave_record(record *record) {
     pthread_mutex_unlock(&record->lock);
     if (!free_it)
         return;
+    release(record->failure);
     pthread_cond_destroy(&record->changed);
     pthread_mutex_destroy(&record->lock);
     free(record);
@@ -106,10 +110,9 @@ static longshore_error_object *event_is_complete(longshore_event *event, uint32_
 
 static longshore_error_object *event_synchronize(longshore_event *event) {
     record *last = last_record(event);
-    if (last)
-        await_record(last);
+    longshore_error_object *failure = last ? await_record(last) : NULL;
     leave_record(last);
-    return NULL;
+    return failure;
 }
 
 // When the event's last record was reached; false if there is none or it was not.

@@ -311,9 +311,9 @@ static longshore_error_object *queue_host_function(longshore_queue *queue,
 
 static longshore_error_object *run_wait(longshore_queue *queue, task *task) {
     (void)queue;
-    await_record(task->as.record);
+    longshore_error_object *failure = await_record(task->as.record);
     leave_record(task->as.record);
-    return NULL;
+    return failure;
 }
 
 static longshore_error_object *queue_wait_event(longshore_queue *queue, longshore_event *event) {
@@ -332,8 +332,9 @@ static longshore_error_object *queue_wait_event(longshore_queue *queue, longshor
 }
 
 static longshore_error_object *run_record(longshore_queue *queue, task *task) {
-    (void)queue;
-    reach_record(task->as.record);
+    pthread_mutex_lock(&queue->lock);
+    reach_record(task->as.record, queue->error);
+    pthread_mutex_unlock(&queue->lock);
     leave_record(task->as.record);
     return NULL;
 }

@@ -14,9 +14,10 @@ typedef struct record record;
 record *new_record(longshore_event *event);
 // The event's last record, null if there is none. The caller owes it a `leave_record`.
 record *last_record(longshore_event *event);
-void reach_record(record *record);
-// Blocks until it is reached.
-void await_record(record *record);
+// Reaches it, behind `failure`, which is null or stays the caller's.
+void reach_record(record *record, const longshore_error_object *failure);
+// Blocks until it is reached. The answer is a copy of the failure that it is behind, or null.
+longshore_error_object *await_record(record *record);
 void leave_record(record *record);
 
 #endif // QUEUE_H

@@ -104,6 +104,8 @@ struct longshore_module {
 // error.c
 longshore_error_object *fail(uint32_t code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// Another error object that says the same; null for null.
+longshore_error_object *copy_of(const longshore_error_object *error);
 void release(longshore_error_object *error);
 longshore_error_object *out_of_memory(void);
 longshore_text text(const char *string);

@@ -90,6 +90,15 @@ pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
     Some(image)
 }
 
+/// Gives what the backend makes of a stripped code object the twin of the one that was not stripped.
+///
+/// # Panics
+/// If the backend refuses it.
+pub fn share_with_repaired(image: &[u8], stripped: &[u8]) {
+    let repaired = longshore_amd_image::loadable(stripped).expect("it can be repaired");
+    share_twin(image, &repaired);
+}
+
 /// An entry of a container, for the triple of most compilers.
 pub fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
     OffloadImage {

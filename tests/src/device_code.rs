@@ -1,5 +1,6 @@
 //! Device code that a test compiles itself, with the clangs that there are.
 
+use crate::OwnImages;
 use crate::world::{World, copy_into, host_plugin, root};
 use longshore::{Device, Environment, Image, Program};
 use std::path::PathBuf;
@@ -38,13 +39,21 @@ impl Workshop {
 
     /// Compiles C to a relocatable object beside its source.
     pub fn object(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        self.compile(clang, name, source, &[&["-c"], flags].concat())
+    }
+
+    /// Compiles C to a shared object, as an image.
+    pub fn shared(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> Image {
+        let object = self.compile(clang, name, source, &[&["-shared"], flags].concat());
+        Image::read(object).expect("the object was just written")
+    }
+
+    fn compile(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
         let file = self.world.path().join(format!("{name}.c"));
         std::fs::write(&file, source).expect("the folder can be written to");
         let object = self.world.path().join(format!("{name}-{clang}{}.o", flags.concat()));
         let mut command = Command::new(clang);
-        command
-            .args(["-c", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root().join("include"));
+        command.args(["-fPIC", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root().join("include"));
         let output = command.args(flags).arg("-o").arg(&object).arg(&file).output();
         let output = output.unwrap_or_else(|error| panic!("{clang}: {error}"));
         let said = String::from_utf8_lossy(&output.stderr);
@@ -72,7 +81,7 @@ pub fn everywhere(source: &str, test: impl Fn(&Device, &Program)) {
             for count in [1, 2, 5] {
                 println!("{clang} {flags}, {count} threads");
                 let device = workshop.device(threads(count));
-                let program = device.load(image.clone()).expect("the CPU takes it");
+                let program = device.load_own(image.clone()).expect("the CPU takes it");
                 test(&device, &program);
             }
         }

@@ -29,8 +29,8 @@ macro_rules! images {
     };
 }
 
-const FOR_THE_CPU: [(&str, &[u8]); 7] =
-    images!(".so": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
+const FOR_THE_CPU: [(&str, &[u8]); 8] =
+    images!(".so": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty");
 const FOR_THE_SAMPLE: [(&str, &[u8]); 8] = images!(".ops": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty");
 /// Without bytes where the tools that make them were missing.
 const SPIRV: [(&str, &[u8]); 7] =
@@ -143,7 +143,7 @@ impl Fixtures {
     /// Those of [`Device::accepts`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
         for image in self.of_name(name) {
-            if device.accepts(&image.bytes)? == Acceptance::Accepted {
+            if device.accepts(&image.bytes)?.is_accepted() {
                 return Ok(Some(Arc::clone(&image.bytes)));
             }
         }

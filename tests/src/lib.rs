@@ -39,6 +39,7 @@ mod fixtures;
 pub mod gpus;
 pub mod held;
 pub mod kernels;
+mod own_images;
 pub mod programs;
 mod services;
 pub mod vulkan;
@@ -46,4 +47,5 @@ pub mod world;
 
 pub use conformance::{Behaviour, DeviceName, Filter, Outcome, Report, Setup, behaviours};
 pub use fixtures::Fixtures;
+pub use own_images::OwnImages;
 pub use services::services_for;

@@ -10,19 +10,24 @@ use longshore_tests::world::host_plugin;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often each library is tried in one process.
 const ROUNDS: usize = 400;
 /// Until caches and arenas have grown to what they keep.
 const FIRST_ROUNDS: usize = 100;
-/// What the process holds is counted: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The right to open libraries, of which some take a gigabyte: what the process holds is counted.
+type Alone = MutexGuard<'static, ()>;
+
+/// Waits for the test that has the process now.
+fn alone() -> Alone {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Tries a library in HIP's place, over and over; without one, HIP itself. `check` is shown what became of the
 /// plugin.
-fn tried(library: Option<&Path>, check: impl Fn(&Outcome)) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn tried(_alone: &Alone, library: Option<&Path>, check: impl Fn(&Outcome)) {
     let Some(plugin) = AMDGPU.plugin() else {
         return println!("the plugin is not built; nothing was tried");
     };
@@ -65,7 +70,7 @@ fn cpu_works(host: &Host) {
 
 /// What the HIP of this machine answers to `hipInit`, and that answer's name. `None` without one, or if it has a
 /// device, which is printed.
-fn runtime_without_device() -> Option<(c_int, String)> {
+fn runtime_without_device(_alone: &Alone) -> Option<(c_int, String)> {
     let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
     // SAFETY: HIP's library may be opened.
     let Some(hip) = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok()) else {
@@ -97,9 +102,10 @@ fn runtime_without_device() -> Option<(c_int, String)> {
 
 #[test]
 fn the_installed_runtime_has_no_device_for_its_own_reason_and_nothing_is_kept() {
-    let Some((answer, name)) = runtime_without_device() else { return };
+    let alone = alone();
+    let Some((answer, name)) = runtime_without_device(&alone) else { return };
     println!("measured: hipInit answers {name}, {answer}");
-    tried(None, |outcome| {
+    tried(&alone, None, |outcome| {
         let Outcome::NoDevice(why) = outcome else { panic!("{outcome:?}") };
         let is_said = why.contains(&name) && why.contains(&answer.to_string());
         // Where it is initialised without a device, only their number tells.
@@ -109,11 +115,11 @@ fn the_installed_runtime_has_no_device_for_its_own_reason_and_nothing_is_kept() 
 
 #[test]
 fn the_installed_runtime_keeps_no_other_backend_from_working() {
-    let Some(_) = runtime_without_device() else { return };
+    let alone = alone();
+    let Some(_) = runtime_without_device(&alone) else { return };
     let Some(plugin) = AMDGPU.plugin() else {
         return println!("the plugin is not built; nothing was tried");
     };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     host_plugin();
     let host = host(&[plugin.parent().expect("a folder").to_owned()], None);
     assert!(matches!(outcome(&host, "amdgpu"), Outcome::NoDevice(_)), "{:?}", host.candidates());
@@ -126,6 +132,7 @@ fn the_installed_runtime_keeps_no_other_backend_from_working() {
 
 #[test]
 fn the_library_of_another_vendor_is_no_hip() {
+    let alone = alone();
     let loader = PathBuf::from("libvulkan.so.1");
     // SAFETY: Vulkan's loader may be opened.
     let loader = unsafe { Library::new(&loader) }.is_ok().then_some(loader);
@@ -136,7 +143,7 @@ fn the_library_of_another_vendor_is_no_hip() {
         );
     }
     for library in others {
-        tried(Some(&library), |outcome| {
+        tried(&alone, Some(&library), |outcome| {
             let Outcome::NoDriver(why) = outcome else { panic!("{outcome:?}") };
             assert!(why.contains("hipInit"), "{why}");
         });
@@ -161,6 +168,7 @@ fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_function_that_is_missing_is_named() {
+    let alone = alone();
     const INIT: &str = "int hipInit(unsigned flags) { return 0; }\n";
     const COUNT: &str = "int hipGetDeviceCount(int *count) { *count = 2; return 0; }\n";
     for (source, missing) in [
@@ -169,7 +177,7 @@ fn a_function_that_is_missing_is_named() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let Some(library) = compiled(folder.path(), &source) else { return };
-        tried(Some(&library), |outcome| {
+        tried(&alone, Some(&library), |outcome| {
             let Outcome::NoDriver(why) = outcome else { panic!("{outcome:?}") };
             assert!(why.contains(missing), "{why}");
         });
@@ -178,11 +186,12 @@ fn a_function_that_is_missing_is_named() {
 
 #[test]
 fn a_result_that_nobody_knows_is_an_error_with_its_number() {
+    let alone = alone();
     for number in [12345, -1, i32::MAX] {
         let folder = tempfile::tempdir().unwrap();
         let source = format!("int hipInit(unsigned flags) {{ return {number}; }}\n");
         let Some(library) = compiled(folder.path(), &source) else { return };
-        tried(Some(&library), |outcome| {
+        tried(&alone, Some(&library), |outcome| {
             let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
             let said = error.vendor().unwrap_or_else(|| panic!("{error}")).number;
             assert_eq!(said, i64::from(number.cast_unsigned()), "{error}");
@@ -192,24 +201,26 @@ fn a_result_that_nobody_knows_is_an_error_with_its_number() {
 
 #[test]
 fn a_hip_of_no_devices_has_none() {
+    let alone = alone();
     const SOURCE: &str = "int hipInit(unsigned flags) { return 0; }\n\
                           int hipGetDeviceCount(int *count) { *count = 0; return 0; }\n";
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = compiled(folder.path(), SOURCE) else { return };
-    tried(Some(&library), |outcome| {
+    tried(&alone, Some(&library), |outcome| {
         assert!(matches!(outcome, Outcome::NoDevice(_)), "{outcome:?}")
     });
 }
 
 #[test]
 fn what_is_no_library_or_not_there_is_no_driver() {
+    let alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let junk = folder.path().join("junk.so");
     let header = folder.path().join("header.so");
     std::fs::write(&junk, "no ELF file at all").unwrap();
     std::fs::write(&header, b"\x7fELF\x02\x01\x01").unwrap();
     for library in [junk, header, folder.path().join("missing.so"), folder.path().to_owned()] {
-        tried(Some(&library), |outcome| {
+        tried(&alone, Some(&library), |outcome| {
             let Outcome::NoDriver(why) = outcome else { panic!("{outcome:?}") };
             assert!(why.contains(library.to_str().unwrap()), "{why}");
         });

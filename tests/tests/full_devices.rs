@@ -4,6 +4,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
+use longshore_tests::OwnImages;
 use longshore_tests::{Fixtures, doubled, vulkan, world};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -53,14 +54,15 @@ fn in_a_process(plugin: PathBuf, device: &str) -> Result<(), Failed> {
 }
 
 fn fill(plugin: PathBuf, device: &str) {
+    let is_cpu = device.starts_with("host:");
     let host =
         Host::builder().environment(vulkan::environment_without_layer()).cache_limit(u64::MAX);
     let host = host.only_given_plugins().plugin(plugin).build().unwrap();
     let device = host.device(device).unwrap();
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let (queue, program) = (device.queue().unwrap(), device.load(&image[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(&image[..]).unwrap());
     let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
-    let counter = device.buffer::<u64>(1).unwrap();
+    let counter = device.buffer::<u64>(&queue, 1).unwrap();
     let mut before = None;
     let mut launch = || {
         // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
@@ -86,10 +88,14 @@ fn fill(plugin: PathBuf, device: &str) {
     };
     assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
     assert!(error.message().contains(&BLOCK.to_string()), "{error}");
+    let is_told = !is_cpu || error.message().contains("RLIMIT_AS");
+    assert!(is_told, "the limit is not told: {error}");
     assert!(blocks.len() as u64 * BLOCK >= LARGE, "{} blocks: {error}", blocks.len());
     blocks.pop();
     launch();
     assert_eq!(allocate(LARGE).map(drop).unwrap_err().code(), ErrorCode::OutOfResources);
+    // What queued work may use is there again when that is done.
+    queue.host_function(|| std::thread::sleep(std::time::Duration::from_millis(100))).unwrap();
     drop(blocks);
     drop(allocate(LARGE).unwrap());
     launch();

@@ -1,7 +1,10 @@
 //! Kernels that fail: each failure is an error of its queue that says what happened where, and nothing else is
 //! harmed.
 
-use longshore::{Device, Environment, Error, ErrorCode, Grid, Program, Queue};
+use longshore::{
+    Device, DevicePointer, Environment, Error, ErrorCode, Grid, MemoryKind, Program, Queue,
+};
+use longshore_tests::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use longshore_tests::held::{Held, assert_nothing_is_left_by};
 use std::time::Duration;
@@ -108,7 +111,7 @@ impl Scene {
     fn open(&self, flag: &str) -> (Device, Program, Queue) {
         let device = self.workshop.device(Environment::empty().with("LONGSHORE_HOST_THREADS", "2"));
         let program =
-            device.load(self.workshop.image(self.clang, "faults", SOURCE, &[flag])).unwrap();
+            device.load_own(self.workshop.image(self.clang, "faults", SOURCE, &[flag])).unwrap();
         let queue = device.queue().unwrap();
         (device, program, queue)
     }
@@ -142,7 +145,8 @@ fn each_kind_of_fault_is_an_error_with_kernel_group_and_item() {
         unsafe {
             let fails = |result: longshore::Result<()>| result.unwrap_err();
             for name in ["store", "store_fibers", "store_regions"] {
-                let error = fails(queue.launch_and_wait(&one(name), grid(), (HOLE, &out)));
+                let error =
+                    fails(queue.launch_and_wait(&one(name), grid(), (DevicePointer(HOLE), &out)));
                 let writing = if cfg!(target_arch = "x86_64") {
                     "writing 0x1000000000"
                 } else {
@@ -230,7 +234,7 @@ fn a_fault_in_one_queue_leaves_another_that_computes_alone() {
     unsafe {
         for _ in 0..rounds {
             queue.launch(&busy, Grid::linear(64, 16), (&sum, 10_001u32)).unwrap();
-            faulty.launch(&store, grid(), (HOLE, &out)).unwrap();
+            faulty.launch(&store, grid(), (DevicePointer(HOLE), &out)).unwrap();
         }
     }
     assert_says(&faulty.synchronize().unwrap_err(), "store", &["segmentation fault"]);
@@ -249,7 +253,9 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
     let round = |count: usize| {
         for kernel in kernels.iter().cycle().take(count) {
             // SAFETY: the kernels write where nothing is, and within `out`.
-            unsafe { queue.launch_and_wait(kernel, grid(), (HOLE, &out)).unwrap_err() };
+            unsafe {
+                queue.launch_and_wait(kernel, grid(), (DevicePointer(HOLE), &out)).unwrap_err()
+            };
         }
     };
     round(100);
@@ -258,6 +264,74 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
     // of two; a leak would be one for each fault.
     assert_nothing_is_left_by(2 * (ITEMS as usize + 1) + 3, || round(1000));
     assert_eq!(Held::now().threads, before.threads);
+}
+
+/// The kinds of memory that a program can allocate.
+const KINDS: [MemoryKind; 3] = [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed];
+
+const RUNS_PAST: &str = r#"
+#include "longshore_device.h"
+LONGSHORE_KERNEL(set, (uint8_t *memory, uint64_t begin, uint64_t count)) {
+  (void)longshore_self;
+  for (uint64_t i = 0; i < count; ++i) ((volatile uint8_t *)memory)[begin + i] = 0xff;
+}
+"#;
+
+#[test]
+fn a_kernel_that_runs_past_a_large_buffer_or_before_it_fails() {
+    let Some(scene) = Scene::new() else { return };
+    let device = scene.workshop.device(Environment::empty());
+    let image = scene.workshop.image(scene.clang, "runs_past", RUNS_PAST, &["-O1"]);
+    let program = device.load_own(image).unwrap();
+    let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
+    for (kind, bytes) in KINDS.into_iter().flat_map(|kind| [(kind, 1_u64 << 20), (kind, 5 << 20)]) {
+        let memory = device.allocate(kind, bytes, 64).unwrap();
+        for (begin, words) in [(bytes, "0 bytes past the end of"), (u64::MAX, "1 bytes before")] {
+            // SAFETY: the kernel writes where nothing is.
+            let run = unsafe {
+                queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), begin, 40_u64))
+            };
+            let error = run.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::BackendFailure);
+            let words = format!("{words} the allocation of {bytes} bytes");
+            assert!(error.message().contains(&words), "{kind:?}, {bytes} bytes: {error}");
+        }
+        // SAFETY: the whole of the allocation.
+        let run = unsafe {
+            queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), 0_u64, bytes))
+        };
+        run.unwrap();
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap() {
+    let Some(scene) = Scene::new() else { return };
+    let device = scene.workshop.device(Environment::empty());
+    let image = scene.workshop.image(scene.clang, "runs_past", RUNS_PAST, &["-O1"]);
+    let program = device.load_own(image).unwrap();
+    let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
+    let sizes = [1_usize, 100, 256, 300, 1000, 4096, 10_000, 40_000, 100_000];
+    // What the program has in its heap lies among the buffers, if those are there.
+    let mut own = Vec::new();
+    let mut buffers = Vec::new();
+    for (kind, size) in KINDS.into_iter().cycle().zip(sizes.repeat(20)) {
+        buffers.push((device.allocate(kind, size as u64, 1).unwrap(), size));
+        own.push(vec![7_u8; size]);
+    }
+    for (memory, size) in &buffers {
+        let (begin, count) = (*size as u64, 1000_u64);
+        // SAFETY: the kernel writes into other buffers, which nothing reads, or where nothing is.
+        let _ = unsafe {
+            queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), begin, count))
+        };
+    }
+    assert!(own.iter().flatten().all(|byte| *byte == 7));
+    drop(buffers);
+    own.drain(..).for_each(drop);
+    device.close().unwrap();
+    // The heap is whole: all of it can be had again.
+    drop((0..1000).map(|size| vec![1_u8; size * 10]).collect::<Vec<_>>());
 }
 
 const HOST_FORM: &str = r#"
@@ -274,7 +348,7 @@ fn kernels_in_llvms_host_form_fail_alike() {
     let Some(scene) = Scene::new() else { return };
     let device = scene.workshop.device(Environment::empty());
     let image = scene.workshop.image(scene.clang, "host_form", HOST_FORM, &["-O2"]);
-    let program = device.load(image).unwrap();
+    let program = device.load_own(image).unwrap();
     let queue = device.queue().unwrap();
     let number = device.buffer_of(&queue, &[0u32]).unwrap();
     // SAFETY: the kernels write one number, or where nothing is.
@@ -340,7 +414,7 @@ fn fault_after_a_kernel(fault: &str) {
     // SAFETY: the kernel writes where nothing is. What comes after is meant to end the process.
     unsafe {
         let store = program.kernel("store").unwrap();
-        queue.launch_and_wait(&store, grid(), (HOLE, &out)).unwrap_err();
+        queue.launch_and_wait(&store, grid(), (DevicePointer(HOLE), &out)).unwrap_err();
         match fault {
             "null" | "ignored" => _ = hole.read_volatile(),
             #[cfg(target_arch = "x86_64")]

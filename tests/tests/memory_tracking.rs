@@ -24,11 +24,12 @@ fn at(device: &Device, line: u32) -> Option<MemoryUse> {
 fn a_block_from_the_cache_counts_for_who_takes_it() {
     let (_world, host) = tracking();
     let device = host.default_device().unwrap();
+    let queue = device.queue().unwrap();
     let first = line!() + 1;
     drop(device.allocate(MemoryKind::Device, 1000, 1).unwrap());
     assert_eq!(device.memory_report().cached_blocks, 1);
     let second = line!() + 1;
-    let held = device.buffer::<u16>(450).unwrap();
+    let held = device.buffer::<u16>(&queue, 450).unwrap();
     assert_eq!(device.memory_report().cached_blocks, 0, "it came from the cache");
     let [first, second] = [first, second].map(|line| at(&device, line).unwrap());
     assert_eq!((first.live_count, first.total_count, first.peak_bytes), (0, 1, 1000));

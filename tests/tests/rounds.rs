@@ -3,6 +3,7 @@
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
+use longshore_tests::OwnImages;
 use longshore_tests::amount::Amount;
 use longshore_tests::held::{OTHERS_MAPPINGS, assert_nothing_is_left_by};
 use longshore_tests::world::{World, copy_into, host_plugin};
@@ -80,8 +81,8 @@ fn leave_nothing_behind(device: Device, usual: usize) {
 
 fn round(device: &Device, image: &[u8]) {
     let queue = device.queue().unwrap();
-    let program = device.load(image).unwrap();
-    let out = device.buffer::<u64>(1).unwrap();
+    let program = device.load_own(image).unwrap();
+    let out = device.buffer::<u64>(&queue, 1).unwrap();
     let bump = program.kernel("bump").unwrap();
     let read = program.kernel("read_counter").unwrap();
     // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.

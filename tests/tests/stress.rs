@@ -3,6 +3,7 @@
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
+use longshore_tests::OwnImages;
 use longshore_tests::amount::Amount;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
@@ -91,12 +92,12 @@ const OWN_QUEUES: &str = "eight threads load, launch, copy and unload at once";
 fn own_queues(device: Device, seconds: Amount<u64>) {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // A program that threads take from each other, launch while it is there, and replace.
-    let shared = Mutex::new(device.load(&image[..]).unwrap());
+    let shared = Mutex::new(device.load_own(&image[..]).unwrap());
     repeat(seconds, |seed, number| {
         own_program(&device, &image, seed + number);
         match (seed + number) % 3 {
             0 => {
-                let next = device.load(&image[..]).unwrap();
+                let next = device.load_own(&image[..]).unwrap();
                 drop(std::mem::replace(&mut *shared.lock().unwrap(), next));
             }
             1 => launch_shared(&device, &shared.lock().unwrap().clone()),
@@ -111,7 +112,7 @@ fn own_queues(device: Device, seconds: Amount<u64>) {
 fn own_program(device: &Device, image: &[u8], seed: u64) {
     const ELEMENTS: usize = 777;
     let queue = device.queue().unwrap();
-    let program = device.load(image).unwrap();
+    let program = device.load_own(image).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let value = (seed % 100) as f32;
     let x = device.buffer_of(&queue, &[value; ELEMENTS]).unwrap();
@@ -154,7 +155,7 @@ const SHARED_QUEUES: &str = "eight threads share three queues, each orders its o
 fn shared_queues(device: Device) {
     const ELEMENTS: usize = 333;
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let program = device.load(&image[..]).unwrap();
+    let program = device.load_own(&image[..]).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let queues: Vec<Queue> = (0..3).map(|_| device.queue().unwrap()).collect();
     repeat(GPU_SECONDS, |seed, number| {
@@ -182,7 +183,7 @@ fn between_devices(names: [&DeviceName; 2]) {
     let devices = names.map(|name| host.device(&id(name)).unwrap());
     let programs = devices.each_ref().map(|device| {
         let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
-        device.load(&image[..]).unwrap()
+        device.load_own(&image[..]).unwrap()
     });
     let kernels = programs.each_ref().map(|program| program.kernel("saxpy").unwrap());
     repeat(GPU_SECONDS, |seed, _| {

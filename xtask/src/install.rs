@@ -30,6 +30,9 @@ const FILES: [(&str, &str); 8] = [
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
 ];
+/// Documentation and samples of the repository, which lie to each other as they do there.
+const DOCUMENTATION: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "samples"];
+const DOCUMENTATION_FOLDER: &str = "share/doc/longshore";
 
 /// How what is installed is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,9 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
         let name = file.file_name().expect("the list names files");
         put(&file, &prefix.join(folder).join(name), 0o644)?;
     }
+    for name in DOCUMENTATION {
+        put_all(&root().join(name), &prefix.join(DOCUMENTATION_FOLDER).join(name))?;
+    }
     let command = prefix.join(COMMAND);
     std::fs::create_dir_all(prefix.join(MANUAL))?;
     process::run(Command::new(&command).arg("__manual").arg(prefix.join(MANUAL)))?;
@@ -96,6 +102,8 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     for plugin in plugins {
         cargo.args(["-p", plugin]);
     }
+    // Part of what the command calls its version.
+    cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
     let folder = match profile {
         Profile::Dev => "debug",
         Profile::Release => {
@@ -113,6 +121,18 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
         std::fs::copy(from, new).with_context(|| from.display().to_string())?;
         Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(mode))?)
     })
+}
+
+/// Copies a file, or a folder with all that is in it.
+fn put_all(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_dir() {
+        return put(from, to, 0o644);
+    }
+    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let name = entry?.file_name();
+        put_all(&from.join(&name), &to.join(&name))?;
+    }
+    Ok(())
 }
 
 /// Makes a link to a file in the same folder.

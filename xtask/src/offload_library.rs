@@ -8,6 +8,7 @@ use crate::{process, root};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// What programs that were linked with it look for.
@@ -17,12 +18,15 @@ pub const ARCHIVE: &str = "liblongshore_capi.a";
 /// What the static library needs of the system.
 const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Links what cargo has built into a folder, unless the shared library there is newer. Any number of processes may do
-/// so at once. Answers the library.
+/// Links what cargo has built into a folder, unless the shared library there is newer. Any number of processes and threads
+/// may do so at once. Answers the library.
 ///
 /// # Errors
 /// No static library there; a linker that fails.
 pub fn link(folder: &Path) -> Result<PathBuf> {
+    // Threads of a process would take the same name for what is not finished.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (archive, library) = (folder.join(ARCHIVE), folder.join(SONAME));
     let exports = root().join("capi/exports.map");
     let Some(newest) = changed(&archive).max(changed(&exports)).filter(|_| archive.exists()) else {

@@ -152,6 +152,20 @@ fn another_version_is_not_found() {
 }
 
 #[test]
+fn what_is_installed_has_its_documentation_its_samples_and_its_commit() {
+    let prefix = installed().prefix();
+    let documentation = prefix.join("share/doc/longshore");
+    for file in ["README.md", "CHANGELOG.md", "docs/command.md", "samples/plugin-c/plugin.c"] {
+        let text = fs::read_to_string(documentation.join(file))
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(!text.is_empty(), "{file}");
+    }
+    let version = printed(run(prefix.join("bin/longshore")).arg("--version"));
+    let commit = process::said("git", &["describe", "--always", "--dirty"]);
+    assert!(version.contains(&format!("(commit {commit})")), "{version}: {commit}");
+}
+
+#[test]
 fn the_moved_command_finds_its_plugins_and_has_its_manual_and_completions() {
     let prefix = installed().prefix();
     let plugins = printed(run(prefix.join("bin/longshore")).arg("plugins"));

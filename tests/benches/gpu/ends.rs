@@ -47,7 +47,7 @@ impl<D: Raw> Ends<'_, D> {
                 _owner: Owner::Device { _allocation: pinned },
             },
             both,
-            ours: device.buffer(bytes)?,
+            ours: device.buffer(&device.queue()?, bytes)?,
             floor: both.plain.allocate(bytes)?,
             stream: both.plain.stream()?,
         })

@@ -6,6 +6,7 @@ use crate::turns::{Contender, Times, in_turns};
 use crate::{Both, queueing};
 use anyhow::Result;
 use longshore::{Grid, Kernel, Program};
+use longshore_tests::OwnImages;
 use std::time::Duration;
 
 /// Launches of a turn that are waited for one by one.
@@ -85,7 +86,7 @@ fn limit(floor: &Times) -> Limit {
 impl<D: Raw> Empty<'_, D> {
     fn new(both: &Both<D>) -> Result<Empty<'_, D>> {
         let mut image = D::empty(&both.ours.arch)?;
-        let program = both.ours.device.load(&image[..])?;
+        let program = both.ours.device.load_own(&image[..])?;
         image.push(0);
         // SAFETY: it is a whole image with a NUL behind it, and the module is never unloaded.
         let function = unsafe {

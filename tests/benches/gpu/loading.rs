@@ -7,6 +7,7 @@ use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::Result;
 use longshore::Image;
+use longshore_tests::OwnImages;
 
 /// Loads of a turn.
 const TURN: u32 = 5;
@@ -21,7 +22,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
         unsafe { both.plain.unload(both.plain.load(&many.bytes)?) }
     };
     let ours = || -> Result<()> {
-        both.ours.device.load(image.clone())?.unload()?;
+        both.ours.device.load_own(image.clone())?.unload()?;
         Ok(())
     };
     check(both, &image)?;
@@ -42,7 +43,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
 
 /// Whether the image has the kernels.
 fn check<D>(both: &Both<D>, image: &Image) -> Result<()> {
-    let program = both.ours.device.load(image.clone())?;
+    let program = both.ours.device.load_own(image.clone())?;
     program.kernel(LAST_KERNEL.to_str()?)?;
     program.unload()?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Program, Queue, Result};
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::{Doubled, image};
 use std::ffi::c_void;
 
@@ -69,7 +70,7 @@ impl Rig {
         let host = Host::builder().environment(Environment::of_process()).cache_limit(0);
         let host = host.only_given_plugins().plugin(plugin).build()?;
         let device = host.device(&format!("{}:{device}", of.backend))?;
-        let (queue, basic) = (device.queue()?, device.load(&*image(&device, "basic")?)?);
+        let (queue, basic) = (device.queue()?, device.load_own(&*image(&device, "basic")?)?);
         Ok(Rig { device, queue, basic })
     }
 
@@ -85,7 +86,7 @@ fn null_kernel(rig: &Rig) -> Result<Step<'_>> {
 }
 
 fn kernel_with_arguments(rig: &Rig) -> Result<Step<'_>> {
-    let (iota, out) = (rig.kernel("iota")?, rig.device.buffer::<u32>(1)?);
+    let (iota, out) = (rig.kernel("iota")?, rig.device.buffer::<u32>(&rig.queue, 1)?);
     // SAFETY: the kernel takes a pointer and how many numbers are there.
     Ok(Box::new(move || unsafe { rig.queue.launch(&iota, Grid::default(), (&out, 1u64)) }))
 }
@@ -97,7 +98,7 @@ fn kernel_waited_for(rig: &Rig) -> Result<Step<'_>> {
 }
 
 fn copies_waited_for(rig: &Rig) -> Result<Step<'_>> {
-    let there = rig.device.buffer::<u8>(BYTES as usize)?;
+    let there = rig.device.buffer::<u8>(&rig.queue, BYTES as usize)?;
     Ok(Box::new(move || {
         let mut here = [1; BYTES as usize];
         there.write(&rig.queue, &here)?;
@@ -117,7 +118,7 @@ fn copies_of_pinned(rig: &Rig) -> Result<Step<'_>> {
 }
 
 fn there_and_back(rig: &Rig, here: *mut c_void) -> Result<Step<'_>> {
-    let (there, queue) = (rig.device.buffer::<u8>(BYTES as usize)?, &rig.queue);
+    let (there, queue) = (rig.device.buffer::<u8>(&rig.queue, BYTES as usize)?, &rig.queue);
     Ok(Box::new(move || {
         // SAFETY: both have so many bytes and are there when the queue was waited for.
         unsafe {
@@ -134,14 +135,15 @@ fn host_memory() -> *mut c_void {
 }
 
 fn copy_between(rig: &Rig) -> Result<Step<'_>> {
-    let buffer = || rig.device.buffer::<u8>(BYTES as usize);
+    // SAFETY: its content is never read.
+    let buffer = || unsafe { rig.device.buffer_uninit::<u8>(BYTES as usize) };
     let (to, from) = (buffer()?, buffer()?);
     // SAFETY: both have so many bytes and are there when the queue was waited for.
     Ok(Box::new(move || unsafe { rig.queue.copy(to.pointer(), from.pointer(), BYTES) }))
 }
 
 fn fill(rig: &Rig) -> Result<Step<'_>> {
-    let to = rig.device.buffer::<u8>(BYTES as usize)?;
+    let to = rig.device.buffer::<u8>(&rig.queue, BYTES as usize)?;
     // SAFETY: it has so many bytes and is there when the queue was waited for.
     Ok(Box::new(move || unsafe { rig.queue.fill(to.pointer(), &[1], BYTES) }))
 }

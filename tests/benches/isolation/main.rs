@@ -11,6 +11,7 @@ mod turns;
 use anyhow::{Context, Result};
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
 use longshore_tests::Fixtures;
+use longshore_tests::OwnImages;
 use longshore_tests::world::{executor, host_plugin};
 use report::{Limit, Report};
 use std::hint::black_box;
@@ -38,7 +39,7 @@ impl Side {
         let host = if isolated { builder.isolate("host") } else { builder }.build()?;
         let device = host.default_device()?;
         let image = Fixtures::built_in().image(&device, "basic")?.context("an image")?;
-        let nop = device.load(&*image)?.kernel("nop")?;
+        let nop = device.load_own(&*image)?.kernel("nop")?;
         let queue = device.queue()?;
         Ok(Self { device, queue, nop, _host: host })
     }

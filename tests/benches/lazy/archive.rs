@@ -10,6 +10,7 @@ use longshore::Device;
 use longshore_jitlink::lazy::LazyReexports;
 use longshore_jitlink::session::StaticArchive;
 use longshore_jitlink::{Library, Session};
+use longshore_tests::OwnImages;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -70,8 +71,8 @@ pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
         Some(Contender { turn: Box::new(move || run(cpu).expect("the archive is good")) })
     };
     let [whole, lazy, called] = in_turns([
-        turn(|cpu| cpu.load(Device::load)),
-        turn(|cpu| cpu.load(Device::load_lazily)),
+        turn(|cpu| cpu.load(Device::load_own)),
+        turn(|cpu| cpu.load(Device::load_own_lazily)),
         turn(Cpu::load_and_launch),
     ]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));

@@ -2,7 +2,8 @@
 
 use super::context::{Context, Counter, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use longshore::{Acceptance, Error, ErrorCode, Result};
+use crate::OwnImages;
+use longshore::{Error, ErrorCode, Result};
 use std::time::{Duration, Instant};
 
 behaviour_list! { "bad_input":
@@ -127,7 +128,7 @@ fn other_architectures_are_refused(cx: &Context) -> Check {
         changed[MACHINE].copy_from_slice(&machine_bytes);
         let what = format!("an image for machine {machine}");
         let answer = cx.device().accepts(&changed)?;
-        ensure!(answer != Acceptance::Accepted, "{what} was accepted");
+        ensure!(!answer.is_accepted(), "{what} was accepted");
         must_refuse(cx, &changed, &what)?;
     }
     works(cx)
@@ -135,7 +136,7 @@ fn other_architectures_are_refused(cx: &Context) -> Check {
 
 fn undefined_symbols_are_refused(cx: &Context) -> Check {
     let image = cx.image("undefined")?;
-    refused(cx.device().load(&*image), ErrorCode::LinkFailure, "an undefined symbol")?;
+    refused(cx.device().load_own(&*image), ErrorCode::LinkFailure, "an undefined symbol")?;
     works(cx)
 }
 
@@ -144,7 +145,7 @@ fn refusals_are_repeatable(cx: &Context) -> Check {
     let half = &image[..image.len() / 8];
     let mut messages = Vec::new();
     for _ in 0..50 {
-        let error = cx.device().load(half).err();
+        let error = cx.device().load_own(half).err();
         messages.push(error.map(|error| error.to_string()));
     }
     messages.dedup();
@@ -166,7 +167,7 @@ fn may_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
 }
 
 fn load(cx: &Context, image: &[u8]) -> Result<()> {
-    cx.device().load(image)?.unload().map(drop)
+    cx.device().load_own(image)?.unload().map(drop)
 }
 
 fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check {

@@ -2,6 +2,7 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, behaviour_list, ensure, ensure_eq};
+use crate::OwnImages;
 use longshore::{ErrorCode, Grid, MemoryKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,13 +73,13 @@ fn use_after_close_is_refused(cx: &Context) -> Check {
     let (device, queue) = (cx.device().clone(), cx.queue()?);
     let basic = cx.basic()?;
     let (kernel, counter) = (basic.program.kernel("nop")?, basic.program.global("counter")?);
-    let (event, buffer) = (queue.record()?, device.buffer::<u8>(16)?);
+    let (event, buffer) = (queue.record()?, device.buffer::<u8>(&queue, 16)?);
     let image = cx.image("basic")?;
     device.clone().close()?;
     let gone = ErrorCode::Uninitialized;
     refused(device.queue(), gone, "making a queue")?;
     refused(device.allocate(MemoryKind::Device, 16, 1), gone, "allocating")?;
-    refused(device.load(&*image), gone, "loading")?;
+    refused(device.load_own(&*image), gone, "loading")?;
     refused(device.accepts(&image), gone, "asking whether an image is accepted")?;
     refused(device.trim(), gone, "trimming")?;
     refused(queue.synchronize(), gone, "synchronizing a queue")?;

@@ -66,7 +66,7 @@ fn round_trip(queue: &Queue, first: &Device, second: &Device, content: &[u8]) ->
 fn copies_need_no_alignment(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let content = bytes(1024, 5);
-    let (a, b) = (cx.device().buffer::<u8>(1024)?, cx.device().buffer::<u8>(1024)?);
+    let (a, b) = (cx.device().buffer::<u8>(&queue, 1024)?, cx.device().buffer::<u8>(&queue, 1024)?);
     for (to, from, size) in [(1, 0, 64), (0, 3, 64), (5, 7, 65), (13, 1, 999), (3, 2, 1)] {
         a.write(&queue, &content)?;
         b.write(&queue, &[0; 1024])?;
@@ -84,7 +84,7 @@ fn copies_need_no_alignment(cx: &Context) -> Check {
 fn copies_beyond_are_refused(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let small = cx.device().buffer_of(&queue, &[1u8; 100])?;
-    let large = cx.device().buffer::<u8>(1000)?;
+    let large = cx.device().buffer::<u8>(&queue, 1000)?;
     let mut host = [0u8; 1000];
     let wrong = ErrorCode::InvalidSize;
     // SAFETY: all refused, and the host memory is large enough if one were not.
@@ -103,7 +103,8 @@ fn copies_beyond_are_refused(cx: &Context) -> Check {
 
 fn copies_are_in_order(cx: &Context) -> Check {
     let queue = cx.queue()?;
-    let buffers: Vec<_> = (0..20).map(|_| cx.device().buffer::<u8>(5000)).collect::<Result<_>>()?;
+    let buffers: Vec<_> =
+        (0..20).map(|_| cx.device().buffer::<u8>(&queue, 5000)).collect::<Result<_>>()?;
     let content = bytes(5000, 9);
     // SAFETY: the buffers and the content live until `to_vec` has waited.
     unsafe {
@@ -125,8 +126,8 @@ fn many_copies_are_in_order(cx: &Context) -> Check {
     let sizes: Vec<usize> = [1, 64, 4097, 65_535, 65_536, LARGEST].repeat(12);
     let contents: Vec<_> = (0u8..).zip(&sizes).map(|(seed, size)| bytes(*size, seed)).collect();
     let buffers: Vec<_> =
-        sizes.iter().map(|size| cx.device().buffer::<u8>(*size)).collect::<Result<_>>()?;
-    let last = cx.device().buffer::<u8>(LARGEST)?;
+        sizes.iter().map(|size| cx.device().buffer::<u8>(&queue, *size)).collect::<Result<_>>()?;
+    let last = cx.device().buffer::<u8>(&queue, LARGEST)?;
     let mut expected = vec![0; LARGEST];
     // SAFETY: the buffers and what is written to them live until `to_vec` has waited.
     unsafe {
@@ -153,7 +154,7 @@ fn pinned_is_read_late(cx: &Context) -> Check {
     let made = |seed| cx.device().buffer_of(&queue, &bytes(BYTES as usize, seed));
     let buffers: Vec<_> = (0..40).map(made).collect::<Result<_>>()?;
     let copies: Vec<_> =
-        (0..40).map(|_| cx.device().buffer::<u8>(BYTES as usize)).collect::<Result<_>>()?;
+        (0..40).map(|_| cx.device().buffer::<u8>(&queue, BYTES as usize)).collect::<Result<_>>()?;
     // SAFETY: `memory` is unpinned before it is freed.
     or_skip(unsafe { cx.device().pin(start, BYTES) })?;
     // SAFETY: all of it lives until the queue was synchronized.
@@ -178,7 +179,7 @@ fn fills_repeat_patterns(cx: &Context) -> Check {
     for length in [1usize, 2, 3, 4, 7, 8, 16, 48] {
         for repeats in [1usize, 2, 100, 3000] {
             let pattern = bytes(length, 0x5a);
-            let buffer = cx.device().buffer::<u8>(length * repeats)?;
+            let buffer = cx.device().buffer::<u8>(&queue, length * repeats)?;
             // SAFETY: the buffer lives until `to_vec` has waited.
             unsafe { queue.fill(buffer.pointer(), &pattern, (length * repeats) as u64)? };
             let found = buffer.to_vec(&queue)?;

@@ -2,7 +2,8 @@
 
 use super::context::{Context, Gate, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use longshore::{ErrorCode, Event, Result};
+use longshore::{ErrorCode, Event, Grid, Result};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,12 @@ behaviour_list! { "events":
     "waiting for a complete event changes nothing" ["P-51"] complete_events_do_not_block;
     "events chain queues" ["P-51"] events_chain_queues;
     "an event outlives its queue" ["P-52"] events_outlive_queues;
+    "an event behind failed work reports the failure, and one in front of it does not"
+        ["P-68"] failures_are_reported;
+    "a queue that waits for an event behind failed work takes the failure over"
+        ["P-68"] failures_are_taken_over;
+    "a host function cannot wait for an event behind it on its own queue"
+        [] own_functions_are_not_waited_for;
     "events may be dropped before they are reached" ["P-52"] unreached_events_may_be_dropped;
     "elapsed time is that between two events" ["P-53"] elapsed_time_is_measured;
     "elapsed time needs timing" ["P-53"] elapsed_time_needs_timing;
@@ -79,7 +86,7 @@ fn limited_waits_end(cx: &Context) -> Check {
 
 fn queues_wait_for_events(cx: &Context) -> Check {
     let (basic, first, second) = (cx.basic()?, cx.queue()?, cx.queue()?);
-    let out = cx.device().buffer::<u64>(1)?;
+    let out = cx.device().buffer::<u64>(&second, 1)?;
     let gate = Gate::in_front_of(&first)?;
     basic.bump(&first)?;
     let bumped = first.record()?;
@@ -121,7 +128,8 @@ fn complete_events_do_not_block(cx: &Context) -> Check {
 fn events_chain_queues(cx: &Context) -> Check {
     let basic = cx.basic()?;
     let queues: Vec<_> = (0..8).map(|_| cx.queue()).collect::<Result<_>>()?;
-    let outs: Vec<_> = (0..8).map(|_| cx.device().buffer::<u64>(1)).collect::<Result<_>>()?;
+    let outs: Vec<_> =
+        queues.iter().map(|queue| cx.device().buffer::<u64>(queue, 1)).collect::<Result<_>>()?;
     let gate = Gate::in_front_of(&queues[0])?;
     let mut last: Option<Event> = None;
     for (queue, out) in queues.iter().zip(&outs) {
@@ -140,6 +148,69 @@ fn events_chain_queues(cx: &Context) -> Check {
     Ok(())
 }
 
+fn failures_are_reported(cx: &Context) -> Check {
+    let (faulty, queue) = (cx.load("faulty")?, cx.queue()?);
+    let fail = faulty.kernel("fail")?;
+    let before = queue.record()?;
+    // SAFETY: `fail` takes no arguments.
+    unsafe { queue.launch(&fail, Grid::default(), ())? };
+    let behind = [queue.record()?, queue.record()?];
+    for event in behind.iter().chain(&behind) {
+        refused(event.synchronize(), ErrorCode::BackendFailure, "an event behind a failure")?;
+        ensure!(event.is_complete()?, "the event behind a failure is not complete");
+        let waited = event.synchronize_for(Duration::MAX);
+        refused(waited, ErrorCode::BackendFailure, "an event behind a failure, with a limit")?;
+    }
+    before.synchronize()?;
+    refused(queue.synchronize(), ErrorCode::BackendFailure, "the queue of the failure")?;
+    refused(behind[0].synchronize(), ErrorCode::BackendFailure, "an event, later")?;
+    queue.record()?.synchronize()?;
+    Ok(())
+}
+
+fn failures_are_taken_over(cx: &Context) -> Check {
+    let (faulty, first, second) = (cx.load("faulty")?, cx.queue()?, cx.queue()?);
+    let fail = faulty.kernel("fail")?;
+    let gate = Gate::in_front_of(&first)?;
+    // SAFETY: `fail` takes no arguments.
+    unsafe { first.launch(&fail, Grid::default(), ())? };
+    let failed = first.record()?;
+    // Before the failure and after it.
+    second.wait_for(&failed)?;
+    let behind = second.record()?;
+    gate.open();
+    refused(behind.synchronize(), ErrorCode::BackendFailure, "an event behind the wait")?;
+    refused(second.synchronize(), ErrorCode::BackendFailure, "the queue that waited")?;
+    second.wait_for(&failed)?;
+    refused(second.synchronize(), ErrorCode::BackendFailure, "the queue that waited late")?;
+    second.synchronize()?;
+    refused(first.synchronize(), ErrorCode::BackendFailure, "the queue of the failure")?;
+    first.wait_for(&failed)?;
+    first.synchronize()?;
+    Ok(())
+}
+
+fn own_functions_are_not_waited_for(cx: &Context) -> Check {
+    let queue = Arc::new(cx.queue()?);
+    let gate = Gate::in_front_of(&queue)?;
+    let before = queue.record()?;
+    let behind = Arc::new(OnceLock::<Event>::new());
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let (seen, told) = (Arc::clone(&behind), Arc::clone(&answers));
+    queue.host_function(move || {
+        let events = [Some(&before), seen.get()];
+        let waited = events.into_iter().flatten().map(Event::synchronize);
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = waited.collect();
+    })?;
+    let _ = behind.set(queue.record()?);
+    gate.open();
+    queue.synchronize()?;
+    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    ensure_eq!(answers.len(), 2, "waits in the host function");
+    answers[0].clone()?;
+    refused(answers[1].clone(), ErrorCode::InvalidQueue, "an event behind the function")
+}
+
 fn events_outlive_queues(cx: &Context) -> Check {
     let (queue, waiting) = (cx.queue()?, cx.queue()?);
     let gate = Gate::in_front_of(&queue)?;
@@ -156,7 +227,7 @@ fn events_outlive_queues(cx: &Context) -> Check {
 
 fn unreached_events_may_be_dropped(cx: &Context) -> Check {
     let (basic, first, second) = (cx.basic()?, cx.queue()?, cx.queue()?);
-    let out = cx.device().buffer::<u64>(1)?;
+    let out = cx.device().buffer::<u64>(&second, 1)?;
     let gate = Gate::in_front_of(&first)?;
     basic.bump(&first)?;
     second.wait_for(&first.record()?)?;

@@ -59,7 +59,9 @@ fn arguments_arrive(cx: &Context) -> Check {
     let echo = program.kernel("echo")?;
     let out = cx.device().buffer_of(&queue, &[0u64; 6])?;
     let values = (0xa5u8, 0xbeefu16, 0xdead_beefu32, 0x0123_4567_89ab_cdefu64, -1.5f32, 2.25f64);
-    let arguments = (&out, values.0, values.1, values.2, values.3, values.4, values.5);
+    // The kernel writes bytes, which the test reads as numbers.
+    let to = out.pointer();
+    let arguments = (to, values.0, values.1, values.2, values.3, values.4, values.5);
     // SAFETY: echo takes these types and writes 48 bytes; `out` outlives it.
     unsafe { queue.launch(&echo, Grid::default(), arguments)? };
     let expected = [
@@ -77,7 +79,7 @@ fn arguments_arrive(cx: &Context) -> Check {
 fn arguments_are_captured(cx: &Context) -> Check {
     let (program, queue) = (cx.load("basic")?, cx.queue()?);
     let iota = program.kernel("iota")?;
-    let outs = [cx.device().buffer_of(&queue, &[9u32; 8])?, cx.device().buffer::<u32>(8)?];
+    let outs = [cx.device().buffer_of(&queue, &[9u32; 8])?, cx.device().buffer::<u32>(&queue, 8)?];
     outs[1].fill(&queue, 9)?;
     let (mut out, mut n) = (outs[0].pointer().address(), 3u64);
     let gate = Gate::in_front_of(&queue)?;
@@ -203,7 +205,8 @@ fn foreign_kernels_are_refused(cx: &Context) -> Check {
 fn foreign_buffers_are_refused(cx: &Context) -> Check {
     let (program, queue) = (cx.load("basic")?, cx.queue()?);
     let iota = program.kernel("iota")?;
-    let theirs = cx.other()?.buffer::<u32>(8)?;
+    let other = cx.other()?;
+    let theirs = other.buffer::<u32>(&other.queue()?, 8)?;
     // SAFETY: refused.
     let launched = unsafe { queue.launch(&iota, Grid::default(), (&theirs, 8u64)) };
     refused(launched, ErrorCode::InvalidDevice, "a buffer of another device")

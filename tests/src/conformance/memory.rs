@@ -1,12 +1,14 @@
 //! Allocation: kinds, sizes, alignment, what an address belongs to, freeing, pinning.
 
-use super::context::{Context, bytes, if_supported, or_skip, refused};
+use super::context::{Context, Gate, bytes, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use longshore::{
     Allocation, AllocationOwner, DevicePointer, ErrorCode, MemoryKind, PrefetchTarget, Queue,
 };
 use std::ffi::c_void;
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 behaviour_list! { "memory":
     "allocations of any size are apart and hold what is written"
@@ -25,6 +27,13 @@ behaviour_list! { "memory":
     "pinned memory is copied like any other" ["P-55"] pinned_memory_is_copied;
     "an allocation lives on after it was pinned, or refused to be" ["P-35", "P-55"]
         pinning_leaves_allocations;
+    "a new buffer is zeros, also in memory that was used before" ["P-45"] new_buffers_are_zeros;
+    "the zeros of a buffer precede what other queues write to it" ["P-45"] zeros_come_first;
+    "memory freed under queued work is handed out when that is done" ["H-10"]
+        freed_memory_waits_for_work;
+    "a queue has memory that was freed under its own work at once" ["P-45"] own_memory_comes_at_once;
+    "memory freed under work of another device is handed out when that is done" ["H-10"]
+        freed_memory_waits_for_other_devices;
     "prefetching is a hint" ["P-57"] prefetching_is_a_hint;
 }
 
@@ -48,6 +57,92 @@ fn sizes_are_kept_apart(cx: &Context) -> Check {
     for (allocation, content) in &live {
         ensure!(read(&queue, allocation)? == *content, "{} bytes were changed", content.len());
     }
+    Ok(())
+}
+
+fn new_buffers_are_zeros(cx: &Context) -> Check {
+    let (queue, other) = (cx.queue()?, cx.queue()?);
+    for size in SIZES {
+        for reader in [&queue, &other] {
+            drop(cx.device().buffer_of(&queue, &vec![0xab; size as usize])?);
+            let buffer = cx.device().buffer::<u8>(&queue, size as usize)?;
+            let content = buffer.to_vec(reader)?;
+            ensure!(content.iter().all(|byte| *byte == 0), "{size} bytes are not zeros");
+        }
+    }
+    Ok(())
+}
+
+fn zeros_come_first(cx: &Context) -> Check {
+    let (queue, other) = (cx.queue()?, cx.queue()?);
+    let gate = Gate::in_front_of(&queue)?;
+    let [written, filled] = [(); 2].map(|()| cx.device().buffer::<u32>(&queue, 1000));
+    let (written, filled) = (written?, filled?);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(20));
+            gate.open();
+        });
+        written.write(&other, &[7; 1000])?;
+        filled.fill(&other, 8)
+    })?;
+    queue.synchronize()?;
+    ensure!(written.to_vec(&other)? == [7; 1000], "what was written is zeroed");
+    ensure!(filled.to_vec(&other)? == [8; 1000], "what was filled is zeroed");
+    Ok(())
+}
+
+fn freed_memory_waits_for_work(cx: &Context) -> Check {
+    let (busy, other) = (cx.queue()?, cx.queue()?);
+    for size in [64, 65_537, 1 << 20] {
+        handed_out_behind_work(cx, &busy, &other, size)?;
+    }
+    Ok(())
+}
+
+fn freed_memory_waits_for_other_devices(cx: &Context) -> Check {
+    let (busy, other) = (cx.other()?.queue()?, cx.queue()?);
+    handed_out_behind_work(cx, &busy, &other, 65_537)
+}
+
+/// Frees memory that `busy` has yet to write, and uses what is allocated then by another queue.
+fn handed_out_behind_work(cx: &Context, busy: &Queue, other: &Queue, size: usize) -> Check {
+    let kept = vec![0xee; size];
+    let freed = [0, 1].map(|_| cx.device().allocate(MemoryKind::Device, size as u64, 1));
+    let gate = Gate::in_front_of(busy)?;
+    for (index, allocation) in freed.into_iter().enumerate() {
+        let allocation = allocation?;
+        // SAFETY: `kept` lives until the queue was synchronized; the host keeps the memory, which is
+        // what this checks.
+        unsafe { busy.copy_from_host(allocation.pointer(), kept.as_ptr().cast(), size as u64)? };
+        if index == 0 {
+            // SAFETY: as above.
+            unsafe { cx.host().free(allocation.into_raw())? };
+        }
+    }
+    let written = cx.device().buffer_of(other, &vec![5u8; size])?;
+    let zeroed = cx.device().buffer::<u8>(other, size)?;
+    let raw = cx.device().allocate(MemoryKind::Device, size as u64, 1)?;
+    write(other, &raw, &vec![6; size])?;
+    gate.open();
+    busy.synchronize()?;
+    ensure!(written.to_vec(other)? == vec![5; size], "{size} bytes in use were overwritten");
+    ensure!(zeroed.to_vec(other)? == vec![0; size], "{size} zeros in use were overwritten");
+    ensure!(read(other, &raw)? == vec![6; size], "{size} raw bytes in use were overwritten");
+    Ok(())
+}
+
+fn own_memory_comes_at_once(cx: &Context) -> Check {
+    let queue = cx.queue()?;
+    let buffer = cx.device().buffer_of(&queue, &[1u8; 1000])?;
+    let (gate, address) = (Gate::in_front_of(&queue)?, buffer.pointer());
+    // SAFETY: the host keeps the memory until the fill is done.
+    unsafe { queue.fill(address, &[0xee], 1000)? };
+    drop(buffer);
+    let buffer = cx.device().buffer::<u8>(&queue, 1000)?;
+    ensure_eq!(buffer.pointer(), address, "address of the new buffer");
+    gate.open();
+    ensure!(buffer.to_vec(&queue)? == [0; 1000], "the work before came after the zeros");
     Ok(())
 }
 
@@ -83,7 +178,7 @@ fn impossible_sizes_are_refused(cx: &Context) -> Check {
             refused(huge, ErrorCode::OutOfResources, &format!("{size} bytes of {kind:?} memory"))?;
         }
     }
-    let overflowing = cx.device().buffer::<u64>(usize::MAX);
+    let overflowing = cx.device().buffer::<u64>(&cx.queue()?, usize::MAX);
     refused(overflowing, ErrorCode::InvalidSize, "a buffer whose size overflows")?;
     // The device works on.
     cx.device().allocate(MemoryKind::Device, 4096, 16)?;

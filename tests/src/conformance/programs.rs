@@ -2,6 +2,7 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
+use crate::OwnImages;
 use longshore::{Acceptance, AllocationOwner, ErrorCode, Grid, SymbolKind};
 use std::sync::mpsc;
 use std::thread;
@@ -10,6 +11,8 @@ use std::time::Duration;
 behaviour_list! { "programs":
     "the image may be overwritten and freed right after loading" ["P-38", "H-6"] images_are_owned;
     "an image is accepted before it is loaded" ["P-37"] images_are_accepted;
+    "an image is loaded without a promise only if the backend verifies it" ["P-37"]
+        only_verified_images_need_no_promise;
     "two images with the same names do not see each other" ["P-41"] names_do_not_clash;
     "an image that is loaded twice is two programs" ["P-43"] loading_twice_makes_two;
     "an image can be loaded and unloaded many times" ["P-30"] loading_is_repeatable;
@@ -28,21 +31,34 @@ behaviour_list! { "programs":
 fn images_are_owned(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let mut image = cx.image("basic")?.to_vec();
-    let program = cx.device().load(&image[..])?;
+    let program = cx.device().load_own(&image[..])?;
     image.fill(0xaa);
     drop(image);
     let basic = Counter::of(program)?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter");
     // An image that is handed over is taken as it is.
-    let basic = Counter::of(cx.device().load(cx.image("basic")?.to_vec())?)?;
+    let basic = Counter::of(cx.device().load_own(cx.image("basic")?.to_vec())?)?;
     ensure_eq!(basic.read(&queue)?, 5, "counter of the second");
     Ok(())
 }
 
+fn only_verified_images_need_no_promise(cx: &Context) -> Check {
+    for name in ["basic", "life"] {
+        let image = cx.image(name)?;
+        let loaded = cx.device().load_verified(&*image);
+        match cx.device().accepts(&image)? {
+            Acceptance::Verified => loaded?.unload().map(drop)?,
+            _ => refused(loaded, ErrorCode::Unsupported, "an image that is not verified")?,
+        }
+    }
+    let rubbish = cx.device().load_verified(b"no image at all");
+    refused(rubbish, ErrorCode::InvalidBinary, "rubbish")
+}
+
 fn images_are_accepted(cx: &Context) -> Check {
     let image = cx.image("basic")?;
-    ensure_eq!(cx.device().accepts(&image)?, Acceptance::Accepted, "answer for 'basic'");
+    ensure!(cx.device().accepts(&image)?.is_accepted(), "'basic' is refused");
     for (what, bytes) in [("no bytes", &b""[..]), ("rubbish", &b"no image at all"[..])] {
         let Acceptance::Refused(why) = cx.device().accepts(bytes)? else {
             return Err(Stop::Failed(format!("{what} was accepted")));

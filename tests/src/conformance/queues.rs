@@ -37,7 +37,8 @@ behaviour_list! { "queues":
 
 fn kernels_run_in_order(cx: &Context) -> Check {
     let (basic, queue) = (cx.basic()?, cx.queue()?);
-    let outs: Vec<_> = (0..50).map(|_| cx.device().buffer::<u64>(1)).collect::<Result<_>>()?;
+    let outs: Vec<_> =
+        (0..50).map(|_| cx.device().buffer::<u64>(&queue, 1)).collect::<Result<_>>()?;
     for out in &outs {
         basic.bump(&queue)?;
         // SAFETY: `outs` lives until the queue was synchronized.
@@ -73,7 +74,7 @@ fn copying_does_not_block(cx: &Context) -> Check {
         Ok(_) => MemoryKind::Host,
         Err(_) => MemoryKind::Device,
     };
-    let (from, to) = (cx.device().allocate(kind, 64, 1)?, cx.device().buffer::<u8>(64)?);
+    let (from, to) = (cx.device().allocate(kind, 64, 1)?, cx.device().buffer::<u8>(&queue, 64)?);
     to.write(&queue, &[1; 64])?;
     let gate = Gate::in_front_of(&queue)?;
     let called = Instant::now();
@@ -167,7 +168,7 @@ fn many_queues_work(cx: &Context) -> Check {
     let basic = cx.basic()?;
     let queues: Vec<Queue> = (0..32).map(|_| cx.queue()).collect::<Result<_>>()?;
     let buffers: Vec<_> =
-        queues.iter().map(|_| cx.device().buffer::<u32>(64)).collect::<Result<_>>()?;
+        queues.iter().map(|queue| cx.device().buffer::<u32>(queue, 64)).collect::<Result<_>>()?;
     for _ in 0..10 {
         for (i, (queue, buffer)) in queues.iter().zip(&buffers).enumerate() {
             basic.bump(queue)?;
@@ -239,7 +240,7 @@ fn host_functions_are_ordered(cx: &Context) -> Check {
 fn host_functions_share_memory(cx: &Context) -> Check {
     let (basic, queue) = (cx.basic()?, cx.queue()?);
     let mut before = Box::new(0u64);
-    let (value, out) = (Arc::new(AtomicUsize::new(0)), cx.device().buffer::<u64>(1)?);
+    let (value, out) = (Arc::new(AtomicUsize::new(0)), cx.device().buffer::<u64>(&queue, 1)?);
     basic.bump(&queue)?;
     // SAFETY: `out` and `before` live until the queue was synchronized.
     unsafe {
@@ -313,7 +314,8 @@ fn failures_are_told_once(cx: &Context) -> Check {
 }
 
 fn foreign_memory_is_refused(cx: &Context) -> Check {
-    let theirs = cx.other()?.buffer::<u8>(64)?;
+    let other = cx.other()?;
+    let theirs = other.buffer::<u8>(&other.queue()?, 64)?;
     // SAFETY: refused.
     let filled = unsafe { cx.queue()?.fill(theirs.pointer(), &[1], 64) };
     refused(filled, ErrorCode::InvalidDevice, "a fill of another device's memory")

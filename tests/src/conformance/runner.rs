@@ -127,8 +127,14 @@ impl Setup {
         Ok(host.devices().iter().map(|entry| DeviceName::of(entry.facts())).collect())
     }
 
-    /// Runs one behaviour, at most a minute, or ten where little is tried. Blocks.
+    /// How long a behaviour may take: a minute, or ten where little is tried.
+    pub fn time_limit() -> Duration {
+        amount::limit(LIMIT)
+    }
+
+    /// Runs one behaviour, at most [`Setup::time_limit`]. Blocks.
     pub fn run(&self, device: &DeviceName, behaviour: &'static Behaviour) -> Outcome {
+        log::info!("{}: {behaviour}", device.name);
         let (sender, receiver) = mpsc::channel();
         let (setup, device) = (self.clone(), device.clone());
         let body = move || {
@@ -140,7 +146,7 @@ impl Setup {
         if let Err(error) = thread::Builder::new().name(behaviour.name.to_owned()).spawn(body) {
             return Outcome::Failed(format!("no thread to run it on: {error}"));
         }
-        let limit = amount::limit(LIMIT);
+        let limit = Setup::time_limit();
         let timed_out = |_| Outcome::Failed(format!("it did not end within {limit:?}"));
         receiver.recv_timeout(limit).unwrap_or_else(timed_out)
     }

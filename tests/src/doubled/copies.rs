@@ -24,7 +24,7 @@ pub fn small_copies_are_taken_along(double: &Double, round: &Round, memory_by: O
     // Again with memory that was used before.
     for _ in 0..3 {
         for bytes in [1, 64, 1000, MOST_BYTES] {
-            let there = device.buffer::<u8>(bytes).unwrap();
+            let there = device.buffer::<u8>(&queue, bytes).unwrap();
             let mut here = vec![7u8; bytes];
             // SAFETY: both are there until `to_vec` has waited. What is read of what is written below is bytes.
             unsafe {
@@ -65,7 +65,7 @@ fn locked_in_part(device: &Device, queue: &Queue, bytes: usize, locked_at: usize
     let offset = memory.as_ptr().align_offset(PAGE);
     let here = memory[offset..offset + bytes].as_mut_ptr();
     let fives = device.buffer_of(queue, &[5u8; PAGE]).unwrap();
-    let there = device.buffer::<u8>(bytes).unwrap();
+    let there = device.buffer::<u8>(queue, bytes).unwrap();
     let sevens = device.buffer_of(queue, &vec![7u8; bytes]).unwrap();
     let mut expected = vec![1u8; bytes];
     expected[at..at + PAGE].fill(5);
@@ -88,7 +88,7 @@ fn locked_in_part(device: &Device, queue: &Queue, bytes: usize, locked_at: usize
 
 fn more_than_there_is_room_for(device: &Device, queue: &Queue) -> Result<()> {
     let contents: Vec<_> = (0..40u8).map(|number| vec![number; MOST_BYTES]).collect();
-    let made = |_: &Vec<u8>| device.buffer::<u8>(MOST_BYTES);
+    let made = |_: &Vec<u8>| device.buffer::<u8>(queue, MOST_BYTES);
     let buffers: Vec<Buffer<u8>> = contents.iter().map(made).collect::<Result<_>>()?;
     for (content, buffer) in contents.iter().zip(&buffers) {
         // SAFETY: both are there until `to_vec` has waited.

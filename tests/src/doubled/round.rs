@@ -2,6 +2,7 @@
 
 use super::Doubled;
 use crate::Fixtures;
+use crate::OwnImages;
 use longshore::{
     Allocation, Device, Environment, Grid, Host, MemoryKind, Outcome, PrefetchTarget, Queue, Result,
 };
@@ -74,7 +75,7 @@ impl Round {
     }
 
     fn program(&self, host: &Host, device: &Device, queue: &Queue) -> Result<()> {
-        let basic = device.load(&*image(device, "basic")?)?;
+        let basic = device.load_own(&*image(device, "basic")?)?;
         let (bump, read) = (basic.kernel("bump")?, basic.kernel("read_counter")?);
         // If a wait fails, a kernel may still write there.
         let out = ManuallyDrop::new(device.allocate(MemoryKind::Device, 8, 8)?);
@@ -98,7 +99,7 @@ impl Round {
         assert!(device.optimal_group_items(&bump, 0)? > 0);
         assert!(device.max_cooperative_groups(&bump, [32, 1, 1], 0)? > 0);
         drop((bump, read));
-        let life = device.load(&*image(device, "life")?)?;
+        let life = device.load_own(&*image(device, "life")?)?;
         let order = life.global("order")?.read::<u64>(queue)?;
         assert_eq!(order, 12);
         let unloaded = life.unload();

@@ -1,6 +1,7 @@
 //! How the kernels are launched.
 
-use longshore::{ArgumentList, Buffer, Device, Grid, Image, Kernel, Queue, Result};
+use crate::OwnImages;
+use longshore::{ArgumentList, Buffer, Device, DevicePointer, Grid, Image, Kernel, Queue, Result};
 use std::collections::BTreeMap;
 
 /// The items of a group, where a kernel says how many.
@@ -86,7 +87,7 @@ impl Kernels {
     /// # Errors
     /// Those of [`Device::load`], [`longshore::Program::kernel`] and [`Device::queue`].
     pub fn new(device: &Device, image: impl Into<Image>) -> Result<Kernels> {
-        let program = device.load(image)?;
+        let program = device.load_own(image)?;
         let kernel = |name: &str| Ok((name.to_owned(), program.kernel(name)?));
         let kernels = NAMES.into_iter().map(kernel).collect::<Result<_>>()?;
         Ok(Kernels { queue: device.queue()?, kernels })
@@ -159,7 +160,7 @@ impl Kernels {
         n: u64,
         groups: u32,
     ) -> Result<()> {
-        const NOTHING: u64 = 0;
+        const NOTHING: DevicePointer = DevicePointer(0);
         let count = u64::from(groups);
         // SAFETY: promised by the caller.
         unsafe {

@@ -1,6 +1,7 @@
 //! Other users of HIP in the process: the device that is current, and memory that is registered.
 
 use crate::{Case, ROUND};
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::doubled::{Double, image};
 use std::ffi::{c_int, c_uint, c_void};
@@ -71,7 +72,7 @@ fn no_error_is_left(double: &Double) {
     ROUND.run().unwrap();
     let host = ROUND.host().unwrap();
     let device = host.device("amdgpu:0").unwrap();
-    let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
     assert!(basic.kernel("no such kernel").is_err());
     assert!(device.allocate(longshore::MemoryKind::Device, 1 << 40, 1).is_err());
     basic.unload().unwrap();
@@ -97,7 +98,7 @@ fn registered_memory_is_taken(double: &Double) {
         assert_eq!(register(start, BYTES, MAPPED), 0);
         device.pin(start, BYTES as u64).unwrap();
         device.unpin(start).unwrap();
-        let buffer = device.buffer::<u8>(BYTES).unwrap();
+        let buffer = device.buffer::<u8>(&queue, BYTES).unwrap();
         queue.copy_from_host(buffer.pointer(), start.cast_const(), BYTES as u64).unwrap();
         assert_eq!(buffer.to_vec(&queue).unwrap(), memory);
         type Unregister = unsafe extern "C" fn(*mut c_void) -> u32;

@@ -2,6 +2,7 @@
 
 use crate::{Case, ROUND};
 use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
+use longshore_tests::OwnImages;
 use longshore_tests::amdgpu::entry;
 use longshore_tests::doubled::Double;
 use longshore_tests::doubled::cases::assert_clean;
@@ -47,9 +48,9 @@ fn answering(answer: u64, target: &str) -> Option<Vec<u8>> {
 }
 
 fn answer(device: &Device, image: &[u8]) -> u64 {
-    let program = device.load(image).unwrap();
+    let program = device.load_own(image).unwrap();
     let queue = device.queue().unwrap();
-    let out = device.buffer::<u64>(1).unwrap();
+    let out = device.buffer::<u64>(&queue, 1).unwrap();
     // SAFETY: `answer` takes a pointer to a u64.
     unsafe {
         queue.launch(&program.kernel("answer").unwrap(), Grid::default(), (&out,)).unwrap();
@@ -97,7 +98,7 @@ fn both_targets_are_named(double: &Double) {
                 panic!("code for {other} is accepted by {exact}");
             };
             assert!(why.contains(other) && why.contains(exact), "{why}");
-            let error = device.load(&image[..]).map(drop).unwrap_err();
+            let error = device.load_own(&image[..]).map(drop).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidBinary, "{error}");
             assert!(error.message().contains(other) && error.message().contains(exact), "{error}");
         }
@@ -126,13 +127,13 @@ fn only_clang_22_knows(device: &Device) {
 
 fn run_basic(device: &Device, image: &[u8]) {
     const ITEMS: usize = 100;
-    let program = device.load(image).unwrap();
+    let program = device.load_own(image).unwrap();
     let queue = device.queue().unwrap();
     let [nop, bump, read, saxpy, iota] =
         ["nop", "bump", "read_counter", "saxpy", "iota"].map(|name| program.kernel(name).unwrap());
-    let count = device.buffer::<u64>(1).unwrap();
+    let count = device.buffer::<u64>(&queue, 1).unwrap();
     let [x, y] = [1.0f32, 2.0].map(|value| device.buffer_of(&queue, &[value; ITEMS]).unwrap());
-    let numbers = device.buffer::<u32>(ITEMS).unwrap();
+    let numbers = device.buffer::<u32>(&queue, ITEMS).unwrap();
     // SAFETY: the kernels have these arguments.
     unsafe {
         queue.launch(&nop, Grid::default(), ()).unwrap();

@@ -4,6 +4,7 @@
 use super::gpu_images::SOURCE;
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, Program};
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::AMDGPU;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -21,6 +22,10 @@ pub(super) const CHECKS: &[Check] = &[
 const IMAGE: &str = "LONGSHORE_TEST_AMDGPU_FAULT";
 /// The device on which it does.
 const DEVICE: &str = "LONGSHORE_TEST_AMDGPU_FAULT_DEVICE";
+/// Where it does: one of [`PLACES`].
+const PLACE: &str = "LONGSHORE_TEST_AMDGPU_FAULT_PLACE";
+/// Below the first page, which some GPUs ignore, and in a page that may not be touched.
+const PLACES: [&str; 2] = ["null", "reserved"];
 /// A fault for which a process takes longer is one that nobody tells.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -29,22 +34,38 @@ pub(super) fn is_done() -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(image).unwrap();
     let device = AMDGPU.host().unwrap().device(&std::env::var(DEVICE).unwrap()).unwrap();
-    let program = device.load(&image[..]).unwrap();
-    fault(&device, &program);
+    let program = device.load_own(&image[..]).unwrap();
+    fault(&device, &program, place());
     assert!(program.unload().is_err());
     assert!(device.close().is_err());
     true
 }
 
-fn a_fault_is_told(setting: &Setting<'_>) {
-    let Some((status, said)) = faulted(setting, None) else { return };
-    match status.signal() {
-        Some(signal) if !AMDGPU.is_double() => {
-            println!("measured: a fault ends the process by signal {signal}");
-        }
-        _ => assert!(status.success(), "{status}: {said}"),
+/// The address at which the kernel of this process is to fault.
+fn place() -> DevicePointer {
+    if std::env::var(PLACE).unwrap() == PLACES[0] {
+        return DevicePointer(0x10);
     }
-    print!("{said}");
+    // The page stays reserved, so that no allocation gets its address.
+    let page = memmap2::MmapOptions::new().len(4096).map_anon().unwrap();
+    let address = page.as_ptr() as u64;
+    // SAFETY: nothing uses the page, which is never given back.
+    assert_eq!(unsafe { libc::mprotect(page.as_ptr() as *mut _, 4096, libc::PROT_NONE) }, 0);
+    std::mem::forget(page);
+    DevicePointer(address)
+}
+
+fn a_fault_is_told(setting: &Setting<'_>) {
+    for place in PLACES {
+        let Some((status, said)) = faulted(setting, place, None) else { return };
+        match status.signal() {
+            Some(signal) if !AMDGPU.is_double() => {
+                println!("measured: a fault ({place}) ends the process by signal {signal}");
+            }
+            _ => assert!(status.success(), "{place}: {status}: {said}"),
+        }
+        print!("{said}");
+    }
 }
 
 /// On the double alone, which can be told to: the test knows that end.
@@ -53,17 +74,23 @@ fn a_fault_ends_the_process(setting: &Setting<'_>) {
     if !AMDGPU.is_double() {
         return println!("not tried: HIP is no double");
     }
-    let Some((status, said)) = faulted(setting, Some("fault=abort")) else { return };
-    assert_eq!(status.signal(), Some(ABORTED), "{status}: {said}");
+    for place in PLACES {
+        let Some((status, said)) = faulted(setting, place, Some("fault=abort")) else { return };
+        assert_eq!(status.signal(), Some(ABORTED), "{place}: {status}: {said}");
+    }
 }
 
 /// How a process ended whose kernel faulted, and what it said; nothing without the compiler.
-fn faulted(setting: &Setting<'_>, double: Option<&str>) -> Option<(ExitStatus, String)> {
+fn faulted(
+    setting: &Setting<'_>,
+    place: &str,
+    double: Option<&str>,
+) -> Option<(ExitStatus, String)> {
     let (image, said) = (setting.folder.join("image"), setting.folder.join("said"));
     std::fs::write(&image, setting.image(SOURCE)?).unwrap();
     let device = format!("{}:{}", setting.device.backend(), setting.device.index());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.env(IMAGE, image).env(DEVICE, device);
+    command.env(IMAGE, image).env(DEVICE, device).env(PLACE, place);
     if let Some(more) = double {
         let variable = AMDGPU.settings_variable();
         let settings = std::env::var(variable).unwrap_or_default();
@@ -99,11 +126,11 @@ fn ended(mut child: Child) -> ExitStatus {
 }
 
 /// The device is lost, and says so from then on.
-fn fault(device: &Device, program: &Program) {
+fn fault(device: &Device, program: &Program, place: DevicePointer) {
     let (queue, other) = (device.queue().unwrap(), device.queue().unwrap());
     let weigh = program.kernel("weigh").unwrap();
     // SAFETY: the kernel writes where no memory is: the device is lost, and perhaps this process, which is for that.
-    unsafe { queue.launch(&weigh, Grid::default(), (DevicePointer(0x10),)).unwrap() };
+    unsafe { queue.launch(&weigh, Grid::default(), (place,)).unwrap() };
     let error = queue.synchronize().unwrap_err();
     println!("measured: {error}");
     assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");

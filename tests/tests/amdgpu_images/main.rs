@@ -6,6 +6,7 @@ mod forms;
 mod gpu_images;
 mod profiles;
 mod refusals;
+mod survival;
 
 use gpu_images::{Check, Compiler, Setting, messages};
 use longshore_tests::amdgpu::{self, processor};
@@ -22,10 +23,11 @@ fn main() -> ExitCode {
         // The double knows what this one makes.
         std::env::set_var("LONGSHORE_AMDGPU_LINKER", amdgpu::LINKER);
     }
-    if faults::is_done() || messages::is_done(&AMDGPU) {
+    if faults::is_done() || survival::is_done() || messages::is_done(&AMDGPU) {
         return ExitCode::SUCCESS;
     }
-    let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS, faults::CHECKS];
+    let checks =
+        [forms::CHECKS, refusals::CHECKS, survival::CHECKS, profiles::CHECKS, faults::CHECKS];
     gpu_images::main(&AMDGPU, COMPILER, &checks.concat())
 }
 

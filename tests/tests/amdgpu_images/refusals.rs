@@ -2,6 +2,7 @@
 
 use super::{Check, Setting, compile, processor};
 use longshore::{Acceptance, Error, ErrorCode};
+use longshore_tests::OwnImages;
 use longshore_tests::amdgpu;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -13,6 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("images for other features are refused, and both targets are named", other_features_are_named),
     ("cut-off images are refused", cut_off_images_are_refused),
     ("arguments that the metadata does not have are refused", wrong_arguments_are_refused),
+    ("what clang adds to images of HIP is not listed", variables_of_clang_are_not_listed),
     (
         "HIP is asked for no symbol over which it ends the process",
         symbols_of_other_kinds_are_unknown,
@@ -22,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
 const SOURCE: &str = "LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }\n";
 
 fn refused(setting: &Setting<'_>, image: &[u8], code: ErrorCode) -> Error {
-    let error = setting.device.load(image).map(drop).unwrap_err();
+    let error = setting.device.load_own(image).map(drop).unwrap_err();
     assert_eq!(error.code(), code, "{error}");
     assert!(error.vendor().is_none(), "HIP was asked: {error}");
     error
@@ -84,12 +86,27 @@ fn cut_off_images_are_refused(setting: &Setting<'_>) {
 fn wrong_arguments_are_refused(setting: &Setting<'_>) {
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     let nop = program.kernel("nop").unwrap();
     // SAFETY: refused.
     let refused = unsafe { queue.launch(&nop, longshore::Grid::default(), (1u32,)) };
     assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidArgument);
     drop(nop);
+    program.unload().unwrap();
+}
+
+fn variables_of_clang_are_not_listed(setting: &Setting<'_>) {
+    const WITH_A_NUMBER: &str = "
+LONGSHORE_GLOBAL uint8_t __hip_cuid_1f2e3d4c5b6a7988;
+LONGSHORE_GLOBAL uint64_t counter = 5;
+LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; counter += more; }
+";
+    let Some(image) = setting.image(WITH_A_NUMBER) else { return };
+    let program = setting.device.load_own(&image[..]).unwrap();
+    let mut names: Vec<String> =
+        program.symbols().unwrap().into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["add", "counter"]);
     program.unload().unwrap();
 }
 
@@ -100,7 +117,7 @@ LONGSHORE_KERNEL(k, (int *out)) { *out = helper(*out); }
 __attribute__((constructor)) static void nothing(void) {}
 ";
     let Some(image) = setting.image(WITH_A_FUNCTION) else { return };
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     for name in ["helper", "k.kd", "amdgcn.device.init", "__init_array_start"] {
         assert_eq!(
             program.kernel(name).map(drop).unwrap_err().code(),

@@ -165,7 +165,7 @@ fn registered_memory_is_taken(double: &Double) {
         assert_eq!(register(more.as_ptr().cast_mut().cast(), BYTES / 2, DEVICEMAP), 0);
         let refused = device.pin(more.as_ptr().cast_mut().cast(), BYTES as u64).map(drop);
         assert_eq!(refused.unwrap_err().code(), longshore::ErrorCode::InvalidArgument);
-        let buffer = device.buffer::<u8>(BYTES).unwrap();
+        let buffer = device.buffer::<u8>(&queue, BYTES).unwrap();
         queue.copy_from_host(buffer.pointer(), start.cast_const(), BYTES as u64).unwrap();
         assert_eq!(buffer.to_vec(&queue).unwrap(), memory);
         type Unregister = unsafe extern "C" fn(*mut c_void) -> u32;

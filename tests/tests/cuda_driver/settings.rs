@@ -2,6 +2,7 @@
 
 use crate::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Outcome};
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 
@@ -69,7 +70,7 @@ fn settings_are_passed_on(double: &Double) {
         });
     let host = ROUND.of.host_with(environment).unwrap();
     let device = host.device("cuda:0").unwrap();
-    let basic = device.load(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
     basic.unload().unwrap();
     assert_eq!(double.calls_of("cuCtxSetLimit"), 3);
     device.close().unwrap();

@@ -4,6 +4,7 @@
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
 use longshore_tests::Fixtures;
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::CUDA;
 use std::process::Command;
 
@@ -37,7 +38,7 @@ fn a_fault_is_told(setting: &Setting<'_>) {
 fn fault(device: &Device) {
     let queue = device.queue().unwrap();
     let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
-    let program = device.load(&image[..]).unwrap();
+    let program = device.load_own(&image[..]).unwrap();
     let read = program.kernel("read_counter").unwrap();
     // SAFETY: the kernel writes where no memory is: the device is lost, and nothing else.
     unsafe { queue.launch(&read, Grid::default(), (DevicePointer(0x10),)).unwrap() };

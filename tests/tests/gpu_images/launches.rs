@@ -2,10 +2,12 @@
 
 use super::{Check, Setting};
 use longshore::{DeviceInfo, ErrorCode, Grid};
+use longshore_tests::OwnImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("a launch may have all the shared memory that there is, and no more", shared_memory_is_had),
     ("a kernel with a fixed group size is launched with it alone", fixed_groups_are_kept),
+    ("an argument of another kind than the image declares is refused", kinds_are_checked),
     ("groups of a cooperative launch wait for each other", groups_wait_for_each_other),
     ("more cooperative groups than can run at once are refused", too_many_groups_are_refused),
 ];
@@ -20,7 +22,7 @@ LONGSHORE_GROUP_KERNEL(spread, (uint32_t *out, uint32_t words)) {
 ";
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     let spread = program.kernel("spread").unwrap();
     let out = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let most = setting.device.info(DeviceInfo::WorkGroupLocalMemSize).unwrap().as_u64().unwrap();
@@ -48,18 +50,53 @@ LONGSHORE_GROUP_KERNEL(fixed, (uint32_t *out), LONGSHORE_GROUP_SIZE(64, 1, 1)) {
 ";
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     let fixed = program.kernel("fixed").unwrap();
     let out = setting.device.buffer_of(&queue, &[0u32; 64]).unwrap();
     // SAFETY: the kernel writes 64 numbers.
     unsafe { queue.launch_and_wait(&fixed, Grid::linear(1, 64), (&out,)).unwrap() };
     assert_eq!(out.to_vec(&queue).unwrap(), [1; 64]);
-    if fixed.attributes().required_group != [0; 3] {
+    assert_eq!(fixed.attributes().required_group, [64, 1, 1]);
+    for items in [1, 32, 128] {
         // SAFETY: refused.
-        let wrong = unsafe { queue.launch_and_wait(&fixed, Grid::linear(1, 32), (&out,)) };
-        assert_eq!(wrong.unwrap_err().code(), ErrorCode::InvalidArgument);
+        let wrong = unsafe { queue.launch_and_wait(&fixed, Grid::linear(1, items), (&out,)) };
+        let error = wrong.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message().contains("requires groups of [64, 1, 1]"), "{error}");
     }
     drop(fixed);
+    program.unload().unwrap();
+}
+
+fn kinds_are_checked(setting: &Setting<'_>) {
+    const SOURCE: &str = "
+LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
+  uint64_t i = longshore_global_id(0);
+  if (i < n) x[i] *= factor;
+}
+";
+    let Some(image) = setting.image(SOURCE) else { return };
+    let queue = setting.device.queue().unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
+    let scale = program.kernel("scale").unwrap();
+    let floats = setting.device.buffer_of(&queue, &[1.5f32; 4]).unwrap();
+    let doubles = setting.device.buffer_of(&queue, &[1.5f64; 4]).unwrap();
+    let grid = Grid::linear(1, 4);
+    // SAFETY: launches that are refused run nothing, and the last one is right.
+    unsafe {
+        for (result, words) in [
+            (queue.launch(&scale, grid, (2u32, &floats, 4u64)), "argument 0 'float factor'"),
+            (queue.launch(&scale, grid, (2f32, &doubles, 4u64)), "argument 1 'float *x'"),
+            (queue.launch(&scale, grid, (2f32, 4u64, &floats)), "argument 1 'float *x'"),
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+            assert!(error.message().contains(words), "{words}: {error}");
+        }
+        queue.launch(&scale, grid, (2f32, &floats, 4u64)).unwrap();
+    }
+    assert_eq!(floats.to_vec(&queue).unwrap(), [3.0; 4]);
+    drop(scale);
     program.unload().unwrap();
 }
 
@@ -75,7 +112,7 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
     const GROUPS: u32 = 4;
     let Some(image) = setting.image(MEETING) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     let meet = program.kernel("meet").unwrap();
     let arrived = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let seen = setting.device.buffer_of(&queue, &[0u32; GROUPS as usize]).unwrap();
@@ -90,10 +127,10 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
 fn too_many_groups_are_refused(setting: &Setting<'_>) {
     let Some(image) = setting.image(MEETING) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(&image[..]).unwrap();
+    let program = setting.device.load_own(&image[..]).unwrap();
     let meet = program.kernel("meet").unwrap();
     let most = setting.device.max_cooperative_groups(&meet, [1; 3], 0).unwrap();
-    let out = setting.device.buffer::<u32>(1).unwrap();
+    let out = setting.device.buffer::<u32>(&queue, 1).unwrap();
     let grid = Grid::linear(most + 1, 1).cooperative();
     // SAFETY: refused.
     let error = unsafe { queue.launch_and_wait(&meet, grid, (&out, &out)) }.unwrap_err();

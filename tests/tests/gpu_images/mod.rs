@@ -9,6 +9,7 @@ pub(crate) mod profiles;
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, Environment, Grid};
 use longshore_tests::DeviceName;
+use longshore_tests::OwnImages;
 use longshore_tests::doubled::Doubled;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,9 +102,9 @@ impl Setting<'_> {
     pub(crate) fn runs(&self, image: &[u8], start: u64) {
         let device = self.device;
         let queue = device.queue().unwrap();
-        let program = device.load(image).unwrap();
+        let program = device.load_own(image).unwrap();
         let (add, weigh) = (program.kernel("add").unwrap(), program.kernel("weigh").unwrap());
-        let out = device.buffer::<f32>(1).unwrap();
+        let out = device.buffer::<f32>(&queue, 1).unwrap();
         // SAFETY: `add` takes a number, `weigh` a pointer to a number.
         unsafe {
             queue.launch(&add, Grid::default(), (7u64,)).unwrap();

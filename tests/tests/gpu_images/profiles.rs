@@ -2,6 +2,7 @@
 
 use super::Setting;
 use longshore::Grid;
+use longshore_tests::OwnImages;
 use longshore_tests::doubled;
 
 pub(crate) const COUNTED: &str = "
@@ -26,7 +27,7 @@ pub(crate) const INSTRUMENT: [&str; 6] = [
 /// `longshore_counted` is called 30 times, 10 of them with a multiple of three.
 pub(crate) fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load(image).unwrap();
+    let program = setting.device.load_own(image).unwrap();
     let count = program.kernel("count").unwrap();
     // SAFETY: `count` takes a number.
     unsafe { queue.launch_and_wait(&count, Grid::default(), (30u64,)).unwrap() };

@@ -1,7 +1,8 @@
 //! A plugin, a kernel or a signal ends the process.
 
 use crate::support::{assert_lost, children, comes_true, isolated, process_of, round};
-use longshore::{Grid, Host, MemoryKind, Outcome};
+use longshore::{DeviceInfo, Grid, Host, MemoryKind, Outcome, PlatformInfo};
+use longshore_tests::OwnImages;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 use std::time::{Duration, Instant};
 
@@ -144,7 +145,7 @@ fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
     let host = isolated(&world, None).unwrap();
     let device = host.default_device().unwrap();
     let image = longshore_tests::Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let program = device.load(&*image).unwrap();
+    let program = device.load_own(&*image).unwrap();
     let (queue, bump) = (device.queue().unwrap(), program.kernel("bump").unwrap());
     let shared = device.allocate(MemoryKind::Host, 64, 1).unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
@@ -211,7 +212,7 @@ fn other_devices_go_on_when_one_is_lost() {
 
 /// Waits for itself to be asked; the plugin's own fault handlers do not see it.
 const EXITING: &str =
-    "#include <stdlib.h>\nvoid leave(void **arguments) { (void)arguments; _Exit(3); }\n";
+    "#include <err.h>\nvoid leave(void **arguments) { (void)arguments; err(3, \"the end\"); }\n";
 
 #[test]
 fn a_kernel_that_exits_is_named() {
@@ -226,10 +227,55 @@ fn a_kernel_that_exits_is_named() {
     assert!(compiled.unwrap().success());
     let host: Host = isolated(&world, None).unwrap();
     let device = host.default_device().unwrap();
-    let program = device.load(std::fs::read(&library).unwrap()).unwrap();
+    let program = device.load_own(std::fs::read(&library).unwrap()).unwrap();
     let (queue, leave) = (device.queue().unwrap(), program.kernel("leave").unwrap());
     // SAFETY: `leave` looks at no arguments.
     let error = unsafe { queue.launch_and_wait(&leave, Grid::default(), ()) }.unwrap_err();
     assert_lost(&error, "exited with code 3");
     assert!(error.message().contains("'leave'"), "{error}");
+}
+
+/// A constructor that does not end.
+const SLEEPING: &str =
+    "#include <unistd.h>\n__attribute__((constructor)) void start(void) { for (;;) pause(); }\n";
+
+#[test]
+fn a_plugin_whose_library_or_platform_does_not_come_up_in_time_is_killed() {
+    let world = World::new();
+    let constructor = world.path().join("constructor.c");
+    std::fs::write(&constructor, SLEEPING).unwrap();
+    world.add_sample("sleepy", &[constructor.to_str().unwrap()]);
+    world.add_faulty("faulty");
+    world.set_fault("entry", 1, "hang");
+    let variables = longshore::Environment::empty()
+        .with("LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT", "0.3")
+        .with("LONGSHORE_PROBE", "1");
+    let host = world.host().environment(variables).isolate("all").executor(executor());
+    let host = host.build().unwrap();
+    for candidate in host.candidates() {
+        let reason = candidate.outcome.reason();
+        assert!(matches!(candidate.outcome, Outcome::Crashed(_)), "{candidate}");
+        assert!(reason.contains("no answer within 300ms"), "{candidate}");
+        assert!(reason.contains("LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT"), "{candidate}");
+    }
+    assert_eq!(host.candidates().len(), 2);
+    assert!(comes_true(|| children().is_empty()), "{:?}", children());
+}
+
+#[test]
+fn a_plugin_that_does_not_answer_what_it_is_asked_at_first_is_killed() {
+    let world = World::new();
+    world.add_faulty("faulty");
+    let host = |function| {
+        world.set_fault("longshore.platform", function, "hang");
+        let host = world.host().isolate("all").executor(executor());
+        host.isolate_connect_time_limit(LIMIT).build().unwrap()
+    };
+    let asked = host(0).devices()[0].platform_info(PlatformInfo::Name).unwrap_err();
+    assert_lost(&asked, "no answer within 300ms");
+    let outcome = host(1).candidates()[0].outcome.to_string();
+    assert!(outcome.contains("no answer within 300ms"), "{outcome}");
+    let asked = host(2).devices()[0].info(DeviceInfo::Name).unwrap_err();
+    assert_lost(&asked, "no answer within 300ms");
+    assert!(comes_true(|| children().is_empty()), "{:?}", children());
 }

@@ -2,4 +2,5 @@
 
 mod faults;
 mod program;
+mod sandbox;
 mod support;

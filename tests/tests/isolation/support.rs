@@ -2,6 +2,7 @@
 
 use longshore::{Device, Error, ErrorCode, Grid, Host, MemoryKind, Result};
 use longshore_tests::Fixtures;
+use longshore_tests::OwnImages;
 use longshore_tests::world::{World, executor};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ pub(crate) fn isolated(world: &World, limit: Option<Duration>) -> Result<Host> {
 /// Does everything once: memory of all kinds, an image, launches, copies, fills, host functions, events.
 pub(crate) fn round(device: &Device) -> Result<()> {
     let image = Fixtures::built_in().image(device, "basic")?.expect("there is an image for it");
-    let program = device.load(&*image)?;
+    let program = device.load_own(&*image)?;
     let (bump, read) = (program.kernel("bump")?, program.kernel("read_counter")?);
     program.symbols()?;
     let (queue, other) = (device.queue()?, device.queue()?);

@@ -78,6 +78,11 @@ fn bitcode_that_is_not_compiled_says_what_compiles_it() {
     let (code, error) = folder.refused(&["main.bc"]);
     assert!(code == Some(1) && error.contains("expected machine code"), "{error}");
     assert!(error.contains("--lazy"), "{error}");
+    for options in [&["lib.a"][..], &["--lazy", "lib.a"]] {
+        let (code, error) = folder.refused(options);
+        assert!(code == Some(1) && error.contains("lib.a(main.bc)"), "{options:?}: {error}");
+        assert!(error.contains("out of the archive"), "{options:?}: {error}");
+    }
 }
 
 #[test]
@@ -89,4 +94,20 @@ fn a_machine_without_a_compiler_says_what_to_install() {
     let error = error_of(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains("clang and llvm-extract") && error.contains("install"), "{error}");
+}
+
+#[test]
+fn text_of_llvm_is_compiled_like_bitcode() {
+    let Some(folder) = of_c(&[("other", "int other(int n) { return n + 5; }")]) else { return };
+    std::fs::write(folder.0.path().join("main.c"), MAIN).unwrap();
+    folder.run("clang-19", &["-w", "-S", "-emit-llvm", "-O1", "main.c"]);
+    let output = folder.link(&["--lazy", "main.ll", "other.bc"]);
+    assert_eq!(text(&output.stdout), "begin\nmain\nend\n", "{}", error_of(&output));
+    assert_eq!(output.status.code(), Some(7));
+    let (code, error) = folder.refused(&["main.ll", "other.bc"]);
+    assert!(code == Some(1) && error.contains("assembly text"), "{error}");
+    assert!(error.contains("--lazy"), "{error}");
+    std::fs::write(folder.0.path().join("wrong.ll"), "define i32 @main() { nonsense }").unwrap();
+    let (code, error) = folder.refused(&["--lazy", "wrong.ll"]);
+    assert!(code == Some(1) && error.contains("wrong.ll") && error.contains("nonsense"), "{error}");
 }

@@ -246,3 +246,76 @@ fn a_dump_does_not_replace_what_is_linked() {
         assert_eq!(folder.code(&[&all, &[file][..]].concat()), Some(0));
     }
 }
+
+#[test]
+fn a_dump_has_all_bytes_in_memory_once_and_all_global_symbols() {
+    let folder = Folder::new();
+    let source = "
+        .text
+        .globl main
+        main: .cfi_startproc
+        lea _GLOBAL_OFFSET_TABLE_(%rip), %rax
+        mov pi@GOTPCREL(%rip), %rcx
+        mov main@GOT(%rax), %rcx
+        ret
+        .cfi_endproc
+        .section .tdata,\"awT\"
+        initial: .quad 5
+        .section .tbss,\"awT\",@nobits
+        zero: .zero 64
+        .section .rodata
+        pi: .quad 7
+        .section own,\"a\"
+        .quad 1";
+    folder.compile("gcc", "main.s", source, &[]);
+    make_section_symbol_global(&folder, "main.o", "own");
+    let dump = folder.dump(&["main.o", "--slab-address", "0x30000000"]);
+    let main = file(&dump, "main.o");
+    let frames = section(main, ".eh_frame").unwrap();
+    let end = number(&frames["addr"]) + number(&frames["size"]);
+    assert_eq!(bytes(&dump, end - 4, 4), [0; 4]);
+    let blocks = list(frames, "blocks").map(|block| number(&block["size"]));
+    assert_eq!(blocks.collect::<Vec<_>>(), [number(&frames["size"]) - 4, 4]);
+    let table = number(&symbol(main, "_GLOBAL_OFFSET_TABLE_")["addr"]);
+    assert_eq!(Some(table), list(main, "got").map(|entry| number(&entry["addr"])).min());
+    assert_eq!(symbol(main, "own")["addr"], section(main, "own").unwrap()["addr"]);
+    assert_eq!(number(&symbol(main, "zero")["addr"]), number(&symbol(main, "initial")["addr"]) + 8);
+    let blocks = list(&dump, "files").flat_map(|file| list(file, "sections"));
+    let blocks = blocks.flat_map(|section| list(section, "blocks"));
+    let ranges = blocks.map(|block| (number(&block["addr"]), number(&block["size"])));
+    let mut ranges: Vec<(u64, u64)> = ranges.filter(|(_, size)| *size > 0).collect();
+    ranges.sort_unstable();
+    assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{ranges:x?}");
+}
+
+/// Gives the symbol of a section, which has no name, that of the section and a global binding.
+fn make_section_symbol_global(folder: &Folder, object: &str, section: &str) {
+    // Objects that other tools make have such symbols, assemblers make none.
+    folder.run("objcopy", &[&format!("--add-symbol={section}={section}:0,global,section"), object]);
+}
+
+#[test]
+fn absolute_fields_of_32_bits_hold_addresses_up_to_4_gib() {
+    let folder = Folder::new();
+    let source = "
+        .text
+        .globl main
+        main: mov $data, %eax
+        mov $low, %ecx
+        movl low, %edx
+        ret
+        .data
+        .globl data
+        data: .long data, low";
+    folder.compile("gcc", "main.s", source, &[]);
+    let given = ["main.o", "--abs", "low=0x1234", "--slab-allocate", "1Mb", "--slab-address"];
+    for address in ["0x7fff0000", "0x90000000", "0xfff00000"] {
+        let dump = folder.dump(&[&given[..], &[address]].concat());
+        let data = number(&any_symbol(&dump, "data")["addr"]);
+        assert_eq!(word(&dump, data), data | 0x1234 << 32);
+    }
+    // Nothing holds more than it can.
+    let (code, error) = folder.refused(&[&given[..], &["0x100000000"]].concat());
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("R_X86_64_32 ") && error.contains("main.o"), "{error}");
+}

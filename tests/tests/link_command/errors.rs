@@ -182,3 +182,37 @@ fn code_of_another_architecture_is_linked_and_not_run() {
         "native.o: it is for x86_64-unknown-linux-gnu, others for aarch64-unknown-linux-gnu";
     assert!(code == Some(1) && error.contains(plainly), "{error}");
 }
+
+#[test]
+fn symbols_in_errors_stand_as_in_the_source() {
+    let folder = Folder::new();
+    let source = "namespace outer { int inner(int); }\nint main() { return outer::inner(1); }";
+    folder.compile("g++", "main.cc", source, &[]);
+    let (code, error) = folder.refused(&["main.o"]);
+    assert_eq!(code, Some(1));
+    let line = "\n  outer::inner(int) [_ZN5outer5innerEi] (used by main.o)\n";
+    assert!(error.contains(line), "{error}");
+    let twice = "namespace outer { int inner(int n) { return n; } }";
+    folder.compile("g++", "one.cc", twice, &[]);
+    folder.compile("g++", "two.cc", twice, &[]);
+    let (code, error) = folder.refused(&["main.o", "one.o", "two.o"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("outer::inner(int) [_ZN5outer5innerEi] is defined in"), "{error}");
+}
+
+#[test]
+fn libraries_of_compilers_are_told_in_the_hint() {
+    for (symbol, hint) in [
+        ("__gcov_init", "-lgcov"),
+        ("_gfortran_st_write", "-lgfortran"),
+        ("GOMP_parallel", "-lgomp"),
+        ("__tsan_init", "libtsan.so"),
+    ] {
+        let source = format!("void {symbol}(void); int main(void) {{ {symbol}(); return 0; }}");
+        let folder = Folder::of_c(&[("main", &source)]);
+        let (code, error) = folder.refused(&["main.o"]);
+        assert_eq!(code, Some(1));
+        let of_hint = error.split("hint: ").nth(1).unwrap_or_default();
+        assert!(of_hint.contains(hint), "{symbol}: {error}");
+    }
+}

@@ -4,9 +4,11 @@ use super::AARCH64;
 use super::folder::{Folder, error_of, is_installed, text};
 use longshore_tests::world;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const EXIT: &str = "int main(int argc, char **argv) { return argc; }";
 
@@ -16,6 +18,66 @@ fn an_executor_is_found_beside_the_command_or_by_its_path() {
     let path = world::command().with_file_name("longshore-executor");
     for executor in ["--executor".to_owned(), format!("--executor={}", path.display())] {
         assert_eq!(folder.code(&[&executor, "main.o", "--args", "x"]), Some(2));
+    }
+}
+
+#[test]
+fn an_executor_is_found_in_an_installation() {
+    let folder = Folder::of_c(&[("main", EXIT)]);
+    let root = folder.0.path().join("installation");
+    let executor = world::executor();
+    for (from, folder, name) in [
+        (world::command(), "bin", "longshore"),
+        (executor, "libexec/longshore", "longshore-executor"),
+    ] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+        fs::copy(from, root.join(folder).join(name)).unwrap();
+    }
+    let link = || {
+        let mut link = Command::new(root.join("bin/longshore"));
+        link.args(["link", "--executor", "main.o", "--args", "x"]);
+        link.current_dir(folder.0.path()).output().unwrap()
+    };
+    assert_eq!(link().status.code(), Some(2), "{}", error_of(&link()));
+    fs::remove_dir_all(root.join("libexec")).unwrap();
+    let error = error_of(&link());
+    assert!(error.contains("libexec/longshore/longshore-executor"), "{error}");
+    assert!(error.contains("hint: --executor=PATH"), "{error}");
+}
+
+#[test]
+fn a_program_in_an_executor_that_listens_ends_the_command_as_it_ends() {
+    let folder = Folder::of_c(&[
+        ("returns", EXIT),
+        ("exits", "#include <stdlib.h>\nint main(void) { exit(7); }"),
+        ("leaves", "#include <unistd.h>\nint main(void) { _exit(8); }"),
+        ("aborts", "#include <stdlib.h>\nint main(void) { abort(); }"),
+    ]);
+    let key = folder.0.path().join("key");
+    fs::write(&key, "a".repeat(64)).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    for (object, code, signal) in [
+        ("returns.o", Some(1), None),
+        ("exits.o", Some(7), None),
+        ("leaves.o", Some(8), None),
+        ("aborts.o", None, Some(libc::SIGABRT)),
+    ] {
+        let mut listening = Command::new(world::executor());
+        listening.args(["--listen", "127.0.0.1:0", "--core", "0", "--key"]).arg(&key);
+        let mut listening = listening.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(listening.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap();
+        let executor = format!("--executor={address}");
+        let output = folder.link(&[object, &executor, "--executor-key", "key"]);
+        let said = error_of(&output);
+        assert_eq!(
+            (output.status.code(), output.status.signal()),
+            (code, signal),
+            "{object}: {said}"
+        );
+        let ended = listening.wait().unwrap();
+        assert_eq!(ended.code(), code.or(signal.map(|signal| 128 + signal)), "{object}");
     }
 }
 

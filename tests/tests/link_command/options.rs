@@ -1,6 +1,6 @@
 //! What options add, and what they tell.
 
-use super::folder::{Folder, error_of, text};
+use super::folder::{Folder, error_of, is_installed, text};
 use super::runs::{LIFE, OTHER_LIFE};
 use std::fs;
 
@@ -143,4 +143,154 @@ fn profilers_are_told_of_functions() {
     fs::create_dir(folder.0.path().join("dumps")).unwrap();
     assert_eq!(folder.code(&["main.o", "--jitdump", "dumps"]), Some(0));
     assert_ne!(fs::read_dir(folder.0.path().join("dumps")).unwrap().count(), 0);
+}
+
+#[test]
+fn libraries_are_found_by_their_names() {
+    let main = "int from_archive(void), from_shared(void), puts(const char *);
+        int main(void) { return from_archive() + from_shared(); }";
+    let sources = [("main", main), ("part", "int from_archive(void) { return 30; }")];
+    let folder = Folder::of_c(&sources);
+    std::fs::create_dir(folder.0.path().join("lib")).unwrap();
+    folder.archive("lib/libpart.a", &["part.o"]);
+    std::fs::write(folder.0.path().join("so.c"), "int from_shared(void) { return 12; }").unwrap();
+    folder.run("gcc", &["-shared", "-fPIC", "-o", "lib/libshared.so.7", "so.c"]);
+    let given = ["main.o", "-L", "lib", "-lpart", "-lshared"];
+    assert_eq!(folder.code(&given), Some(42));
+    // A linker script, with a library that has no name of its own.
+    std::fs::write(folder.0.path().join("lib/liball.so"), "GROUP ( -lpart libshared.so.7 )")
+        .unwrap();
+    assert_eq!(folder.code(&["main.o", "-Llib", "-l", "all"]), Some(42));
+    assert_eq!(folder.code(&["main.o", "-Llib", "-l:libpart.a", "-l:libshared.so.7"]), Some(42));
+    // A system linker finds these as well.
+    assert_eq!(folder.code(&["main.o", "-Llib", "-lall", "-lm", "-lc", "-lpthread"]), Some(42));
+    let (code, error) = folder.refused(&["main.o", "-L", "lib", "-lnowhere"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cannot find -lnowhere") && error.contains("'lib'"), "{error}");
+}
+
+#[test]
+fn response_files_stand_for_their_words() {
+    let main = "#include <stdio.h>
+        int part(void); int main(int argc, char **argv) { puts(argv[1]); return part(); }";
+    let folder = Folder::of_c(&[("main", main), ("part", "int part(void) { return 3; }")]);
+    std::fs::write(folder.0.path().join("objects.txt"), "main.o\n\"part.o\"\n").unwrap();
+    let output = folder.link(&["@objects.txt", "--args", "@objects.txt"]);
+    assert_eq!(text(&output.stdout), "@objects.txt\n", "{}", error_of(&output));
+    assert_eq!(output.status.code(), Some(3));
+    let (code, error) = folder.refused(&["@missing.txt"]);
+    assert!(code == Some(1) && error.contains("@missing.txt"), "{error}");
+}
+
+#[test]
+fn a_member_that_nothing_refers_to_is_linked_for_an_undefined_symbol() {
+    let folder = Folder::of_c(&[
+        ("main", "int main(void) { return 0; }"),
+        (
+            "member",
+            "#include <stdio.h>
+            int wanted; __attribute__((constructor)) static void begin(void) { puts(\"begin\"); }",
+        ),
+    ]);
+    folder.archive("lib.a", &["member.o"]);
+    for mode in [&[][..], &["--lazy"], &["--executor"], &["--gc-sections"]] {
+        let given = [&["main.o", "--archive", "lib.a", "-u", "nowhere"], mode].concat();
+        assert_eq!(text(&folder.link(&given).stdout), "");
+        let output = folder.link(&[&given[..], &["-u", "wanted"]].concat());
+        assert_eq!((text(&output.stdout), error_of(&output)), ("begin\n".into(), String::new()));
+    }
+}
+
+#[test]
+fn counters_of_clang_are_written_as_the_system_linkers_program_does() {
+    if !is_installed("clang-19") {
+        return;
+    }
+    let folder = Folder::new();
+    let main = "int twice(int); int main(void) { return twice(1) + twice(2) - 6; }";
+    let counted = ["-fprofile-instr-generate", "-O1"];
+    folder.compile("clang-19", "main.c", main, &counted);
+    let twice = "int twice(int x) { return x > 1 ? 2 * x : x + x; }";
+    folder.compile("clang-19", "twice.c", twice, &counted);
+    let path = |file: &str| folder.0.path().join(file).display().to_string();
+    folder.run("clang-19", &["main.o", "twice.o", "-fprofile-instr-generate", "-o", "linked"]);
+    let profile = |file: &str| format!("LLVM_PROFILE_FILE={}", path(file));
+    folder.run("env", &[&profile("theirs.profraw"), "./linked"]);
+    let printed = std::process::Command::new("clang-19")
+        .arg("-print-file-name=libclang_rt.profile.a")
+        .output()
+        .expect("clang says where its runtime is");
+    let printed = text(&printed.stdout);
+    let runtime = match printed.trim() {
+        // Some distributions keep the architecture in the name.
+        "libclang_rt.profile.a" => {
+            "/usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.profile-x86_64.a"
+        }
+        path => path,
+    };
+    let shown = |file: &str| {
+        let merged = path(&format!("{file}.merged"));
+        folder.run("llvm-profdata-19", &["merge", "-o", &merged, &path(file)]);
+        let mut show = std::process::Command::new("llvm-profdata-19");
+        let output = show.args(["show", "--counts", "--all-functions", &merged]).output().unwrap();
+        text(&output.stdout)
+    };
+    for (mode, option) in [("plain", "-v"), ("pruned", "--gc-sections"), ("there", "--executor")] {
+        let file = format!("{mode}.profraw");
+        let link = longshore_tests::world::command();
+        let link = link.display().to_string();
+        let arguments = ["link", option, "main.o", "twice.o", "--archive", runtime];
+        folder.run("env", &[&[&*profile(&file), &link], &arguments[..]].concat());
+        assert_eq!(shown(&file), shown("theirs.profraw"), "{mode}");
+    }
+    let output = folder.link(&["main.o", "twice.o", "--no-exec"]);
+    assert!(error_of(&output).contains("nothing writes their profile"), "{}", error_of(&output));
+}
+
+#[test]
+fn code_for_gprof_is_told_that_it_counts_nothing() {
+    let folder = Folder::new();
+    folder.compile("gcc", "main.c", "int main(void) { return 3; }", &["-pg"]);
+    let output = folder.link(&["main.o"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(error_of(&output).contains("-pg has no effect"), "{}", error_of(&output));
+}
+
+#[test]
+fn a_wrapper_stands_between_a_function_and_those_that_refer_to_it() {
+    let main = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        int own(int);
+        int main(void) { void *block = malloc(10); printf("%d\n", own(1)); return block == 0; }"#;
+    let wrap = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        void *__real_malloc(size_t);
+        int __real_own(int);
+        void *__wrap_malloc(size_t size) {
+            if (size == 10) fputs("malloc\n", stderr), fflush(stderr);
+            return __real_malloc(size);
+        }
+        int __wrap_own(int x) { return 100 + __real_own(x); }"#;
+    let folder = Folder::of_c(&[
+        ("main", main),
+        ("wrap", wrap),
+        ("own", "int own(int x) { return x + 1; } int inner(void) { return own(5); }"),
+    ]);
+    folder
+        .run("gcc", &["-Wl,--wrap=malloc,--wrap=own", "-o", "linked", "main.o", "wrap.o", "own.o"]);
+    let theirs = std::process::Command::new(folder.0.path().join("linked")).output().unwrap();
+    let aliases = ["malloc=__wrap_malloc", "__real_malloc=malloc"];
+    let by_alias = ["--alias", aliases[0], "--alias", aliases[1], "--wrap", "own"];
+    for mode in [&[][..], &["--lazy"], &["--executor"], &["--gc-sections"]] {
+        for wraps in [&["--wrap", "malloc", "--wrap", "own"][..], &by_alias] {
+            let output = folder.link(&[&["main.o", "wrap.o", "own.o"], mode, wraps].concat());
+            assert_eq!(text(&output.stdout), text(&theirs.stdout), "{mode:?} {wraps:?}");
+            assert_eq!(error_of(&output), text(&theirs.stderr), "{mode:?} {wraps:?}");
+        }
+    }
+    let (code, error) = folder.refused(&["main.o", "own.o", "--wrap", "own"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("\n  __wrap_own (used by main.o)"), "{error}");
 }

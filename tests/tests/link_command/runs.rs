@@ -163,6 +163,168 @@ fn what_objects_register_in_sections_is_found() {
 }
 
 #[test]
+fn sections_of_objects_with_constructors_are_between_the_bounds_too() {
+    // Bitcode has a section's bounds to itself.
+    if super::IS_BITCODE {
+        return;
+    }
+    let registered = |name: &str| {
+        format!(
+            r#"#include <stdio.h>
+            __attribute__((section("names"), used)) static const char *name = "{name}";
+            __attribute__((constructor)) static void begin(void) {{ puts("begin {name}"); }}"#
+        )
+    };
+    let (one, two) = (registered("one"), registered("two"));
+    let main = r#"
+        #include <stdio.h>
+        extern const char *__start_names[], *__stop_names[];
+        int main(void) {
+            for (const char **name = __start_names; name < __stop_names; name++) puts(*name);
+        }"#;
+    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two)]);
+    folder.link_as_the_system_does(&["two.o", "main.o", "one.o"], &[], &[]);
+    if !super::OPTIONS.contains(&"--lazy") {
+        folder.link_as_the_system_does(&["one.o", "main.o", "two.o"], &["--gc-sections"], &[]);
+        folder.link_as_the_system_does(&["one.o", "main.o", "two.o"], &["--link-all"], &[]);
+    }
+}
+
+#[test]
+fn the_bounds_that_a_system_linker_defines_are_those_of_the_program() {
+    if super::IS_BITCODE {
+        return;
+    }
+    let main = r#"
+        #include <stdio.h>
+        extern char etext[], _etext[], edata[], _edata[], __bss_start[], end[], _end[], __data_start[];
+        extern char __executable_start[];
+        extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+        typedef void (*function)(void);
+        extern function __init_array_start[], __init_array_end[] __attribute__((visibility("hidden")));
+        extern function __preinit_array_start[], __preinit_array_end[] __attribute__((visibility("hidden")));
+        int data[100] = { 1 }, zeroes[100];
+        extern int other_data, other_zero;
+        extern function first, second;
+        static void own(void) {}
+        __attribute__((constructor(300))) static void begin(void) {}
+        static int is_data(void *at) { return (char *)at >= __data_start && (char *)at < edata; }
+        static int is_zero(void *at) { return (char *)at >= __bss_start && (char *)at < end; }
+        int main(void) {
+            int places[4] = { -1, -1, -1 }, count = __init_array_end - __init_array_start;
+            for (int n = 0; n < count; n++) {
+                if (__init_array_start[n] == first) places[0] = n;
+                if (__init_array_start[n] == begin) places[1] = n;
+                if (__init_array_start[n] == second) places[2] = n;
+            }
+            printf("%d\n", places[0] >= 0 && places[0] < places[1] && places[1] < places[2]);
+            printf("%d\n", (char *)own < etext && (char *)own >= __executable_start);
+            printf("%d %d %d\n", etext == _etext, edata == _edata, end == _end);
+            printf("%d %d\n", is_data(data), is_data(&other_data));
+            printf("%d %d\n", is_zero(zeroes), is_zero(&other_zero));
+            printf("%d %d\n", is_zero(data), is_data(zeroes));
+            printf("%.3s %d\n", __ehdr_start + 1, __ehdr_start[4]);
+            printf("%d\n", (int)(__preinit_array_end - __preinit_array_start));
+        }"#;
+    let other = r#"
+        typedef void (*function)(void);
+        int other_data = 5, other_zero;
+        __attribute__((constructor(200))) static void a(void) {}
+        __attribute__((constructor)) static void b(void) {}
+        function first = a, second = b;"#;
+    let folder = Folder::of_c(&[("main", main), ("other", other)]);
+    folder.link_as_the_system_does(&["main.o", "other.o"], &[], &[]);
+    folder.link_as_the_system_does(&["other.o", "main.o"], &[], &[]);
+}
+
+#[test]
+fn a_name_of_a_bound_is_the_programs_own_if_it_defines_it() {
+    let main = r#"
+        #include <stdio.h>
+        int end(void); extern int edata;
+        int main(void) { printf("%d %d\n", end(), edata); }"#;
+    let own = "int end(void) { return 1; } int edata = 2;";
+    let folder = Folder::of_c(&[("main", main), ("own", own)]);
+    folder.link_as_the_system_does(&["main.o", "own.o"], &[], &[]);
+}
+
+#[test]
+fn a_common_symbol_has_its_definition_from_an_archive() {
+    let main = "#include <stdio.h>
+        int cc, only[4]; int main(void) { printf(\"%d %d\\n\", cc, only[1]); }";
+    let folder = Folder::new();
+    folder.compile("gcc", "main.c", main, &["-fcommon"]);
+    folder.compile("gcc", "cc.c", "int cc = 6;", &[]);
+    // What is common there too is no reason to link a member.
+    let common = "int only[4]; int nowhere(void); int f(void) { return nowhere(); }";
+    folder.compile("gcc", "only.c", common, &["-fcommon"]);
+    folder.archive("lib.a", &["cc.o", "only.o"]);
+    folder.run("gcc", &["-o", "linked", "main.o", "lib.a"]);
+    let expected = std::process::Command::new(folder.0.path().join("linked")).output().unwrap();
+    let found = folder.link(&["main.o", "--archive", "lib.a"]);
+    assert_eq!(text(&found.stdout), text(&expected.stdout), "{}", error_of(&found));
+    assert_eq!((text(&found.stdout), error_of(&found)), ("6 0\n".to_owned(), String::new()));
+}
+
+#[test]
+fn block_data_of_fortran_is_found_in_an_archive() {
+    if super::IS_BITCODE || !is_installed("gfortran") {
+        return;
+    }
+    let main = "
+      program main
+      integer a, b
+      common /shared/ a, b
+      if (a .eq. 4 .and. b .eq. 7) stop 3
+      stop 5
+      end program";
+    let data = "
+      block data values
+      integer a, b
+      common /shared/ a, b
+      data a, b /4, 7/
+      end block data";
+    let folder = Folder::new();
+    folder.compile("gfortran", "main.f90", main, &[]);
+    folder.compile("gfortran", "values.f90", data, &[]);
+    folder.archive("lib.a", &["values.o"]);
+    let arguments = ["main.o", "--archive", "lib.a", "--dylib", "libgfortran.so.5"];
+    let output = folder.link(&arguments);
+    assert_eq!(output.status.code(), Some(3), "{}", error_of(&output));
+}
+
+#[test]
+fn an_entry_that_is_data_is_an_error_and_runs_nothing() {
+    let folder = Folder::of_c(&[("main", "int main[3] = { 5 }; int other(void) { return 1; }")]);
+    let (code, error) = folder.refused(&["main.o"]);
+    assert_eq!(code, Some(1), "{error}");
+    let name = if super::IS_BITCODE { "main.o" } else { "main.o: the entry main is data" };
+    assert!(error.contains(name) && error.contains("expected a function to call"), "{error}");
+}
+
+#[test]
+fn inline_functions_of_objects_with_constructors_are_linked_once() {
+    if super::OPTIONS.contains(&"--lazy") || super::IS_BITCODE {
+        // Nothing is left out there.
+        return;
+    }
+    let inline = "inline int f(int x) { return x * 3; }";
+    let main = format!("{inline} int (*volatile fp1)(int) = f; int main() {{ return fp1(1); }}");
+    let other = format!(
+        "#include <cstdio>\n{inline} int (*volatile fp2)(int) = f;
+        struct Begin {{ Begin() {{ printf(\"%d\\n\", fp2(2)); }} }} begin;
+        int unused() {{ return fp2(3); }}"
+    );
+    let folder = Folder::new();
+    folder.compile("g++", "main.cc", &main, &["-ffunction-sections"]);
+    folder.compile("g++", "other.cc", &other, &["-ffunction-sections"]);
+    for objects in [["main.o", "other.o"], ["other.o", "main.o"]] {
+        let options = ["--gc-sections", "--dylib", "libstdc++.so.6"];
+        folder.link_as_the_system_does(&objects, &options, &[]);
+    }
+}
+
+#[test]
 fn the_main_thread_can_end_before_the_others() {
     let source = r#"
         #include <pthread.h>

@@ -3,7 +3,7 @@
 //! Each trial is a process of its own, as the library is one for a process and a row might end it. `functions.rs` has
 //! the functions, `calls.rs` a call of each that succeeds, `mutations.rs` how the table's words change one, `rows.rs`
 //! runs rows. Where there is a device of Vulkan, those about another platform run with it, and those
-//! that are not about the CPU alone on it.
+//! that are not about the CPU alone on it. All of them also run with isolated plugins.
 
 mod calls;
 mod functions;
@@ -15,7 +15,7 @@ mod world;
 
 use functions::FUNCTIONS;
 use libtest_mimic::{Arguments, Failed, Trial};
-use longshore_tests::{vulkan, world::host_plugin};
+use longshore_tests::{vulkan, world::executor, world::host_plugin};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::{Class, Mode, declared, rows as rows_of_table};
@@ -24,8 +24,17 @@ use world::Platforms;
 /// What a trial's process runs: a function's name, `*` for all, [`PAIRS`], or which platform comes first; and how.
 const CHILD: [&str; 2] = ["LONGSHORE_TEST_ERRORS_OF", "LONGSHORE_TEST_ERRORS_MODE"];
 const PAIRS: &str = "pairs";
+/// Set where plugins run in processes of their own.
+const ISOLATED: &str = "LONGSHORE_ISOLATE";
 /// A process that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(240);
+
+/// Whether plugins run in processes of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    On,
+    Off,
+}
 
 fn main() -> ExitCode {
     if let [Ok(what), Ok(mode)] = CHILD.map(std::env::var) {
@@ -40,13 +49,14 @@ fn main() -> ExitCode {
     ];
     let of_each = FUNCTIONS.iter().map(|function| {
         let name = format!("{} answers what the table says", function.name);
-        Trial::test(name, || in_a_process(function.name, Mode::Plain))
+        Trial::test(name, || in_a_process(function.name, Mode::Plain, Isolation::Off))
     });
-    let of_all = of_all.map(|(mode, name)| Trial::test(name, move || in_a_process("*", mode)));
+    let of_all = of_all
+        .map(|(mode, name)| Trial::test(name, move || in_a_process("*", mode, Isolation::Off)));
     let others = [
         Trial::test("the table has a row for every argument of every function", completeness),
         Trial::test("of two arguments that are invalid one is told", || {
-            in_a_process(PAIRS, Mode::Plain)
+            in_a_process(PAIRS, Mode::Plain, Isolation::Off)
         }),
         Trial::test("the functions that are tried are those that are declared", declarations),
     ];
@@ -57,8 +67,9 @@ fn main() -> ExitCode {
     let of_platforms = Platforms::OF_TWO
         .into_iter()
         .filter(|_| has_vulkan)
-        .map(|(name, first)| Trial::test(name, move || in_a_process(first, Mode::Plain)));
-    let trials = of_each.chain(of_all).chain(of_platforms).chain(others).collect();
+        .flat_map(|(name, first)| [trial(name, first, Isolation::Off), isolated(name, first)]);
+    let isolated = [isolated("every row is true", "*")];
+    let trials = of_each.chain(of_all).chain(of_platforms).chain(isolated).chain(others).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -78,7 +89,7 @@ fn child(what: &str, mode: &str) {
     }
 }
 
-fn in_a_process(what: &str, mode: Mode) -> Result<(), Failed> {
+fn in_a_process(what: &str, mode: Mode, isolation: Isolation) -> Result<(), Failed> {
     let mut child = Command::new(std::env::current_exe()?);
     child.env(CHILD[0], what).env(CHILD[1], format!("{mode:?}"));
     let mut plugins = host_plugin().into_os_string();
@@ -92,6 +103,9 @@ fn in_a_process(what: &str, mode: Mode) -> Result<(), Failed> {
     }
     child.env("LONGSHORE_PLUGIN_PATH", plugins).env("LONGSHORE_BACKEND", backends);
     child.env("LONGSHORE_HOST_DEVICES", "2");
+    if isolation == Isolation::On {
+        child.env(ISOLATED, "all").env("LONGSHORE_EXECUTOR", executor());
+    }
     match mode {
         Mode::Unchecked => child.env("OFFLOAD_DISABLE_VALIDATION", "1"),
         Mode::Traced => child.env("OFFLOAD_TRACE", "1"),
@@ -105,6 +119,15 @@ fn in_a_process(what: &str, mode: Mode) -> Result<(), Failed> {
         true => Ok(()),
         false => Err(format!("{}:\n{}", output.status, last.join("\n")).into()),
     }
+}
+
+fn trial(name: impl Into<String>, what: &'static str, isolation: Isolation) -> Trial {
+    Trial::test(name, move || in_a_process(what, Mode::Plain, isolation))
+}
+
+/// The same with every plugin in a process of its own.
+fn isolated(name: &str, what: &'static str) -> Trial {
+    trial(format!("isolated: {name}"), what, Isolation::On)
 }
 
 /// Every function has a row for each way in which each of its arguments can be invalid, and no row is there twice.

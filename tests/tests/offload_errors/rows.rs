@@ -1,5 +1,6 @@
 //! Rows, run in this process.
 
+use crate::ISOLATED;
 use crate::calls::Call;
 use crate::functions::{Function, SHOWN_PLACE};
 use crate::life;
@@ -43,6 +44,7 @@ pub(crate) fn run(function: Option<&str>, mode: Mode) {
     let mut rows = rows();
     let has_clang = !clangs().is_empty();
     rows.retain(|row| has_clang || row.of_clang().is_none());
+    rows.retain(|row| !is_isolated() || !needs_pinned_memory(row));
     rows.retain(|row| function.is_none_or(|name| row.function == name) && !row.is_of_platforms());
     for row in rows.iter().filter(|row| life::is_outside(row)) {
         announce(row);
@@ -61,6 +63,7 @@ pub(crate) fn run(function: Option<&str>, mode: Mode) {
 pub(crate) fn run_between(platforms: Platforms) {
     let mut failures = Failures::default();
     let mut rows = rows();
+    rows.retain(|row| !is_isolated() || !needs_pinned_memory(row));
     rows.retain(|row| match platforms {
         Platforms::VulkanFirst => !life::is_outside(row) && row.is_of_vulkan(),
         _ => row.is_of_platforms(),
@@ -96,7 +99,8 @@ fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &
         let valid = call.words.clone();
         change(world, &mut call);
         world.clear();
-        let is_optional = !world.is_on_cpu() && OPTIONAL.contains(&function.name);
+        let is_optional =
+            (!world.is_on_cpu() || is_isolated()) && OPTIONAL.contains(&function.name);
         let unable = if is_optional { OL_ERRC_UNSUPPORTED } else { OL_ERRC_SUCCESS };
         let succeeded = check(row, mode, &call.words, unable, failures);
         if !succeeded && !world.is_untouched() {
@@ -113,6 +117,17 @@ fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &
             failures.add(row, &format!("afterwards a valid call answers {after:?}"));
         }
     }
+}
+
+/// Whether devices are in other processes: then they page-lock no memory of the program.
+fn is_isolated() -> bool {
+    std::env::var_os(ISOLATED).is_some()
+}
+
+/// Whether a row is about memory of the program that is page-locked.
+fn needs_pinned_memory(row: &Row) -> bool {
+    row.function == "olMemUnregister"
+        || ["partly registered", "within a registered range"].contains(&&*row.made)
 }
 
 /// Calls, and undoes what was done.

@@ -1,6 +1,6 @@
 //! Programs in C and C++ that use the C API (`tests/fixtures/offload/`), with the shared library and on each device:
 //! plainly, and under valgrind, which may find no wrong access and no leak. A program prints what failed. Programs that
-//! outlive their driver run on doubles of drivers.
+//! outlive their driver run on doubles of drivers. Each also runs with its plugins isolated.
 //!
 //! `compile.rs` makes the programs, `run.rs` runs them, `library.rs` looks at the library itself.
 
@@ -84,6 +84,9 @@ fn main() -> ExitCode {
         for on in [On::Host, On::Vulkan] {
             trials.push(trial(format!("{on}: {}", program.name), move || {
                 run::run(&program, Linked::Shared, on, Under::Nothing)
+            }));
+            trials.push(trial(format!("{on}, isolated: {}", program.name), move || {
+                run::run(&program, Linked::Shared, on, Under::Isolation)
             }));
             if matches!(on, On::Vulkan) && !program.is_of_devices {
                 continue;

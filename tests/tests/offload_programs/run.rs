@@ -5,7 +5,7 @@ use crate::{Ended, Program, not_tried};
 use libtest_mimic::{Completion, Failed};
 use longshore::{Environment, Host};
 use longshore_tests::doubled::{self, Doubled};
-use longshore_tests::world::{host_plugin, root};
+use longshore_tests::world::{executor, host_plugin, root};
 use longshore_tests::{Fixtures, vulkan};
 use std::ffi::OsStr;
 use std::fmt;
@@ -47,11 +47,13 @@ impl fmt::Display for On {
     }
 }
 
-/// What watches a program.
+/// Conditions under which a program runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Under {
     Nothing,
     Valgrind,
+    /// Each plugin runs in a process of its own.
+    Isolation,
 }
 
 /// The images that programs get, in this order.
@@ -59,7 +61,8 @@ const IMAGES: [&str; 2] = ["basic", "life"];
 /// The Vulkan loader's own variable.
 const DRIVERS: &str = "VK_DRIVER_FILES";
 /// A program that takes longer hangs.
-const SECONDS: [(Under, &str); 2] = [(Under::Nothing, "60"), (Under::Valgrind, "300")];
+const SECONDS: [(Under, &str); 3] =
+    [(Under::Nothing, "60"), (Under::Valgrind, "300"), (Under::Isolation, "60")];
 /// What it finds is an exit code.
 const VALGRIND: [&str; 4] = ["valgrind", "--quiet", "--error-exitcode=99", "--num-callers=30"];
 /// For programs that end what they started. Memory that something still points into is no leak: threads of plugins and
@@ -103,6 +106,9 @@ pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> En
     let others = if matches!(on, On::Host) { "" } else { ",host" };
     command.env("LONGSHORE_BACKEND", format!("{on}{others}"));
     command.env("LONGSHORE_PLUGIN_PATH", compile::folder());
+    if under == Under::Isolation {
+        command.env("LONGSHORE_ISOLATE", "all").env("LONGSHORE_EXECUTOR", executor());
+    }
     command.env("LONGSHORE_CACHE", folder.path()).env("LONGSHORE_PROFILE_FILE", "/dev/null");
     let output = command.output()?;
     let printed = said(&output.stdout) + &said(&output.stderr);

@@ -58,10 +58,10 @@ functions! {
     olMemFree: POINTER, VALUE;
     olGetMemInfo: QUERY, &[OL_ERRC_NOT_FOUND];
     olGetMemInfoSize: QUERY, &[OL_ERRC_NOT_FOUND];
-    olMemRegister: DEVICE, SIZE, POINTER, NUMBER, VALUE;
+    olMemRegister: DEVICE, SIZE, POINTER, NUMBER, VALUE, &[OL_ERRC_UNSUPPORTED];
     olMemUnregister: DEVICE, POINTER, NUMBER, VALUE;
     olMemPrefetch: QUEUE, POINTER, NUMBER;
-    olMemcpy: QUEUE, DEVICE, POINTER;
+    olMemcpy: QUEUE, DEVICE, POINTER, VALUE;
     olMemFill: QUEUE, SIZE, POINTER, VALUE, &[OL_ERRC_NOT_FOUND];
     olCreateQueue: DEVICE, POINTER;
     olDestroyQueue: QUEUE;
@@ -76,7 +76,7 @@ functions! {
     olSyncEvent: EVENT;
     olGetEventInfo: EVENT, QUERY;
     olGetEventInfoSize: EVENT, QUERY;
-    olGetEventElapsedTime: EVENT, POINTER, VALUE;
+    olGetEventElapsedTime: EVENT, POINTER, VALUE, &[OL_ERRC_INVALID_DEVICE];
     olCreateProgram: DEVICE, POINTER, &[OL_ERRC_INVALID_BINARY];
     olDestroyProgram: PROGRAM;
     olIsValidBinary: DEVICE, POINTER;

@@ -105,11 +105,13 @@ impl<'a> Worker<'a> {
 
     /// A queue and memory that nobody else knows: what comes out is right.
     fn use_own_queue(&mut self) {
-        let (mut device, mut own, mut event): (ol_device_handle_t, _, _) =
-            (null_mut(), null_mut(), null_mut());
+        // The first device, and the last, which is the CPU.
+        let mut devices: [ol_device_handle_t; 2] = [null_mut(); 2];
+        let (mut own, mut event) = (null_mut(), null_mut());
         let (mut there, mut here) = (null_mut(), [0u32; NUMBERS]);
-        let out = (&raw mut device).cast();
+        let out = (&raw mut devices).cast();
         self.must(Function::olIterateDevices, |_| unsafe { olIterateDevices(Some(take), out) });
+        let [device, host] = devices;
         self.must(Function::olCreateQueue, |_| unsafe { olCreateQueue(device, &mut own) });
         self.must(Function::olMemAlloc, |random| unsafe {
             let kinds = [OL_ALLOC_TYPE_HOST, OL_ALLOC_TYPE_DEVICE, OL_ALLOC_TYPE_MANAGED];
@@ -126,7 +128,7 @@ impl<'a> Worker<'a> {
         self.finish_if(own, queue.is_null());
         let to = here.as_mut_ptr().cast();
         self.must(Function::olMemcpy, |_| unsafe {
-            olMemcpy(queue, to, device, there, device, BYTES)
+            olMemcpy(queue, to, host, there, device, BYTES)
         });
         self.must(Function::olCreateEvent, |_| unsafe {
             olCreateEvent(own, OL_EVENT_FLAGS_NONE, &mut event)
@@ -163,7 +165,11 @@ impl<'a> Worker<'a> {
 }
 
 unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
-    // SAFETY: it is the handle above.
-    unsafe { *found.cast() = device };
-    false
+    // SAFETY: they are the handles above.
+    let [first, last] = unsafe { &mut *found.cast::<[ol_device_handle_t; 2]>() };
+    if first.is_null() {
+        *first = device;
+    }
+    *last = device;
+    true
 }

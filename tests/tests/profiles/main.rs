@@ -9,6 +9,7 @@ mod work_groups;
 
 use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
 use longshore::{Device, FunctionCounters, Grid, Image, UnloadReport};
+use longshore_tests::OwnImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -181,7 +182,7 @@ impl Counted {
     }
 
     fn run_once(&self, device: &Device) -> UnloadReport {
-        let program = device.load(Image::read(&self.image).unwrap());
+        let program = device.load_own(Image::read(&self.image).unwrap());
         let program = program.unwrap_or_else(|error| panic!("{}: {error}", self.what));
         let count = program.kernel("count").unwrap();
         let start = Barrier::new(THREADS as usize);

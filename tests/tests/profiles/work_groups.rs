@@ -2,6 +2,7 @@
 
 use super::{COMPILERS, Counted, Form, Instrumentation};
 use longshore::{Grid, Image};
+use longshore_tests::OwnImages;
 
 /// Each item takes `steps` steps, every tenth a rare one; in one kernel by a loop over items, in the others by
 /// regions and on fibers.
@@ -57,7 +58,7 @@ fn run_all(counted: &Counted) {
         .with("LONGSHORE_HOST_THREADS", "4");
     let host = counted.world.host().environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
-    let program = device.load(Image::read(&counted.image).unwrap()).unwrap();
+    let program = device.load_own(Image::read(&counted.image).unwrap()).unwrap();
     let queue = device.queue().unwrap();
     let sinks = device.buffer_of(&queue, &vec![0u32; (GROUPS * ITEMS) as usize]).unwrap();
     for name in ["items", "regions", "fibers"] {

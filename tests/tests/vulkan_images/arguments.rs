@@ -2,6 +2,7 @@
 
 use crate::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, MemoryKind, RawArguments};
+use longshore_tests::OwnImages;
 use std::ffi::c_void;
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -43,10 +44,10 @@ fn large_push_constants(device: &Device) {
           result.at[47] = last.y;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let kernel = program.kernel("stored").unwrap();
     assert_eq!(kernel.attributes().argument_sizes, Some(vec![8, 4, 180, 8]));
-    let result = device.buffer::<u32>(48).unwrap();
+    let result = device.buffer::<u32>(&queue, 48).unwrap();
     for seed in [0u32, 1000] {
         let expected: Vec<u32> = (seed..seed + 48).collect();
         let address = result.pointer().address();
@@ -78,11 +79,11 @@ fn uniform_buffers(device: &Device) {
           for (int i = 0; i < 4; ++i) result[5 + i] = d[i / 2][i % 2];
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let kernel = program.kernel("stored").unwrap();
     // The columns of a matrix are 16 bytes apart here; behind the last is nothing.
     assert_eq!(kernel.attributes().argument_sizes, Some(vec![8, 4, 12, 4, 24]));
-    let result = device.buffer::<f32>(9).unwrap();
+    let result = device.buffer::<f32>(&queue, 9).unwrap();
     let (address, a, b, c) = (result.pointer().address(), 1.0f32, [2.0f32, 3.0, 4.0], 5.0f32);
     let d = [6.0f32, 7.0, f32::NAN, f32::NAN, 8.0, 9.0];
     let values: [*const c_void; 5] = [
@@ -111,10 +112,10 @@ fn large_uniform_buffers(device: &Device) {
           for (uint i = 0; i < 300; ++i) result += values[i].x;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let values: Vec<u32> = (0..1200).collect();
     let values = device.buffer_of(&queue, &values).unwrap();
-    let result = device.buffer::<u32>(1).unwrap();
+    let result = device.buffer::<u32>(&queue, 1).unwrap();
     // SAFETY: the buffers have 300 times four numbers and one.
     unsafe { launch(&queue, &program, "summed", Grid::default(), (&values, &result)) }.unwrap();
     assert_eq!(result.to_vec(&queue).unwrap(), [4 * 299 * 300 / 2]);
@@ -136,9 +137,9 @@ fn order(device: &Device) {
           result.at[4] = d;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let (result, c) =
-        (device.buffer::<u32>(5).unwrap(), device.buffer_of(&queue, &[14u32]).unwrap());
+        (device.buffer::<u32>(&queue, 5).unwrap(), device.buffer_of(&queue, &[14u32]).unwrap());
     let arguments = (11u32, &result, 12u32, 13u32, &c, 15u32);
     // SAFETY: there is room for five numbers.
     unsafe { launch(&queue, &program, "stored", Grid::default(), arguments) }.unwrap();
@@ -155,7 +156,7 @@ fn counted() {
 }";
 
 fn offset_pointers(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load(COUNTING.as_bytes()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     for times in [1, 4] {
         let pointer = numbers.pointer().offset(times * ANY_ALIGNMENT);
@@ -177,11 +178,11 @@ fn lengths(device: &Device) {
 @compute @workgroup_size(1)
 fn measure() { result = arrayLength(&numbers); }
 ";
-    let (queue, program) = (device.queue().unwrap(), device.load(&source[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
     // Most of them come in blocks of one size.
     for length in [1000, 900, 1024, 897, 1000, 1, 3, 100_000] {
-        let numbers = device.buffer::<u32>(length).unwrap();
+        let numbers = device.buffer::<u32>(&queue, length).unwrap();
         // SAFETY: it takes two pointers and writes one number.
         unsafe { launch(&queue, &program, "measure", Grid::default(), (&numbers, &result)) }
             .unwrap();
@@ -190,7 +191,7 @@ fn measure() { result = arrayLength(&numbers); }
 }
 
 fn misaligned_pointers(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load(COUNTING.as_bytes()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     let pointer = numbers.pointer().offset(4);
     // SAFETY: there are four numbers from there on.
@@ -215,7 +216,7 @@ fn pointers_in_blocks(device: &Device) {
           if (uvec2(others) != uvec2(0)) others.at[0] += 10;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let numbers = device.buffer_of(&queue, &[0u32; 8]).unwrap();
     let at = |index: i64| numbers.pointer().offset(4 * index);
     // SAFETY: these are numbers, or nothing.
@@ -233,7 +234,7 @@ fn addresses_as_numbers(device: &Device) {
         layout(push_constant) uniform Arguments { uvec2 address; };
         void main() { Numbers(address).at[1] += 1; }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let numbers = device.buffer_of(&queue, &[5u32, 6]).unwrap();
     // SAFETY: there are two numbers.
     unsafe { launch(&queue, &program, "counted", Grid::default(), (&numbers,)) }.unwrap();
@@ -262,7 +263,7 @@ fn shared_memory(device: &Device) {
         // SAFETY: both kinds are the host's while the queue is idle.
         unsafe { place.write([0; 4]) };
         for image in &images {
-            let program = device.load(image).unwrap();
+            let program = device.load_own(image).unwrap();
             let arguments = (numbers.pointer(),);
             // SAFETY: there are four numbers, and more.
             unsafe { launch(&queue, &program, "counted", Grid::default(), arguments) }.unwrap();
@@ -273,7 +274,7 @@ fn shared_memory(device: &Device) {
 }
 
 fn wrong_arguments(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load(COUNTING.as_bytes()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
     let attributes = program.kernel("counted").unwrap().attributes().clone();
     assert_eq!(attributes.argument_sizes, Some(vec![8]));
     // SAFETY: all are refused.
@@ -302,7 +303,7 @@ fn set_second() { second[0] = values.n; }
 @compute @workgroup_size(1) fn writes_second() { set_second(); }
 @compute @workgroup_size(1) fn writes_nothing() {}
 ";
-    let (queue, program) = (device.queue().unwrap(), device.load(source.as_bytes()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(source.as_bytes()).unwrap());
     let sizes = |name: &str| program.kernel(name).unwrap().attributes().argument_sizes.clone();
     assert_eq!(sizes("writes_first"), Some(vec![8]));
     assert_eq!(sizes("writes_second"), Some(vec![8, 4]));
@@ -332,7 +333,7 @@ fn launches_in_a_row(device: &Device) {
         void main() { to.at[0] = to.at[0] * 10 + digit; }
         #endif",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let [nine, bound, pushed] = ["nine", "bound", "pushed"].map(|name| program.kernel(name));
     let (nine, bound, pushed) = (nine.unwrap(), bound.unwrap(), pushed.unwrap());
     let [a, b] = [0u32, 0].map(|zero| device.buffer_of(&queue, &[zero]).unwrap());

@@ -3,6 +3,7 @@
 use crate::refusals::MINIMAL;
 use crate::{Check, glsl, launch, linked, refused, says};
 use longshore::{Device, DeviceInfo, ErrorCode, Grid, Program};
+use longshore_tests::OwnImages;
 use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -42,7 +43,7 @@ fn counted(device: &Device, program: &Program, kernel: &str, items: [u32; 3]) ->
 
 fn fixed_sizes(device: &Device) {
     let source = ["layout(local_size_x = 64) in;", COUNTED].concat();
-    let program = device.load(glsl("fixed", &source)).unwrap();
+    let program = device.load_own(glsl("fixed", &source)).unwrap();
     let kernel = program.kernel("fixed").unwrap();
     assert_eq!(kernel.attributes().required_group, [64, 1, 1]);
     assert_eq!(counted(device, &program, "fixed", [64, 1, 1]), [64, 1, 1, 64]);
@@ -55,7 +56,7 @@ fn fixed_sizes(device: &Device) {
 fn free_sizes(device: &Device) {
     let source =
         ["layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 7) in;", COUNTED];
-    let program = device.load(glsl("freely", &source.concat())).unwrap();
+    let program = device.load_own(glsl("freely", &source.concat())).unwrap();
     assert_eq!(program.kernel("freely").unwrap().attributes().required_group, [0; 3]);
     for items in [[1, 1, 1], [64, 1, 1], [4, 8, 2], [1, 1, 7], [128, 1, 1]] {
         let [x, y, z] = items;
@@ -65,7 +66,7 @@ fn free_sizes(device: &Device) {
 
 fn partly_free_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 3, local_size_y = 2) in;", COUNTED].concat();
-    let program = device.load(glsl("partly", &source)).unwrap();
+    let program = device.load_own(glsl("partly", &source)).unwrap();
     let kernel = program.kernel("partly").unwrap();
     assert_eq!(kernel.attributes().required_group, [0, 2, 1]);
     assert_eq!(counted(device, &program, "partly", [5, 2, 1]), [5, 2, 1, 10]);
@@ -81,14 +82,14 @@ fn linked_sizes(device: &Device) {
         "#ifdef large\nlayout(local_size_x = 32) in;\n#endif\n",
         COUNTED,
     ];
-    let program = device.load(linked(&["small", "large"], &source.concat())).unwrap();
+    let program = device.load_own(linked(&["small", "large"], &source.concat())).unwrap();
     assert_eq!(counted(device, &program, "small", [3, 1, 1]), [3, 1, 1, 3]);
     assert_eq!(counted(device, &program, "large", [32, 1, 1]), [32, 1, 1, 32]);
 }
 
 fn huge_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 0) in;", COUNTED].concat();
-    let program = device.load(glsl("freely", &source)).unwrap();
+    let program = device.load_own(glsl("freely", &source)).unwrap();
     let most = device.info(DeviceInfo::MaxWorkGroupSize).unwrap().as_u64().unwrap() as u32;
     assert_eq!(counted(device, &program, "freely", [most, 1, 1]), [most, 1, 1, most]);
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("freely").unwrap());
@@ -103,7 +104,7 @@ fn huge_fixed_sizes(device: &Device) {
     // Too many in a dimension, or only together.
     for sizes in ["1048576 1 1", "128 128 64", "1 64 64"] {
         let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {sizes}"));
-        let error = refused(device.load(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::Unsupported);
         says(&error, &["minimal", "items"]);
     }
 }
@@ -140,7 +141,7 @@ fn reversed(@builtin(local_invocation_index) id: u32) {
 fn dynamic_shared(device: &Device) {
     let queue = device.queue().unwrap();
     for image in [glsl("reversed", REVERSING), REVERSING_WGSL.as_bytes().to_vec()] {
-        let program = device.load(image).unwrap();
+        let program = device.load_own(image).unwrap();
         for items in [1u32, 5, 64, 100] {
             let numbers: Vec<u32> = (100..=100 + items).collect();
             let buffer = device.buffer_of(&queue, &numbers).unwrap();
@@ -155,7 +156,7 @@ fn dynamic_shared(device: &Device) {
 
 fn no_dynamic_shared(device: &Device) {
     let source = ["layout(local_size_x = 1) in;", COUNTED].concat();
-    let program = device.load(glsl("plain", &source)).unwrap();
+    let program = device.load_own(glsl("plain", &source)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("plain").unwrap());
     // SAFETY: it is refused.
     let launched = unsafe { queue.launch(&kernel, Grid::default().with_shared_bytes(16), (0u64,)) };
@@ -164,7 +165,7 @@ fn no_dynamic_shared(device: &Device) {
 }
 
 fn huge_dynamic_shared(device: &Device) {
-    let program = device.load(glsl("reversed", REVERSING)).unwrap();
+    let program = device.load_own(glsl("reversed", REVERSING)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("reversed").unwrap());
     let numbers = device.buffer_of(&queue, &[0u32; 2]).unwrap();
     for bytes in [1 << 26, u64::from(u32::MAX), 1 << 32, u64::MAX] {
@@ -187,7 +188,7 @@ void main() {
   scratch[0] = numbers.at[0];
   numbers.at[1] = scratch[0];
 }";
-    let program = device.load(glsl("scratched", source)).unwrap();
+    let program = device.load_own(glsl("scratched", source)).unwrap();
     let queue = device.queue().unwrap();
     let numbers = device.buffer_of(&queue, &[7u32, 0]).unwrap();
     let with = |bytes| {
@@ -213,7 +214,7 @@ fn summed(@builtin(local_invocation_index) at: u32) {
   for (var i = 0u; i < 64; i++) { sum += tile[64 * i + 63 - at]; }
   sums[at] = sum;
 }";
-    let (queue, program) = (device.queue().unwrap(), device.load(&source[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
     let sums = device.buffer_of(&queue, &[7u32; 64]).unwrap();
     for _ in 0..2 {
         // SAFETY: there are 64 sums.
@@ -240,7 +241,7 @@ fn subgroup_kernel(required: u32) -> Vec<u8> {
 
 /// The size that the kernel was told, and that it had.
 fn subgroup(device: &Device, required: u32) -> longshore::Result<[u32; 2]> {
-    let (queue, program) = (device.queue()?, device.load(subgroup_kernel(required))?);
+    let (queue, program) = (device.queue()?, device.load_own(subgroup_kernel(required))?);
     let result = device.buffer_of(&queue, &[0u32; 2])?;
     // SAFETY: there is room for two numbers.
     unsafe { launch(&queue, &program, "sized", Grid::linear(1, 64), (&result,)) }?;
@@ -263,7 +264,7 @@ fn impossible_subgroup_sizes(device: &Device) {
 
 fn many_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 0) in;", COUNTED].concat();
-    let program = device.load(glsl("freely", &source)).unwrap();
+    let program = device.load_own(glsl("freely", &source)).unwrap();
     for _ in 0..2 {
         for items in 1..=40 {
             assert_eq!(counted(device, &program, "freely", [items, 1, 1]), [items, 1, 1, items]);

@@ -2,6 +2,7 @@
 
 use crate::{Check, glsl, is_driver, launch, refused, says};
 use longshore::{Acceptance, Device, ErrorCode, Grid};
+use longshore_tests::OwnImages;
 use longshore_tests::{Fixtures, vulkan};
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -40,7 +41,7 @@ fn doubled() -> Vec<u8> {
 
 /// The device works on.
 fn works(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load(doubled()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_own(doubled()).unwrap());
     let numbers = device.buffer_of(&queue, &[1u32, 2, 3]).unwrap();
     // SAFETY: there are three numbers.
     unsafe { launch(&queue, &program, "doubled", Grid::default(), (&numbers, 3u32)) }.unwrap();
@@ -50,7 +51,7 @@ fn works(device: &Device) {
 fn truncated(device: &Device) {
     let image = doubled();
     for length in (0..image.len()).filter(|length| length % 4 == 0 || length % 7 == 0) {
-        refused(device.load(&image[..length]), ErrorCode::InvalidBinary);
+        refused(device.load_own(&image[..length]), ErrorCode::InvalidBinary);
     }
     works(device);
 }
@@ -66,7 +67,7 @@ fn flipped(device: &Device) {
             changed[bit / 8] ^= 1 << (bit % 8);
         }
         // What is still a module may be loaded; it is not launched.
-        if let Err(error) = device.load(&changed) {
+        if let Err(error) = device.load_own(&changed) {
             let right = [
                 ErrorCode::InvalidBinary,
                 ErrorCode::LinkFailure,
@@ -83,14 +84,14 @@ fn flipped(device: &Device) {
 fn invalid(device: &Device) {
     // Returns a number where nothing is returned.
     let module = MINIMAL.replace("OpReturn", "OpReturnValue %number");
-    let error = refused(device.load(vulkan::assembled(&module)), ErrorCode::InvalidBinary);
+    let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::InvalidBinary);
     says(&error, &["OpReturnValue"]);
     // Vulkan's own rules: kernels are void.
     let module = MINIMAL.replace("GLCompute %main", "Kernel %main");
-    let error = device.load(vulkan::assembled(&module)).err().expect("refused");
+    let error = device.load_own(vulkan::assembled(&module)).err().expect("refused");
     assert!(!error.message().is_empty());
     let image = vulkan::assembled(MINIMAL);
-    assert_eq!(device.load(image).unwrap().symbols().unwrap().len(), 1);
+    assert_eq!(device.load_own(image).unwrap().symbols().unwrap().len(), 1);
 }
 
 /// A kernel that does nothing.
@@ -119,7 +120,7 @@ fn only_headers(device: &Device) {
             let native: Vec<u8> = words.clone().flat_map(u32::to_le_bytes).collect();
             let swapped: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
             for image in [native, swapped] {
-                let error = device.load(image).err().expect("refused");
+                let error = device.load_own(image).err().expect("refused");
                 let right = [ErrorCode::InvalidBinary, ErrorCode::Unsupported];
                 assert!(right.contains(&error.code()), "{version:#x} {body:x?}: {error:?}");
             }
@@ -131,7 +132,7 @@ fn only_headers(device: &Device) {
 fn no_entry_points(device: &Device) {
     let kept = |line: &&str| !line.contains("OpEntryPoint") && !line.contains("OpExecutionMode");
     let module: Vec<_> = MINIMAL.lines().filter(kept).collect();
-    refused(device.load(vulkan::assembled(&module.join("\n"))), ErrorCode::InvalidBinary);
+    refused(device.load_own(vulkan::assembled(&module.join("\n"))), ErrorCode::InvalidBinary);
     works(device);
 }
 
@@ -151,7 +152,7 @@ fn other_stages(device: &Device) {
              OpReturn
              OpFunctionEnd
 ";
-    let program = device.load(vulkan::assembled(&module)).unwrap();
+    let program = device.load_own(vulkan::assembled(&module)).unwrap();
     let names: Vec<_> = program.symbols().unwrap().into_iter().map(|symbol| symbol.0).collect();
     assert_eq!(names, ["minimal"]);
     refused(program.kernel("painted"), ErrorCode::NotFound);
@@ -177,7 +178,7 @@ fn lacking_features(device: &Device) {
         ("float64", "float64_t", "shaderFloat64"),
     ] {
         let image = with(extension, type_name);
-        match device.load(&image) {
+        match device.load_own(&image) {
             Ok(program) => {
                 assert!(!is_driver(device, "SwiftShader"), "it has {feature}");
                 let queue = device.queue().unwrap();
@@ -204,18 +205,18 @@ fn lacking_features(device: &Device) {
 fn imports(device: &Device) {
     let images = Fixtures::built_in();
     let image = images.image(device, "undefined").unwrap().expect("it is tried to be loaded");
-    let error = refused(device.load(&*image), ErrorCode::LinkFailure);
+    let error = refused(device.load_own(&*image), ErrorCode::LinkFailure);
     says(&error, &["longshore_fixture_that_nobody_defines"]);
     works(device);
 }
 
 fn wgsl_errors(device: &Device) {
     let source = "// One line.\n@compute @workgroup_size(1)\nfn lost() {\n  missing = 1u;\n}\n";
-    let error = refused(device.load(source.as_bytes()), ErrorCode::CompileFailure);
+    let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["missing", "4:3"]);
     // A rule of the language and not of its grammar.
     let source = "@compute @workgroup_size(1)\nfn wrong() {\n  let x: u32 = 1.5f;\n}\n";
-    let error = refused(device.load(source.as_bytes()), ErrorCode::CompileFailure);
+    let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["3:"]);
     works(device);
 }
@@ -247,7 +248,7 @@ fn bad_wgsl(device: &Device) {
     for source in sources {
         let shown: String = source.chars().take(80).collect();
         // What a launch may yet make good is refused by the launch.
-        let loaded = device.load(source.as_bytes()).and_then(|program| {
+        let loaded = device.load_own(source.as_bytes()).and_then(|program| {
             let (name, _) = program.symbols()?.pop().expect("it has a kernel");
             let queue = device.queue()?;
             // SAFETY: the kernels take no arguments; they should not run.
@@ -266,7 +267,7 @@ fn other_bindings(device: &Device) {
         layout(set = 0, binding = 3, r32f) uniform image2D canvas;
         void main() { imageStore(canvas, ivec2(0), vec4(1)); }",
     );
-    let error = refused(device.load(image), ErrorCode::Unsupported);
+    let error = refused(device.load_own(image), ErrorCode::Unsupported);
     says(&error, &["canvas"]);
     works(device);
 }
@@ -274,14 +275,14 @@ fn other_bindings(device: &Device) {
 fn large_groups(device: &Device) {
     for size in ["4096 1 1", "1024 1024 1", "1024 1024 64"] {
         let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {size}"));
-        let error = refused(device.load(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::Unsupported);
         says(&error, &["minimal", "items"]);
     }
     let constructor = "layout(local_size_x = 1024, local_size_y = 1024) in;
         layout(local_size_x_id = 0, local_size_y_id = 1) in;
         void main() {}";
     let image = glsl("longshore_constructor_1", constructor);
-    let error = refused(device.load(image), ErrorCode::Unsupported);
+    let error = refused(device.load_own(image), ErrorCode::Unsupported);
     says(&error, &["longshore_constructor_1", "1024"]);
     works(device);
 }
@@ -305,7 +306,7 @@ fn large_buffers(device: &Device) {
         layout(set = 0, binding = 4, std430) buffer Result { uint result; };
         void main() { result = values[0].x + values[(1 << 26) - 1].x; }",
     );
-    let error = refused(device.load(image), ErrorCode::Unsupported);
+    let error = refused(device.load_own(image), ErrorCode::Unsupported);
     says(&error, &["set 0, binding 3", "1073741824 bytes"]);
     works(device);
 }

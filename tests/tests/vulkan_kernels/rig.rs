@@ -1,6 +1,7 @@
 //! A device of Vulkan with the kernels.
 
 use longshore::{ArgumentList, Device, Grid, Kernel, Program, Queue, Result};
+use longshore_tests::OwnImages;
 use longshore_tests::{DeviceName, vulkan};
 use std::collections::BTreeMap;
 
@@ -64,14 +65,14 @@ pub(crate) fn open(name: &DeviceName, language: Language) -> Result<Rig> {
 
 fn glsl(device: &Device) -> Result<BTreeMap<&'static str, Kernel>> {
     let kernel = |name| {
-        let program = device.load(vulkan::compile_kernel(name))?;
+        let program = device.load_own(vulkan::compile_kernel(name))?;
         kernel_of(&program, name)
     };
     NAMES.into_iter().map(kernel).collect()
 }
 
 fn wgsl(device: &Device) -> Result<BTreeMap<&'static str, Kernel>> {
-    let program = device.load(WGSL.as_bytes())?;
+    let program = device.load_own(WGSL.as_bytes())?;
     NAMES.into_iter().map(|name| kernel_of(&program, name)).collect()
 }
 

@@ -138,7 +138,7 @@ impl Subject<'_> {
         let backend = self.backend;
         let own = self.tests(&backend.package(), &["--lib", "--tests"]);
         let mut steps = vec![
-            step("Conformance", self.conformance(), outcome::of_conformance),
+            step("Conformance", self.isolated(), outcome::of_conformance),
             tests("Conformance, as tested", self.trials("conformance")),
             tests("The backend's own tests", own),
         ];
@@ -167,6 +167,13 @@ impl Subject<'_> {
         let mut command = Command::new(built("longshore"));
         command.args(["check", "--device", &self.device.id]);
         self.sized(command)
+    }
+
+    /// The suite with each behaviour in a process of its own, so that one that dies is one failure.
+    fn isolated(&self) -> Command {
+        let mut command = self.conformance();
+        command.arg("--isolated");
+        command
     }
 
     /// A test that has trials for the devices of all backends; those for this one. It uses what the backend

@@ -2,7 +2,8 @@
 
 use crate::code::SHARED_OBJECT_INIT_FAILED;
 use crate::current::target_of;
-use longshore_amd_image::{CodeObject, Kernel, Linkage, Target};
+use crate::survival::survive;
+use longshore_amd_image::{CodeObject, Header, Kernel, Linkage, Target};
 use longshore_double_gpu::driver::context::current;
 use longshore_double_gpu::driver::image::{
     self, Argument, Contents, ELF_MAGIC, Image, Reference, Refusal, elf_at, peek,
@@ -35,6 +36,9 @@ pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> Answer {
             ELF_MAGIC => elf_at(image.address(), &WITHOUT_BYTES),
             _ => peek(image.address(), FIRST_BYTES),
         })?;
+        if is_linked(&bytes) {
+            survive(&bytes);
+        }
         by_runtime = HIDDEN.map(|(_, shown)| memchr::memmem::find(&bytes, shown).is_some());
         let device = current()?.device;
         read(as_made(bytes), &target_of(&driver().settings, device))
@@ -61,6 +65,11 @@ pub(crate) fn unload(module: usize) -> Answer {
 fn run(module: &Module, ends: bool) -> Answer {
     let ran = current()?.ask(&Request::Life { module: module.number, ends });
     ran.map(drop).map_err(|_| Code::LAUNCH_FAILED)
+}
+
+/// Whether HIP gets as far as the parts of a file: if it is a linked one for AMD's GPUs.
+fn is_linked(bytes: &[u8]) -> bool {
+    Header::read(bytes).is_ok_and(|header| !header.is_relocatable)
 }
 
 /// What a code object says, if the device runs it.

@@ -41,6 +41,7 @@ mod functions;
 mod image;
 mod memory;
 mod properties;
+mod survival;
 mod vendor;
 mod version;
 

@@ -1,6 +1,7 @@
 //! Of arguments that are memory: allocations, registrations, copies, fills and hints.
 
 use super::{Mutation, one, set};
+use crate::calls::Call;
 use crate::world::{BYTES, World, made, ok};
 use longshore_capi::*;
 
@@ -137,6 +138,17 @@ fn sized(sizes: [usize; 2]) -> Vec<Mutation> {
     })
 }
 
+/// A copy between two halves of an allocation, by a queue of its device.
+fn within_the_device(world: &World, call: &mut Call) {
+    let (half, first) = (BYTES / 2, world.first());
+    let device = first.objects.device;
+    let (to, from) = (("DstPtr", first.memory), ("SrcPtr", first.memory + half));
+    let devices = [("DstDevice", device), ("SrcDevice", device)];
+    for (parameter, value) in [to, from, ("Size", half)].into_iter().chain(devices) {
+        call.set(parameter, value);
+    }
+}
+
 pub(super) fn copy(argument: &str, how: &str) -> Vec<Mutation> {
     let parameter = argument.to_owned();
     match (argument, how) {
@@ -173,6 +185,18 @@ pub(super) fn copy(argument: &str, how: &str) -> Vec<Mutation> {
                 }
             })
         }
+        ("DstPtr" | "SrcPtr", "null, within the queue's device") => one(move |world, call| {
+            within_the_device(world, call);
+            call.set(&parameter, 0);
+        }),
+        ("Size", "SIZE_MAX, within the queue's device") => one(|world, call| {
+            within_the_device(world, call);
+            call.set("Size", usize::MAX);
+        }),
+        ("Size", "2⁶³, within the queue's device") => one(|world, call| {
+            within_the_device(world, call);
+            call.set("Size", 1 << 63);
+        }),
         ("Size", "SIZE_MAX, without a queue") => one(|_, call| {
             call.set("Size", usize::MAX);
             call.set("Queue", 0);

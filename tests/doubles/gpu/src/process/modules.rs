@@ -3,9 +3,11 @@
 use super::counters;
 use longshore_double_gpu::protocol::{Fault, FaultKind, Launch, Reply, Symbol};
 use longshore_plugin_api::{
-    Arguments, Device, Error, ErrorCode, ImageBytes, LaunchShape, Module, Queue, SymbolKind,
+    Arguments, Device, Error, ErrorCode, ImageBytes, LaunchShape, Module, Queue,
 };
 use longshore_plugin_host::{HostDevice, HostKernel, HostModule, HostQueue};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSymbol};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -123,14 +125,21 @@ impl Modules {
     }
 }
 
+/// The names of an object's functions, also of those that are not kernels.
+fn functions_of(object: &[u8]) -> Vec<String> {
+    let Ok(file) = ElfFile64::<LittleEndian>::parse(object) else { return Vec::new() };
+    let functions = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Text);
+    functions.filter_map(|symbol| Some(symbol.name().ok()?.to_owned())).collect()
+}
+
 impl Twin {
     fn load(device: &HostDevice, object: Box<[u8]>) -> Result<Twin, Error> {
         // SAFETY: the bytes are on the heap and dropped behind the module.
         let module = device.load(unsafe { ImageBytes::new(&object) })?;
         let mut functions = HashMap::new();
-        for (name, kind) in module.symbols()? {
-            if kind == SymbolKind::Kernel {
-                functions.insert(module.kernel(&name)?.1.address, name);
+        for name in functions_of(&object) {
+            if let Ok((_, attributes)) = module.kernel(&name) {
+                functions.insert(attributes.address, name);
             }
         }
         Ok(Twin {

@@ -1,9 +1,14 @@
 //! Runs the conformance suite on the devices of this machine, for authors of plugins.
 
+mod isolated;
+mod print;
+
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use longshore::{Error, ErrorCode};
-use longshore_tests::{DeviceName, Filter, Fixtures, Outcome, Report, Setup, behaviours};
+use longshore_plugin_api::printable;
+use longshore_tests::{DeviceName, Filter, Fixtures, Setup, behaviours};
+use print::{DeviceReport, unless_unread};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +33,15 @@ struct Options {
     /// Images for your device, each named for what it is: basic.*, clash.*, life.*, failing.*
     #[arg(long, value_name = "FOLDER")]
     fixtures: Option<PathBuf>,
+    /// Run each behaviour in a process of its own: one that dies has failed, and the others still run
+    #[arg(long)]
+    isolated: bool,
+    /// The one behaviour that this process is for
+    #[arg(long, hide = true, requires_all = ["outcome", "device"])]
+    behaviour: Option<String>,
+    /// The file for its outcome
+    #[arg(long, hide = true)]
+    outcome: Option<PathBuf>,
     /// List the behaviours and do nothing
     #[arg(long)]
     list: bool,
@@ -47,10 +61,26 @@ fn main() -> ExitCode {
         eprintln!("error: no behaviour has one of these texts in it; --list shows them");
         return ExitCode::from(USAGE);
     }
+    if let (Some(behaviour), Some(outcome)) = (&options.behaviour, &options.outcome) {
+        return serve(&options, behaviour, outcome);
+    }
     match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
-        Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter),
+        Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter, &options),
         Ok(_) => no_device("there is none; `longshore plugins` tells why"),
         Err(error) => no_device(&error.to_string()),
+    }
+}
+
+/// Is the process of one behaviour.
+fn serve(options: &Options, behaviour: &str, outcome: &Path) -> ExitCode {
+    let device = options.device.as_deref().unwrap_or_default();
+    let served = setup(options).map_err(io::Error::other);
+    match served.and_then(|setup| isolated::serve(&setup, device, behaviour, outcome)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(USAGE)
+        }
     }
 }
 
@@ -82,58 +112,31 @@ fn setup(options: &Options) -> longshore::Result<Setup> {
     })
 }
 
-fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter) -> ExitCode {
-    let failed: usize = devices.iter().map(|device| check_device(setup, device, filter)).sum();
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Options) -> ExitCode {
+    let failed = devices.iter().map(|device| check_device(setup, device, filter, options));
+    if failed.sum::<usize>() == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
 /// Answers how many behaviours failed.
-fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter) -> usize {
+fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter, options: &Options) -> usize {
     let count = behaviours().filter(|behaviour| filter.admits(behaviour)).count();
     // Draws nothing where standard error is no terminal.
     let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {wide_msg}");
     let bar = ProgressBar::new(count as u64)
         .with_style(style.expect("the template is well-formed"))
-        .with_prefix(device.name.clone());
-    let report = setup.run_all(device, filter, |behaviour, _| {
+        .with_prefix(printable(&device.name).into_owned());
+    let mut report = DeviceReport::begin(device);
+    for behaviour in behaviours().filter(|behaviour| filter.admits(behaviour)) {
         bar.set_message(behaviour.name);
+        let outcome = match options.isolated {
+            true => isolated::run(options, device, behaviour),
+            false => setup.run(device, behaviour),
+        };
+        bar.suspend(|| report.add(behaviour, &outcome));
         bar.inc(1);
-    });
+    }
     bar.finish_and_clear();
-    unless_unread(print(device, &report));
-    report.failed()
-}
-
-fn print(device: &DeviceName, report: &Report) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", device.name)?;
-    let mut group = "";
-    for (behaviour, outcome) in &report.outcomes {
-        if behaviour.group != group {
-            group = behaviour.group;
-            writeln!(out, "  {group}")?;
-        }
-        match outcome {
-            Outcome::Passed => writeln!(out, "    ✓ {}", behaviour.name)?,
-            Outcome::Skipped(why) => writeln!(out, "    - {} (skipped: {why})", behaviour.name)?,
-            Outcome::Failed(what) => {
-                let requirements = behaviour.requirements.join(", ");
-                writeln!(out, "    ✗ {} [{requirements}]\n        {what}", behaviour.name)?;
-            }
-        }
-    }
-    let (passed, failed, skipped) = (report.passed(), report.failed(), report.skipped());
-    writeln!(out, "  {passed} passed, {failed} failed, {skipped} skipped\n")
-}
-
-/// Says so if the output was lost, but not if its reader wants no more: `| head`.
-fn unless_unread(written: io::Result<()>) {
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("writing to standard output: {error}");
-        }
-        _ => {}
-    }
+    report.end()
 }
 
 fn no_device(why: &str) -> ExitCode {

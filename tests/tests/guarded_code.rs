@@ -1,0 +1,504 @@
+//! Device code that ends its thread or the program, that faults where it is no kernel, that changes the modes of floating
+//! point, and that touches pages which the program has protected.
+
+use longshore::{
+    Device, DevicePointer, Environment, Error, ErrorCode, Grid, Image, Program, Queue,
+};
+use longshore_tests::OwnImages;
+use longshore_tests::device_code::{Workshop, clangs};
+
+/// An image in both formats, with a description of it.
+fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(Image, String)> {
+    let Some(clang) = clangs().pop() else { return Vec::new() };
+    let shared = workshop.shared(clang, name, source, flags);
+    let object = workshop.image(clang, name, source, flags);
+    vec![(shared, format!("{name} as elf-so")), (object, format!("{name} as elf-o"))]
+}
+
+/// The CPU; relocatable objects may use all names of the process.
+fn device(workshop: &Workshop) -> Device {
+    workshop.device(Environment::empty().with("LONGSHORE_HOST_SYMBOLS", "*"))
+}
+
+fn load(device: &Device, image: Image) -> longshore::Result<Program> {
+    device.load_own(image)
+}
+
+/// Runs a kernel in LLVM's host form, or any of one item, that takes an address.
+fn run(queue: &Queue, program: &Program, kernel: &str, address: u64) -> longshore::Result<()> {
+    let kernel = program.kernel(kernel)?;
+    // SAFETY: the kernels of this file take an address, of what they may use.
+    unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 1), (DevicePointer(address),)) }
+}
+
+/// The same, queued, so that it runs on the queue's own thread or on this one.
+fn run_queued(queue: &Queue, program: &Program, kernel: &str) -> longshore::Result<()> {
+    let kernel = program.kernel(kernel)?;
+    // SAFETY: as above.
+    unsafe { queue.launch(&kernel, Grid::linear(1, 1), (0_u64,)) }?;
+    queue.synchronize()
+}
+
+#[track_caller]
+fn assert_says(error: &Error, words: &[&str]) {
+    assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "expected '{word}': {error}");
+    }
+}
+
+const ENDS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+extern char **environ;
+static char *const arguments[] = {"true", 0};
+void k_pthread_exit(void **a) { (void)a; pthread_exit(0); }
+void k_thrd_exit(void **a) { (void)a; thrd_exit(0); }
+void k_exit(void **a) { (void)a; exit(0); }
+void k__exit(void **a) { (void)a; _exit(0); }
+void k__Exit(void **a) { (void)a; _Exit(0); }
+void k_quick_exit(void **a) { (void)a; quick_exit(0); }
+void k_execve(void **a) { (void)a; execve("/bin/true", arguments, environ); }
+void k_execvp(void **a) { (void)a; execvp("true", arguments); }
+void k_execl(void **a) { (void)a; execl("/bin/true", "true", (char *)0); }
+void k_syscall(void **a) { (void)a; syscall(SYS_exit, 0); }
+void k_group(void **a) { (void)a; syscall(SYS_exit_group, 0); }
+void fine(void **a) { **(int **)a[0] = (int)syscall(SYS_getpid); }
+"#;
+
+#[test]
+fn device_code_that_would_end_its_thread_or_the_program_is_an_error_of_its_queue() {
+    let workshop = Workshop::new();
+    for (image, what) in both(&workshop, "ends", ENDS, &["-O1"]) {
+        let device = device(&workshop);
+        let program = load(&device, image).unwrap();
+        let queue = device.queue().unwrap();
+        for (kernel, name) in [
+            ("k_pthread_exit", "pthread_exit()"),
+            ("k_thrd_exit", "thrd_exit()"),
+            ("k_exit", "exit()"),
+            ("k__exit", "_exit()"),
+            ("k__Exit", "_Exit()"),
+            ("k_quick_exit", "quick_exit()"),
+            ("k_execve", "execve()"),
+            ("k_execvp", "execvp()"),
+            ("k_execl", "execl()"),
+            ("k_syscall", "SYS_exit"),
+            ("k_group", "SYS_exit_group"),
+        ] {
+            println!("{what}: {kernel}");
+            for error in [run(&queue, &program, kernel, 0), run_queued(&queue, &program, kernel)] {
+                assert_says(&error.unwrap_err(), &[&format!("kernel '{kernel}': "), name]);
+            }
+        }
+        let number = device.buffer_of(&queue, &[0_u32]).unwrap();
+        run(&queue, &program, "fine", number.pointer().0).unwrap();
+        assert_eq!(number.to_vec(&queue).unwrap(), [std::process::id()]);
+    }
+}
+
+/// The one of a constructor, a destructor, an exit handler and a resolver that `FAULTY` names writes to address 16.
+const FAULTS: &str = r#"
+#include <stdlib.h>
+#define CONSTRUCTOR 1
+#define DESTRUCTOR 2
+#define HANDLER 3
+#define RESOLVER 4
+#define EXIT 5
+static void fault(int what) { if (what == FAULTY) *(volatile int *)16 = 1; }
+static void handler(void) { fault(HANDLER); }
+int constructed, *destructed;
+__attribute__((constructor(200))) static void first(void) {
+  fault(CONSTRUCTOR);
+  if (FAULTY == EXIT) exit(0);
+  atexit(handler);
+}
+__attribute__((constructor(300))) static void second(void) { constructed = 1; }
+__attribute__((destructor(300))) static void last_but_one(void) { fault(DESTRUCTOR); }
+__attribute__((destructor(200))) static void last(void) { if (destructed) *destructed = 1; }
+void keep(void **a) { destructed = *(int **)a[0]; }
+static void chosen(void **a) { **(int **)a[0] = 7; }
+static void (*choose(void))(void **) { fault(RESOLVER); return chosen; }
+static void indirect(void **a) __attribute__((ifunc("choose")));
+void call(void **a) { indirect(a); }
+"#;
+
+#[test]
+fn constructors_and_resolvers_that_fault_are_errors_of_the_load() {
+    let workshop = Workshop::new();
+    for (faulty, words) in [
+        ("CONSTRUCTOR", ["constructor ", "segmentation fault writing 0x10"]),
+        ("EXIT", ["constructor ", "exit() was called"]),
+        ("RESOLVER", ["resolver ", "segmentation fault writing 0x10"]),
+    ] {
+        let flag = format!("-DFAULTY={faulty}");
+        for (image, what) in both(&workshop, "faults", FAULTS, &["-O1", &flag]) {
+            println!("{what}: {faulty}");
+            let device = device(&workshop);
+            for _ in 0..2 {
+                let error = load(&device, image.clone()).err().expect("the load fails");
+                assert_says(&error, &words);
+            }
+            // The device goes on.
+            let (fine, _) = both(&workshop, "fine", FAULTS, &["-DFAULTY=0"]).remove(0);
+            let (program, queue) = (load(&device, fine).unwrap(), device.queue().unwrap());
+            let number = device.buffer_of(&queue, &[0_u32]).unwrap();
+            run(&queue, &program, "call", number.pointer().0).unwrap();
+            assert_eq!(number.to_vec(&queue).unwrap(), [7]);
+        }
+    }
+}
+
+#[test]
+fn constructors_that_fault_when_their_member_is_first_called_are_errors_of_the_launch() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    for (faulty, words) in [
+        ("CONSTRUCTOR", ["constructor ", "segmentation fault writing 0x10"]),
+        ("RESOLVER", ["resolver ", "segmentation fault writing 0x10"]),
+    ] {
+        let flag = format!("-DFAULTY={faulty}");
+        let object = workshop.object(clang, "faults", FAULTS, &["-O1", &flag]);
+        let archive = object.with_extension("a");
+        let made = std::process::Command::new("ar").arg("rcs").arg(&archive).arg(&object).status();
+        assert!(made.unwrap().success());
+        let device = device(&workshop);
+        let program = device.load_own_lazily(Image::read(archive).unwrap()).unwrap();
+        let queue = device.queue().unwrap();
+        assert_says(&run(&queue, &program, "call", 0).unwrap_err(), &words);
+    }
+}
+
+#[test]
+fn destructors_and_exit_handlers_that_fault_are_errors_of_the_unload_and_the_others_run() {
+    let workshop = Workshop::new();
+    for faulty in ["DESTRUCTOR", "HANDLER"] {
+        let flag = format!("-DFAULTY={faulty}");
+        for (image, what) in both(&workshop, "faults", FAULTS, &["-O1", &flag]) {
+            println!("{what}: {faulty}");
+            let device = device(&workshop);
+            let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+            let number = device.buffer_of(&queue, &[0_u32]).unwrap();
+            run(&queue, &program, "keep", number.pointer().0).unwrap();
+            let error = program.unload().unwrap_err();
+            assert_says(&error, &["running its destructors", "segmentation fault writing 0x10"]);
+            assert_eq!(number.to_vec(&queue).unwrap(), [1], "the last destructor has run");
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod modes {
+    use super::*;
+
+    const MODES: &str = r#"
+#include "longshore_device.h"
+#include <immintrin.h>
+#define FLAGS(set) __asm__ volatile("pushfq\n\torq %0, (%%rsp)\n\tpopfq" : : "i"(set) : "memory", "cc")
+static void change(void) {
+  unsigned short control = 0x0c7f;
+  _mm_setcsr(_mm_getcsr() | 0x8040 | 0x6000);
+  __asm__ volatile("fldcw %0" : : "m"(control));
+}
+#ifdef AT_LOAD
+__attribute__((constructor)) static void first(void) { change(); }
+__attribute__((destructor)) static void last(void) { change(); }
+#endif
+LONGSHORE_KERNEL(modes, (uint32_t *out)) { out[longshore_global_id(0)] = _mm_getcsr(); }
+LONGSHORE_KERNEL(changes, (uint32_t *out)) { change(); out[0] = 1; (void)longshore_self; }
+LONGSHORE_KERNEL(faults, (volatile uint32_t *out)) {
+  change();
+  (void)longshore_self;
+  (void)out;
+  FLAGS(0x400);
+  *(volatile uint32_t *)16 = 1;
+}
+LONGSHORE_KERNEL(flags, (uint32_t *out)) { out[0] = 1; (void)longshore_self; FLAGS(0x400 | 0x40000); }
+LONGSHORE_KERNEL(aligned, (volatile uint32_t *out)) {
+  (void)longshore_self;
+  FLAGS(0x40000);
+  *(volatile uint32_t *)((char *)out + 1) = 1;
+}
+LONGSHORE_KERNEL(traps, (uint32_t *out)) { FLAGS(0x100); out[longshore_global_id(0)] = 1; }
+LONGSHORE_KERNEL(one_item, (uint32_t *out)) {
+  if (longshore_item_id(0) == 1) change();
+  longshore_barrier();
+  out[longshore_global_id(0)] = _mm_getcsr();
+}
+LONGSHORE_KERNEL(prints, (uint32_t *out)) {
+  change();
+  longshore_printf("%s", "");
+  out[longshore_global_id(0)] = _mm_getcsr();
+}
+"#;
+
+    /// The status bits of MXCSR, which say what has happened and change nothing.
+    const STATUS: u32 = 0x3f;
+
+    /// MXCSR without its status, the x87 control word, and the flags that must be clear.
+    fn of_thread() -> (u32, u16, u64) {
+        let (mut mxcsr, mut control, flags) = (0_u32, 0_u16, &mut 0_u64);
+        // SAFETY: stores registers in places of their sizes.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", "fnstcw [{}]", "pushfq", "pop qword ptr [{}]",
+                in(reg) &raw mut mxcsr, in(reg) &raw mut control, in(reg) flags);
+        }
+        (mxcsr & !STATUS, control, *flags & 0x4_0500)
+    }
+
+    fn change() {
+        let mxcsr = 0x1f80 | 0x8040 | 0x6000_u32;
+        // SAFETY: bits that the processor has.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) }
+    }
+
+    #[test]
+    fn loading_and_unloading_leave_the_modes_of_the_thread() {
+        let workshop = Workshop::new();
+        let before = of_thread();
+        let mut images = both(&workshop, "at_load", MODES, &["-O1", "-mno-red-zone", "-DAT_LOAD"]);
+        images.extend(both(&workshop, "fast", MODES, &["-O1", "-mno-red-zone", "-ffast-math"]));
+        for (image, what) in images {
+            let device = device(&workshop);
+            let program = load(&device, image).unwrap();
+            assert_eq!(of_thread(), before, "{what}, loaded");
+            program.unload().unwrap();
+            assert_eq!(of_thread(), before, "{what}, unloaded");
+        }
+    }
+
+    #[test]
+    fn kernels_leave_the_modes_and_flags_of_the_thread_and_of_later_kernels() {
+        let workshop = Workshop::new();
+        let before = of_thread();
+        for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
+            let device = device(&workshop);
+            let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+            let out = device.buffer_of(&queue, &[0_u32; 4]).unwrap();
+            for (kernel, fails) in [
+                ("changes", None),
+                ("flags", None),
+                ("prints", None),
+                ("faults", Some("segmentation fault")),
+                ("aligned", Some("bus error")),
+                ("traps", Some("trap")),
+            ] {
+                println!("{what}: {kernel}");
+                let result = run(&queue, &program, kernel, out.pointer().0);
+                assert_eq!(of_thread(), before, "{what}: {kernel}");
+                match fails {
+                    None => result.unwrap(),
+                    Some(words) => assert_says(&result.unwrap_err(), &[words]),
+                }
+                run(&queue, &program, "modes", out.pointer().0).unwrap();
+                assert_eq!(out.to_vec(&queue).unwrap()[0] & !STATUS, before.0, "{kernel}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_function_leaves_the_modes_of_the_kernels_behind_it() {
+        let workshop = Workshop::new();
+        let before = of_thread();
+        for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
+            let device = device(&workshop);
+            let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+            let out = device.buffer_of(&queue, &[0_u32; 4]).unwrap();
+            queue.host_function(change).unwrap();
+            run(&queue, &program, "modes", out.pointer().0).unwrap();
+            queue.synchronize().unwrap();
+            assert_eq!(out.to_vec(&queue).unwrap()[0] & !STATUS, before.0, "{what}");
+            assert_eq!(of_thread(), before, "{what}");
+        }
+    }
+
+    #[test]
+    fn items_that_wait_for_each_other_have_modes_of_their_own() {
+        let workshop = Workshop::new();
+        let changed = of_thread().0 | 0x8040 | 0x6000;
+        for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
+            let device = device(&workshop);
+            let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+            let out = device.buffer_of(&queue, &[0_u32; 4]).unwrap();
+            let kernel = program.kernel("one_item").unwrap();
+            // SAFETY: the kernel writes four numbers.
+            unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 4), (&out,)).unwrap() };
+            let found = out.to_vec(&queue).unwrap().into_iter().map(|mxcsr| mxcsr & !STATUS);
+            let plain = of_thread().0;
+            assert!(found.eq([plain, changed, plain, plain]), "{what}");
+            run(&queue, &program, "prints", out.pointer().0).unwrap();
+            assert_eq!(out.to_vec(&queue).unwrap()[0] & !STATUS, changed, "{what}");
+        }
+    }
+}
+
+const TOUCHES: &str = r#"
+void touch(void **a) { **(volatile int *volatile *)a[0] += 1; }
+"#;
+
+mod barriers {
+    use super::*;
+    use std::ffi::{c_int, c_void};
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+    /// The page that the handler opens, how often it did, what it was called with, and whether the mask was right.
+    static PAGE: AtomicU64 = AtomicU64::new(0);
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+    static MASKED: AtomicBool = AtomicBool::new(true);
+    const BYTES: usize = 4096;
+
+    fn is_blocked(signal: c_int) -> bool {
+        // SAFETY: asks for the thread's own mask.
+        unsafe {
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, null_mut(), &raw mut mask);
+            libc::sigismember(&raw const mask, signal) == 1
+        }
+    }
+
+    fn open(address: u64, nodefer: bool) {
+        CALLED.fetch_add(1, Ordering::Relaxed);
+        let is_right = is_blocked(libc::SIGUSR1) && is_blocked(libc::SIGSEGV) != nodefer;
+        MASKED.fetch_and(is_right, Ordering::Relaxed);
+        let page = PAGE.load(Ordering::Relaxed);
+        if (page..page + BYTES as u64).contains(&address) {
+            // SAFETY: the test's page.
+            unsafe {
+                libc::mprotect(page as *mut c_void, BYTES, libc::PROT_READ | libc::PROT_WRITE)
+            };
+            OPENED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    extern "C" fn with_info(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // SAFETY: the kernel passes a valid pointer.
+        open(unsafe { (*info).si_addr() } as u64, true);
+    }
+
+    extern "C" fn without_info(_: c_int) {
+        open(PAGE.load(Ordering::Relaxed), false);
+    }
+
+    fn page(protection: c_int) -> u64 {
+        // SAFETY: a new mapping.
+        let page = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(null_mut(), BYTES, protection, flags, -1, 0)
+        };
+        page as u64
+    }
+
+    fn install(handler: usize, flags: c_int) {
+        // SAFETY: the structure is filled as the call wants it.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            (action.sa_sigaction, action.sa_flags) = (handler, flags);
+            libc::sigaddset(&raw mut action.sa_mask, libc::SIGUSR1);
+            assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()), 0);
+        }
+    }
+
+    /// Kernels touch the page, which the handler opens, a hundred times; then one that it does not know.
+    fn kernels_go_on_behind_barriers() {
+        let workshop = Workshop::new();
+        let Some((image, _)) = both(&workshop, "touches", TOUCHES, &["-O1"]).pop() else { return };
+        let device = device(&workshop);
+        let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+        let (barrier, other) = (page(libc::PROT_NONE), page(libc::PROT_READ));
+        PAGE.store(barrier, Ordering::Relaxed);
+        for round in 1..=100 {
+            run(&queue, &program, "touch", barrier + 8).unwrap();
+            assert_eq!(OPENED.load(Ordering::Relaxed), round);
+            // SAFETY: the test's page.
+            unsafe { libc::mprotect(barrier as *mut c_void, BYTES, libc::PROT_NONE) };
+        }
+        assert_eq!(CALLED.load(Ordering::Relaxed), 100);
+        assert!(MASKED.load(Ordering::Relaxed), "the mask was not the handler's");
+        PAGE.store(1, Ordering::Relaxed);
+        if OPENED.load(Ordering::Relaxed) == 100 {
+            let error = run(&queue, &program, "touch", other).unwrap_err();
+            assert_says(&error, &["segmentation fault"]);
+        }
+        // Its own fences are no barriers of the program.
+        let called = CALLED.load(Ordering::Relaxed);
+        let memory = device.allocate(longshore::MemoryKind::Device, 1 << 20, 64).unwrap();
+        let error = run(&queue, &program, "touch", memory.pointer().0 + (1 << 20)).unwrap_err();
+        assert_says(&error, &["0 bytes past the end"]);
+        assert_eq!(CALLED.load(Ordering::Relaxed), called);
+    }
+
+    #[test]
+    fn a_handler_of_before_the_first_launch_opens_pages_for_kernels() {
+        install(
+            with_info as *const () as usize,
+            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER,
+        );
+        kernels_go_on_behind_barriers();
+    }
+
+    #[test]
+    fn a_handler_without_information_opens_pages_for_kernels() {
+        install(without_info as *const () as usize, libc::SA_ONSTACK);
+        kernels_go_on_behind_barriers();
+    }
+
+    /// Rust's own handler has the default action take its place.
+    #[test]
+    fn a_handler_that_gives_a_fault_up_does_not_end_the_program() {
+        let workshop = Workshop::new();
+        let Some((image, _)) = both(&workshop, "touches", TOUCHES, &["-O1"]).pop() else { return };
+        let device = device(&workshop);
+        let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+        let page = page(libc::PROT_READ);
+        for _ in 0..3 {
+            for address in [page, 16] {
+                let error = run(&queue, &program, "touch", address).unwrap_err();
+                assert_says(&error, &["segmentation fault"]);
+            }
+        }
+    }
+}
+
+const HALVES: &str = r#"
+#ifdef BRAIN
+typedef __bf16 half;
+#else
+typedef _Float16 half;
+#endif
+void narrow(void **a) {
+  float *volatile values = *(float **)a[0];
+  for (int i = 0; i < 4; ++i) values[i] = (float)(half)values[i];
+  double d = values[4];
+  values[4] = (float)(half)d;
+}
+"#;
+
+#[test]
+fn kernels_of_16_bit_numbers_find_their_conversions() {
+    let workshop = Workshop::new();
+    let numbers = [1.0_f32, std::f32::consts::PI, -0.1, 1e-3, 0.333_333_34];
+    for clang in clangs().into_iter().filter(|clang| !["clang-14", "clang-16"].contains(clang)) {
+        for (flag, expected) in [
+            ("-DBRAIN", [1.0, 3.140625, -0.100_097_656, 0.000_999_450_7, 0.333_984_38]),
+            ("-DHALF", [1.0, 3.140625, -0.099_975_586, 0.001_000_404_4, 0.333_251_95]),
+        ] {
+            let images = [
+                workshop.image(clang, "halves", HALVES, &["-O1", flag]),
+                workshop.shared(clang, "halves", HALVES, &["-O1", flag]),
+            ];
+            for image in images {
+                let device = workshop.device(Environment::empty());
+                let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
+                let values = device.buffer_of(&queue, &numbers).unwrap();
+                run(&queue, &program, "narrow", values.pointer().0).unwrap();
+                assert_eq!(values.to_vec(&queue).unwrap(), expected, "{clang} {flag}");
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! LLVM Offload's C API, called from Rust: failures of queued work, and answers to queries, on the devices of this machine.
+
+mod failures;
+mod images;
+mod queries;
+
+use longshore::{Environment, Host};
+use longshore_capi::*;
+use longshore_tests::Fixtures;
+use longshore_tests::vulkan;
+use longshore_tests::world::{World, copy_into, executor, host_plugin};
+use std::ffi::{CStr, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The library is one for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The library between olInit and olShutDown, with the CPU, the sample plugin in C, and Vulkan if its plugin was built.
+struct Library {
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn plugins() -> &'static World {
+    static PLUGINS: OnceLock<World> = OnceLock::new();
+    PLUGINS.get_or_init(|| {
+        let world = World::new();
+        copy_into(&world, &host_plugin());
+        if let Some(plugin) = vulkan::plugin() {
+            copy_into(&world, &plugin);
+        }
+        world.add_sample("sample", &[]);
+        // SAFETY: tests wait for this before they use the environment.
+        unsafe {
+            std::env::set_var("LONGSHORE_PLUGIN_PATH", world.path());
+            std::env::set_var("LONGSHORE_BACKEND", "host,sample,vulkan");
+            std::env::set_var("LONGSHORE_EXECUTOR", executor());
+        }
+        world
+    })
+}
+
+impl Library {
+    fn start() -> Library {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        plugins();
+        // SAFETY: there are no arguments.
+        ok(unsafe { olInit(null()) });
+        Library { _alone: alone }
+    }
+
+    fn devices(&self) -> Vec<ol_device_handle_t> {
+        unsafe extern "C" fn add(device: ol_device_handle_t, found: *mut c_void) -> bool {
+            // SAFETY: it is the list below.
+            unsafe { (*found.cast::<Vec<ol_device_handle_t>>()).push(device) };
+            true
+        }
+        let mut devices = Vec::new();
+        // SAFETY: the callback writes to the list.
+        ok(unsafe { olIterateDevices(Some(add), (&raw mut devices).cast()) });
+        devices
+    }
+
+    /// The CPU, which comes first.
+    fn cpu(&self) -> ol_device_handle_t {
+        self.devices()[0]
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: always allowed.
+        unsafe { olShutDown() };
+    }
+}
+
+fn ok(result: ol_result_t) {
+    assert!(result.is_null(), "{:?}: {}", code(result), said(result));
+}
+
+fn code(result: ol_result_t) -> ol_errc_t {
+    // SAFETY: results live as long as the process.
+    unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
+}
+
+fn said(result: ol_result_t) -> String {
+    // SAFETY: as above; details are texts.
+    let text = unsafe { result.as_ref().map(|error| CStr::from_ptr(error.Details)) };
+    text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// An image of the suite for the CPU.
+fn image(name: &str) -> Vec<u8> {
+    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
+    let host = host.plugin(host_plugin()).build().unwrap();
+    let device = host.default_device().unwrap();
+    Fixtures::built_in().image(&device, name).unwrap().unwrap().to_vec()
+}
+
+fn program(device: ol_device_handle_t, image: &[u8]) -> ol_program_handle_t {
+    let mut program = null_mut();
+    // SAFETY: the image is there.
+    ok(unsafe { olCreateProgram(device, image.as_ptr().cast(), image.len(), &mut program) });
+    program
+}
+
+fn queue(device: ol_device_handle_t) -> ol_queue_handle_t {
+    let mut queue = null_mut();
+    // SAFETY: the queue is written to the variable.
+    ok(unsafe { olCreateQueue(device, &mut queue) });
+    queue
+}
+
+fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
+    let mut event = null_mut();
+    // SAFETY: the event is written to the variable.
+    ok(unsafe { olCreateEvent(queue, OL_EVENT_FLAGS_NONE, &mut event) });
+    event
+}
+
+fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_handle_t {
+    let mut kernel = null_mut();
+    // SAFETY: the symbol is written to the variable.
+    ok(unsafe { olGetSymbol(program, name.as_ptr(), OL_SYMBOL_KIND_KERNEL, &mut kernel) });
+    kernel
+}
+
+/// Queues a kernel without arguments.
+fn launch(queue: ol_queue_handle_t, device: ol_device_handle_t, kernel: ol_symbol_handle_t) {
+    let one = ol_dimensions_t { x: 1, y: 1, z: 1 };
+    let size = ol_kernel_launch_size_args_t {
+        Dimensions: 1,
+        NumGroups: one,
+        GroupSize: one,
+        DynSharedMemory: 0,
+    };
+    // SAFETY: the kernel takes nothing.
+    ok(unsafe { olLaunchKernel(queue, device, kernel, &size, null(), 0, null_mut(), null()) });
+}
