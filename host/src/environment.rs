@@ -21,14 +21,20 @@
 //! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: it has none |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
+//! A variable that resembles one of these, or one that a connected plugin has asked for, is warned of in the
+//! log, once in the life of the process.
+//!
 //! Where `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` stands for it, else `$HOME/.cache` if the home
 //! folder exists.
 //!
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
 
+mod misspelt;
+
+use crate::services;
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -158,9 +164,30 @@ impl Environment {
         self.get("LONGSHORE_EXECUTOR").map(PathBuf::from)
     }
 
+    /// Logs a warning for each variable that has no effect and resembles one that has, if none was logged in
+    /// this process before.
+    #[doc(hidden)]
+    pub fn warn_of_misspelt(&self) {
+        self.warn_of_misspelt_with([]);
+    }
+
+    /// The same, where the settings are known that plugins of these backends have asked for.
+    pub(crate) fn warn_of_misspelt_with<'a>(&self, backends: impl IntoIterator<Item = &'a str>) {
+        let mut settings = BTreeSet::new();
+        for backend in backends {
+            let asked = services::settings_asked_for(backend).into_iter();
+            let names = asked.chain([CACHE_SETTING.to_owned()]);
+            settings.extend(names.map(|name| spelled(backend, &name)));
+        }
+        let set = self.variables.iter().filter(|(_, value)| !value.is_empty());
+        for name in set.filter_map(|(name, _)| name.to_str()?.strip_prefix(PREFIX)) {
+            misspelt::warn(PREFIX, name, &misspelt::resembled(name, &settings));
+        }
+    }
+
     /// All settings of a backend, by the names that [`Environment::setting`] takes.
     pub(crate) fn settings(&self, backend: &str) -> Vec<(String, String)> {
-        let prefix = format!("{PREFIX}{backend}_").to_uppercase().replace('-', "_");
+        let prefix = format!("{PREFIX}{}", spelled(backend, ""));
         let names = self.variables.keys().filter_map(|name| name.to_str()?.strip_prefix(&prefix));
         let names = names.filter(|name| *name != CACHE_SETTING).chain([CACHE_SETTING]);
         names.filter_map(|name| Some((name.to_owned(), self.setting(backend, name)?))).collect()
@@ -188,8 +215,7 @@ impl Environment {
     /// The setting `CACHE` is a folder of the backend's own, which need not exist. It has a default,
     /// `longshore/<backend>` in the folder `LONGSHORE_CACHE`; there is none if either is off.
     pub fn setting(&self, backend: &str, name: &str) -> Option<String> {
-        let spelled = format!("{PREFIX}{backend}_{name}").to_uppercase().replace('-', "_");
-        let set = self.text(&spelled);
+        let set = self.text(&format!("{PREFIX}{}", spelled(backend, name)));
         match name.eq_ignore_ascii_case(CACHE_SETTING) {
             true => set.or_else(|| self.default_cache(backend)).filter(|folder| !is_off(folder)),
             false => set,
@@ -243,6 +269,11 @@ impl Environment {
 pub(crate) fn is_set_uid() -> bool {
     // SAFETY: reads a word of the auxiliary vector; an unknown entry reads as 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// A setting as its variable has it, without the prefix: "MY_GPU_STACK_SIZE".
+fn spelled(backend: &str, name: &str) -> String {
+    format!("{backend}_{name}").to_uppercase().replace('-', "_")
 }
 
 fn is_off(value: &str) -> bool {

@@ -1,9 +1,10 @@
 //! The host: what plugins and devices there are.
 
+use crate::absence::Absence;
 use crate::device::{Device, DeviceInner};
 use crate::discovery::{
-    self, Candidate, DiscoveryConfig, IsolateConfig, IsolateLimits, IsolateSandbox, LoadedPlugin,
-    Probe,
+    self, Candidate, Discovery, DiscoveryConfig, IsolateConfig, IsolateLimits, IsolateSandbox,
+    LoadedPlugin, Probe,
 };
 use crate::environment::Environment;
 use crate::image::Image;
@@ -31,7 +32,11 @@ const DEFAULT_CACHE_LIMIT: u64 = 256 << 20;
 pub struct Host {
     shared: Arc<HostShared>,
     candidates: Vec<Candidate>,
+    searched: Vec<PathBuf>,
     devices: Vec<DeviceEntry>,
+    excluded: Vec<DeviceFacts>,
+    /// What left those out, as messages call it.
+    selections: Vec<String>,
 }
 
 /// What a host and its devices share.
@@ -91,19 +96,36 @@ impl Host {
         &self.candidates
     }
 
+    /// The files and folders that were searched for plugins, in order, there or not.
+    pub fn searched(&self) -> &[PathBuf] {
+        &self.searched
+    }
+
     /// The selected devices, in order of preference.
     pub fn devices(&self) -> &[DeviceEntry] {
         &self.devices
     }
 
+    /// The devices of connected plugins that the selection leaves out.
+    pub fn excluded(&self) -> &[DeviceFacts] {
+        &self.excluded
+    }
+
+    /// Says why there is no device, for a host without one.
+    #[doc(hidden)]
+    pub fn why_no_device(&self) -> String {
+        self.absence().cause()
+    }
+
     /// Opens the first selected device.
     ///
     /// # Errors
-    /// `NotFound` if there is none, with what became of each plugin; those of the driver.
+    /// `NotFound` if there is none, with what became of each plugin, where none was found, or which
+    /// selection leaves out what there is; those of the driver.
     pub fn default_device(&self) -> Result<Device> {
         match self.devices.first() {
             Some(entry) => entry.open(),
-            None => Err(self.no_device()),
+            None => Err(self.absence().error()),
         }
     }
 
@@ -116,7 +138,13 @@ impl Host {
         let facts: Vec<_> = self.devices.iter().map(|entry| entry.facts.clone()).collect();
         match DeviceSelection::parse(selection)?.select(&facts)?.first() {
             Some(index) => self.devices[*index].open(),
-            None => Err(self.no_device()),
+            None if facts.is_empty() => Err(self.absence().error()),
+            None => Err(Absence {
+                selections: vec![format!("\"{selection}\"")],
+                excluded: facts.iter().collect(),
+                ..self.absence()
+            }
+            .error()),
         }
     }
 
@@ -135,7 +163,7 @@ impl Host {
                 Err(error) => refusals.push(error),
             }
         }
-        let Some(first) = refusals.first() else { return Err(self.no_device()) };
+        let Some(first) = refusals.first() else { return Err(self.absence().error()) };
         let messages: Vec<_> = refusals.iter().map(Error::message).collect();
         Err(Error::new(first.code(), messages.join("\n")))
     }
@@ -189,13 +217,13 @@ impl Host {
         open.fold(report, |report, device| report.with_cached(device.inner().cached()))
     }
 
-    fn no_device(&self) -> Error {
-        let lines: Vec<_> = self.candidates.iter().map(|c| format!("\n  {c}")).collect();
-        let found = match lines.is_empty() {
-            true => "no plugin was found".to_owned(),
-            false => format!("these plugins were found:{}", lines.concat()),
-        };
-        Error::new(ErrorCode::NotFound, format!("there is no device to use; {found}"))
+    fn absence(&self) -> Absence<'_> {
+        Absence {
+            searched: &self.searched,
+            candidates: &self.candidates,
+            selections: self.selections.clone(),
+            excluded: self.excluded.iter().collect(),
+        }
     }
 }
 
@@ -421,12 +449,14 @@ impl HostBuilder {
         let config = self.discovery_config()?;
         let environment = config.environment.clone();
         let users = environment.devices();
-        let selections = [users.as_deref(), self.devices.as_deref()]
-            .into_iter()
-            .flatten()
-            .map(DeviceSelection::parse)
-            .collect::<Result<Vec<_>>>()?;
+        let given = [("LONGSHORE_DEVICES", users), ("the selection", self.devices)];
+        let given = given.into_iter().filter_map(|(origin, text)| Some((origin, text?)));
+        let given: Vec<(&str, String)> = given.collect();
+        let selections = given.iter().map(|(_, text)| DeviceSelection::parse(text));
+        let selections = selections.collect::<Result<Vec<_>>>()?;
         let discovery = discovery::discover(&config)?;
+        let backends = discovery.candidates.iter().map(|candidate| candidate.backend.as_str());
+        environment.warn_of_misspelt_with(backends.filter(|backend| !backend.is_empty()));
         let track = self.track.unwrap_or_else(|| environment.track());
         let shared = Arc::new(HostShared {
             table: Arc::default(),
@@ -438,8 +468,11 @@ impl HostBuilder {
             open_count: AtomicUsize::new(0),
         });
         let found = entries(&shared, &discovery.plugins);
-        let devices = choose(found, &selections, discovery.backends_ordered)?;
-        Ok(Host { shared, candidates: discovery.candidates, devices })
+        let (devices, excluded) = choose(found, &selections, discovery.backends_ordered)?;
+        let selections =
+            given.iter().map(|(origin, text)| format!("{origin} \"{text}\"")).collect();
+        let Discovery { candidates, searched, .. } = discovery;
+        Ok(Host { shared, candidates, searched, devices, excluded, selections })
     }
 
     fn discovery_config(&self) -> Result<DiscoveryConfig> {
@@ -494,12 +527,12 @@ fn facts(plugin: &LoadedPlugin, index: u32) -> DeviceFacts {
     }
 }
 
-/// The devices that every selection names, in the order of the first.
+/// The devices that every selection names, in the order of the first, and the others.
 fn choose(
     found: Vec<DeviceEntry>,
     selections: &[DeviceSelection],
     backends_ordered: bool,
-) -> Result<Vec<DeviceEntry>> {
+) -> Result<(Vec<DeviceEntry>, Vec<DeviceFacts>)> {
     let facts: Vec<_> = found.iter().map(|entry| entry.facts.clone()).collect();
     let default = [DeviceSelection::default()];
     let selections = if selections.is_empty() { &default } else { selections };
@@ -513,5 +546,7 @@ fn choose(
     }
     let mut found: Vec<_> = found.into_iter().map(Some).collect();
     let chosen = chosen.unwrap_or_default();
-    Ok(chosen.into_iter().filter_map(|index| found[index].take()).collect())
+    let chosen = chosen.into_iter().filter_map(|index| found[index].take()).collect();
+    let excluded = found.into_iter().flatten().map(|entry| entry.facts);
+    Ok((chosen, excluded.collect()))
 }

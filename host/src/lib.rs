@@ -7,9 +7,10 @@
 //! ```no_run
 //! # fn main() -> longshore::Result<()> {
 //! let host = longshore::Host::new()?;
-//! let device = host.default_device()?;
+//! let image = longshore::Image::read("saxpy.so")?;
+//! let device = host.device_for(&image)?;
 //! // SAFETY: saxpy.so was made for this program, and its constructors are as sound as the program.
-//! let program = unsafe { device.load(longshore::Image::read("saxpy.so")?)? };
+//! let program = unsafe { device.load(image)? };
 //! let saxpy = program.kernel("saxpy")?;
 //! let queue = device.queue()?;
 //! let x = device.buffer_of(&queue, &[1.0f32; 1024])?;
@@ -30,6 +31,7 @@
 //! The crate knows no vendor. Start reading at [`host`](Host), then follow `program::life`, which
 //! holds the order in which an image lives and dies.
 
+mod absence;
 mod device;
 mod discovery;
 mod environment;

@@ -9,14 +9,13 @@ use crate::environment::Environment;
 use log::{Level, Record};
 use longshore_plugin_api::{abi, log_level, printable};
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::panic::catch_unwind;
 
 /// The services for a backend's plugin, which from now on answer with the settings of
 /// `environment`. They stay valid for the life of the process, from any thread.
 pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static abi::Services {
-    static CONTEXTS: Mutex<BTreeMap<String, &'static Context>> = Mutex::new(BTreeMap::new());
     let mut contexts = CONTEXTS.lock();
     let context =
         *contexts.entry(backend.to_owned()).or_insert_with(|| Context::leaked(backend.to_owned()));
@@ -24,11 +23,24 @@ pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static
     &context.services
 }
 
+/// The settings that the plugins of a backend have asked for in this process.
+pub(crate) fn settings_asked_for(backend: &str) -> BTreeSet<String> {
+    let context = CONTEXTS.lock().get(backend).copied();
+    context.map(|context| context.asked_for.lock().clone()).unwrap_or_default()
+}
+
+/// How many names of settings are remembered for a backend.
+const MOST_SETTINGS: usize = 100;
+
+static CONTEXTS: Mutex<BTreeMap<String, &'static Context>> = Mutex::new(BTreeMap::new());
+
 /// What the functions find behind their context pointer. `services` points back at the whole.
 struct Context {
     services: abi::Services,
     backend: String,
     environment: RwLock<Environment>,
+    /// The names of settings.
+    asked_for: Mutex<BTreeSet<String>>,
 }
 
 // SAFETY: the pointer in `services` is to this context, of which all else is `Send` and `Sync`.
@@ -48,11 +60,21 @@ impl Context {
             table,
         };
         let environment = RwLock::new(Environment::empty());
-        let context = Box::into_raw(Box::new(Context { services, backend, environment }));
+        let asked_for = Mutex::default();
+        let context = Box::new(Context { services, backend, environment, asked_for });
+        let context = Box::into_raw(context);
         // SAFETY: the box is ours alone until it is returned, and is never freed.
         unsafe {
             (*context).services.context = context.cast();
             &*context
+        }
+    }
+
+    /// Remembers that a setting was asked for; a bounded number of them.
+    fn note(&self, name: &str) {
+        let mut asked_for = self.asked_for.lock();
+        if asked_for.len() < MOST_SETTINGS && !asked_for.contains(name) {
+            asked_for.insert(name.to_owned());
         }
     }
 
@@ -96,6 +118,7 @@ pub(crate) fn log_record(backend: &str, level: Level, target: &str, message: &st
 unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes its context back, and a string that is readable during the call.
     let (context, name) = unsafe { (Context::from_raw(context), read(name)) };
+    context.note(&name);
     let Some(found) = context.environment.read().setting(&context.backend, &name) else {
         return 0;
     };

@@ -3,8 +3,8 @@
 
 mod command_support;
 
-use command_support::{alone, command, longshore, outcome};
-use std::process::Stdio;
+use command_support::{alone, command, longshore, outcome, toy_plugin};
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_table_is_plain_where_there_is_no_terminal() {
@@ -73,6 +73,49 @@ fn no_device_at_all_is_told_with_how_to_get_one() {
     let failed = outcome(listing.args(["devices", "--json"]));
     failed.assert_fails(3, &["error: there is no device"]);
     assert_eq!(failed.json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_selection_that_leaves_out_all_is_told_with_what_there_is() {
+    let mut listing = command();
+    listing.args(["devices", "--backend", "host"]).env("LONGSHORE_DEVICES", "!host:*");
+    let failed = outcome(&mut listing);
+    failed.assert_fails(3, &["LONGSHORE_DEVICES \"!host:*\" leaves out all", "\n  host:0 ("]);
+    assert!(!failed.stderr.contains("put a plugin"), "{}", failed.stderr);
+    let failed = longshore(&["devices", "--backend", "host", "--devices", "!host:0"]);
+    failed.assert_fails(3, &["the selection \"!host:0\" leaves out all", "hint: select one"]);
+}
+
+#[test]
+fn a_missing_driver_is_not_told_as_a_missing_plugin() {
+    let (folder, mut listing) = alone();
+    toy_plugin(folder.path(), "toy", "*outcome = 1; SAY(\"libtoy.so.1 is missing\"); return 0;");
+    let failed = outcome(listing.arg("devices"));
+    failed.assert_fails(3, &["no driver: libtoy.so.1 is missing", "hint: install the driver"]);
+    assert!(!failed.stderr.contains("put a plugin"), "{}", failed.stderr);
+}
+
+#[test]
+fn a_misspelt_variable_is_told_once_with_the_right_one() {
+    let warned = |listing: &mut Command, texts: &[&str]| {
+        let listed = outcome(listing);
+        assert_eq!(listed.code, 0, "{}", listed.stderr);
+        for text in texts {
+            assert_eq!(listed.stderr.matches(text).count(), 1, "{}", listed.stderr);
+        }
+        assert_eq!(listed.stderr.lines().count(), texts.len(), "{}", listed.stderr);
+    };
+    let mut listing = command();
+    listing.arg("devices").env("LONGSHORE_BACKENDS", "host").env("LONGSHORE_HOST_THREAD", "1");
+    // Settings of a backend that may be anywhere.
+    listing.env("LONGSHORE_TOY_THREADS", "1").env("LONGSHORE_HOST_COLOUR", "1");
+    let backends = "LONGSHORE_BACKENDS has no effect; did you mean LONGSHORE_BACKEND?";
+    let threads = "LONGSHORE_HOST_THREAD has no effect; did you mean LONGSHORE_HOST_THREADS?";
+    warned(&mut listing, &[backends, threads]);
+    let mut listing = command();
+    warned(listing.arg("plugins").env("LONGSHORE_BACKENDS", "host"), &[backends]);
+    let mut completing = command();
+    warned(completing.args(["completions", "bash"]).env("LONGSHORE_BACKENDS", "x"), &[backends]);
 }
 
 #[test]

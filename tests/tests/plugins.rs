@@ -1,7 +1,7 @@
 //! What becomes of plugin files: each kind of file that may lie in a plugin folder gets its own
 //! outcome and reason, and never keeps the others from working.
 
-use longshore::{Candidate, ErrorCode, Host, Outcome, Probe};
+use longshore::{Candidate, ErrorCode, Host, HostBuilder, Outcome, Probe};
 use longshore_plugin_api::abi;
 use longshore_tests::world::{Tampering, World, command, copy_into, host_plugin, root};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -240,4 +240,25 @@ fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("there is no plugin 'nosuch.so'"), "{said}");
+}
+
+/// What a program is told that asks for a device.
+fn no_device(host: HostBuilder) -> String {
+    let error = host.build().unwrap().default_device().err().unwrap();
+    assert_eq!(error.code(), ErrorCode::NotFound);
+    error.message().to_owned()
+}
+
+#[test]
+fn a_program_without_a_device_is_told_why_and_what_helps() {
+    let world = World::new();
+    let said = no_device(world.host());
+    let place = format!("no plugin was found in '{}'\nput a plugin", world.path().display());
+    assert!(said.contains(&place), "{said}");
+    copy_into(&world, &host_plugin());
+    let said = no_device(world.host().devices("!host:*"));
+    assert!(said.contains("the selection \"!host:*\" leaves out all"), "{said}");
+    assert!(said.contains("\n  host:0 (") && !said.contains("put a plugin"), "{said}");
+    let error = world.host().build().unwrap().device("!host:0").err().unwrap();
+    assert!(error.message().contains("\"!host:0\" leaves out all"), "{error}");
 }

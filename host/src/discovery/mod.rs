@@ -68,6 +68,16 @@ pub(crate) struct Discovery {
     pub(crate) plugins: Vec<Arc<LoadedPlugin>>,
     /// Whether that order is someone's choice; else it is the order of the search.
     pub(crate) backends_ordered: bool,
+    /// The files and folders that were searched, in that order.
+    pub(crate) searched: Vec<PathBuf>,
+}
+
+/// Where to look for candidates.
+struct Places {
+    /// Those that the program and the user named.
+    named: Vec<PathBuf>,
+    /// The folders that are searched after them, whoever asks.
+    standard: Vec<PathBuf>,
 }
 
 impl DiscoveryConfig {
@@ -92,7 +102,8 @@ impl DiscoveryConfig {
 /// candidate at all; no plugin was opened then.
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
-    let mut judged = judge_all(config, &rules)?;
+    let places = Places::of(config);
+    let mut judged = judge_all(&places, &rules)?;
     let from_environment = || config.environment.probe().then(Probe::beside_executable);
     let probe = config.probe.clone().or_else(from_environment);
     let mut plugins = Vec::new();
@@ -111,7 +122,8 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     }
     plugins.sort_by_key(|plugin| rules.rank(plugin.backend()).ok());
     let candidates = judged.into_iter().map(|judged| judged.candidate).collect();
-    Ok(Discovery { candidates, plugins, backends_ordered: rules.order() })
+    let searched = [places.named, places.standard].concat();
+    Ok(Discovery { candidates, plugins, backends_ordered: rules.order(), searched })
 }
 
 /// Finds and judges the candidates as [`discover`] does, but opens none: those that it would open
@@ -120,7 +132,7 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
 /// # Errors
 /// As for [`discover`].
 pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
-    let judged = judge_all(config, &Rules::new(config)?)?;
+    let judged = judge_all(&Places::of(config), &Rules::new(config)?)?;
     Ok(judged.into_iter().map(|judged| judged.candidate).collect())
 }
 
@@ -146,12 +158,18 @@ fn open(
     Ok((plugin, Outcome::Loaded))
 }
 
-fn judge_all(config: &DiscoveryConfig, rules: &Rules) -> Result<Vec<Judged>> {
-    let mut named = config.extra.clone();
-    named.extend(config.environment.plugin_path());
-    let standard = if config.standard_folders { search::standard_folders() } else { Vec::new() };
+impl Places {
+    fn of(config: &DiscoveryConfig) -> Places {
+        let named = [config.extra.clone(), config.environment.plugin_path()].concat();
+        let standard =
+            if config.standard_folders { search::standard_folders() } else { Vec::new() };
+        Places { named, standard }
+    }
+}
+
+fn judge_all(places: &Places, rules: &Rules) -> Result<Vec<Judged>> {
     let mut judge = Judge::new(rules);
-    let found = search::find(&named, &standard).into_iter();
+    let found = search::find(&places.named, &places.standard).into_iter();
     let judged: Vec<Judged> = found.filter_map(|found| judge.judge(found)).collect();
     rules.check(judged.iter().map(|judged| &judged.candidate))?;
     Ok(judged)

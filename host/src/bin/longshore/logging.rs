@@ -26,7 +26,7 @@ fn filter(options: &Options) -> Option<String> {
 /// The list of plugins shows what the warnings about plugins say.
 fn default_level(subcommand: &Subcommand) -> &'static str {
     match subcommand {
-        Subcommand::Plugins(_) => "error",
+        Subcommand::Plugins(_) => "error,longshore::environment=warn",
         _ => "warn",
     }
 }

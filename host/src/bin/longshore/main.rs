@@ -27,6 +27,7 @@ mod units;
 
 use clap::Parser;
 use failure::Failure;
+use longshore::Environment;
 use options::{Options, Subcommand};
 use std::process::ExitCode;
 
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
     let arguments = link::expanded(cc::arguments(std::env::args_os()).into_iter());
     let options = Options::parse_from(arguments);
     logging::start(&options);
+    // A probe is started by a process that warns itself.
+    if !matches!(options.subcommand, Subcommand::Probe(_)) {
+        Environment::of_process().warn_of_misspelt();
+    }
     match execute(options) {
         Ok(code) => code,
         Err(failure) => failure.report(),

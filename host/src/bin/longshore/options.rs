@@ -12,7 +12,7 @@ use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
 use clap::{ArgAction, Args, Parser};
-use longshore::{Device, Environment, ErrorCode, Host, HostBuilder, Image};
+use longshore::{Candidate, Device, Environment, ErrorCode, Host, HostBuilder, Image, Outcome};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -169,15 +169,22 @@ pub(crate) fn of_selection(error: longshore::Error) -> Failure {
 
 /// The failure for a host without a device.
 pub(crate) fn no_device(host: &Host) -> Failure {
-    let message = match host.default_device() {
-        Ok(_) => "there is no device to use".to_owned(),
-        Err(error) => error.to_string(),
+    let lacks_driver = |candidate: &Candidate| {
+        matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))
     };
-    Failure::new(Exit::NothingFound, message).or_hint(
-        "put a plugin, 'liblongshore_plugin_<backend>.so', beside this command or into a folder \
-         of LONGSHORE_PLUGIN_PATH, or name it with --plugin; `longshore plugins` shows what was \
-         tried",
-    )
+    let candidates = host.candidates();
+    let hint = if !host.excluded().is_empty() {
+        "select one of these with --devices or LONGSHORE_DEVICES, or all by neither"
+    } else if candidates.is_empty() {
+        "put a plugin, 'liblongshore_plugin_<backend>.so', beside this command or into a folder of \
+         LONGSHORE_PLUGIN_PATH, or name it with --plugin"
+    } else if candidates.iter().any(lacks_driver) {
+        "install the driver of a device of this machine, or name the plugin of another backend, such \
+         as that of the CPU, with --plugin"
+    } else {
+        "`longshore plugins` tries each in a process of its own; --plugin names others"
+    };
+    Failure::new(Exit::NothingFound, host.why_no_device()).or_hint(hint)
 }
 
 #[cfg(test)]

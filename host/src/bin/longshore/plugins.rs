@@ -6,7 +6,6 @@ use crate::{output, table};
 use clap::Args;
 use longshore::{Candidate, Environment, Host, HostBuilder, Probe};
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// List every file that was considered as a plugin, and what became of it
 ///
@@ -49,7 +48,7 @@ impl Plugins {
         }
         selected?;
         if candidates.is_empty() {
-            return Err(none());
+            return Err(none(&host));
         }
         Ok(())
     }
@@ -124,16 +123,12 @@ fn formats(listed: &str) -> Vec<&str> {
     listed.split(',').map(str::trim).filter(|format| !format.is_empty()).collect()
 }
 
-fn none() -> Failure {
-    let executable = std::env::current_exe().ok();
-    let folder = executable.as_deref().and_then(|file| file.parent()).map(PathBuf::from);
-    let beside = folder.map(|folder| format!("'{}', ", folder.display())).unwrap_or_default();
-    let message = format!(
-        "there is no plugin in LONGSHORE_PLUGIN_PATH, {beside}'../lib/longshore' beside it, \
-         '/usr/local/lib/longshore' and '/usr/lib/longshore'"
-    );
+fn none(host: &Host) -> Failure {
+    let places: Vec<_> =
+        host.searched().iter().map(|place| format!("'{}'", place.display())).collect();
+    let message = format!("there is no plugin in {}", places.join(", "));
     Failure::new(Exit::NothingFound, message).or_hint(
-        "a plugin is a file 'liblongshore_plugin_<backend>.so': put one there, or name it with \
-         --plugin",
+        "a plugin is a file 'liblongshore_plugin_<backend>.so': put one there, name it with --plugin, \
+         or its folder in LONGSHORE_PLUGIN_PATH",
     )
 }

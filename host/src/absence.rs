@@ -1,0 +1,125 @@
+//! What a host says where there is no device: why, and what to do about it.
+
+use crate::discovery::{Candidate, Outcome};
+use crate::selection::DeviceFacts;
+use longshore_plugin_api::{Error, ErrorCode};
+use std::path::PathBuf;
+
+/// What a host found that is of no use, and what decided that.
+pub(crate) struct Absence<'a> {
+    /// Where plugins were looked for.
+    pub(crate) searched: &'a [PathBuf],
+    /// What became of those that were found.
+    pub(crate) candidates: &'a [Candidate],
+    /// The selections of devices, each with what it is called.
+    pub(crate) selections: Vec<String>,
+    /// The devices that they leave out.
+    pub(crate) excluded: Vec<&'a DeviceFacts>,
+}
+
+impl Absence<'_> {
+    /// `NotFound`, with the cause and a remedy.
+    pub(crate) fn error(&self) -> Error {
+        let message = match self.remedy() {
+            Some(remedy) => format!("{}\n{remedy}", self.cause()),
+            None => self.cause(),
+        };
+        Error::new(ErrorCode::NotFound, message)
+    }
+
+    /// Why there is no device.
+    pub(crate) fn cause(&self) -> String {
+        if !self.excluded.is_empty() {
+            let found: String = self.excluded.iter().map(|facts| format!("\n  {facts}")).collect();
+            let selections = self.selections.join(" and ");
+            return format!(
+                "there is no device to use; {selections} leaves out all that there are:{found}"
+            );
+        }
+        if self.candidates.is_empty() {
+            return format!("there is no device to use; no plugin was found{}", self.places());
+        }
+        let found = self.candidates.iter().map(|candidate| format!("\n  {candidate}"));
+        let found: String = found.collect();
+        format!("there is no device to use; these plugins were found:{found}")
+    }
+
+    /// " in '/usr/lib/longshore'".
+    fn places(&self) -> String {
+        let places: Vec<_> =
+            self.searched.iter().map(|place| format!("'{}'", place.display())).collect();
+        match places.as_slice() {
+            [] => ", as no place to search was named".to_owned(),
+            [one] => format!(" in {one}"),
+            [others @ .., last] => format!(" in {} or {last}", others.join(", ")),
+        }
+    }
+
+    /// What a user of any program can do.
+    fn remedy(&self) -> Option<&'static str> {
+        let lacks_driver = |candidate: &Candidate| {
+            matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))
+        };
+        if !self.excluded.is_empty() {
+            return None;
+        }
+        if self.candidates.is_empty() {
+            return Some(
+                "put a plugin, a file 'liblongshore_plugin_<backend>.so', into such a folder, or name \
+                 it or its folder in LONGSHORE_PLUGIN_PATH",
+            );
+        }
+        self.candidates.iter().any(lacks_driver).then_some(
+            "install the driver of a device of this machine, or add the plugin of another backend",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(absence: &Absence<'_>) -> String {
+        absence.error().message().to_owned()
+    }
+
+    fn candidate(outcome: Outcome) -> Candidate {
+        let path = "/x/liblongshore_plugin_toy.so".into();
+        Candidate { path, backend: "toy".into(), note: None, outcome }
+    }
+
+    #[test]
+    fn without_a_plugin_the_places_and_the_way_to_add_one_are_named() {
+        let searched = ["/a", "/b", "/c"].map(PathBuf::from);
+        let nothing = |searched| Absence {
+            searched,
+            candidates: &[],
+            selections: Vec::new(),
+            excluded: Vec::new(),
+        };
+        let said = message(&nothing(&searched));
+        assert!(said.contains("no plugin was found in '/a', '/b' or '/c'\nput a plugin"), "{said}");
+        assert!(said.contains("LONGSHORE_PLUGIN_PATH"), "{said}");
+        let said = message(&nothing(&[]));
+        assert!(said.contains("no place to search was named"), "{said}");
+    }
+
+    #[test]
+    fn a_missing_driver_is_told_as_such() {
+        let found = [candidate(Outcome::NoDriver("libtoy.so is missing".into()))];
+        let absence = |candidates| Absence {
+            searched: &[],
+            candidates,
+            selections: Vec::new(),
+            excluded: Vec::new(),
+        };
+        let said = message(&absence(&found));
+        assert!(
+            said.contains("toy.so: no driver: libtoy.so is missing\ninstall the driver"),
+            "{said}"
+        );
+        assert!(!said.contains("put a plugin"), "{said}");
+        let broken = [candidate(Outcome::Missing)];
+        assert!(message(&absence(&broken)).ends_with("missing: it does not exist"));
+    }
+}

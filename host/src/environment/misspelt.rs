@@ -1,0 +1,107 @@
+//! Variables that nothing reads and whose names resemble ones that are read.
+
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use strsim::osa_distance;
+
+/// The variables of the library, of its command, and of its build and tests, without the prefix.
+const KNOWN: [&str; 21] = [
+    "BACKEND",
+    "CACHE",
+    "CLANG",
+    "COMMIT",
+    "DEVICES",
+    "EXECUTOR",
+    "ISOLATE",
+    "ISOLATE_CONNECT_TIME_LIMIT",
+    "ISOLATE_LIMITS",
+    "ISOLATE_SANDBOX",
+    "ISOLATE_TIME_LIMIT",
+    "LOG",
+    "PLUGIN_PATH",
+    "PROBE",
+    "PROFILE_DUMP",
+    "PROFILE_FILE",
+    "ROUNDS",
+    "SMALL",
+    "STRESS_SECONDS",
+    "STRESS_SEED",
+    "TRACK",
+];
+/// Settings of the tests.
+const OF_TESTS: &str = "TEST_";
+
+/// The names that a variable resembles, without the prefix, if it is itself no known one. `settings` are further known names,
+/// "HOST_THREADS". A setting of a backend that is not among them counts as known, unless it resembles one.
+pub(super) fn resembled<'a>(name: &str, settings: &'a BTreeSet<String>) -> Vec<&'a str> {
+    let all = || KNOWN.into_iter().chain(settings.iter().map(String::as_str));
+    if name.starts_with(OF_TESTS) || all().any(|known| known == name) {
+        return Vec::new();
+    }
+    let near = all().filter_map(|known| Some((distance(name, known)?, known)));
+    let near: Vec<_> = near.collect();
+    let least = near.iter().map(|(distance, _)| *distance).min();
+    near.into_iter()
+        .filter(|(distance, _)| Some(*distance) == least)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// How far a name is from a known one; `None` if too far to be meant for it.
+fn distance(name: &str, known: &str) -> Option<usize> {
+    let is_begun = known.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    if is_begun && KNOWN.contains(&known) {
+        return Some(1);
+    }
+    let most = if known.len() < 8 { 1 } else { 2 };
+    let is_inflected = name.strip_prefix(known).is_some_and(|rest| matches!(rest, "ED" | "ING"));
+    Some(osa_distance(name, known)).filter(|distance| *distance <= most || is_inflected)
+}
+
+/// Logs a warning about a variable, once in the life of the process.
+pub(super) fn warn(prefix: &str, name: &str, resembled: &[&str]) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if resembled.is_empty() || !TOLD.lock().insert(name.to_owned()) {
+        return;
+    }
+    let meant: Vec<_> = resembled.iter().map(|known| format!("{prefix}{known}")).collect();
+    let meant = meant.join(" or ");
+    log::warn!("the variable {prefix}{name} has no effect; did you mean {meant}?");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Vec<String> {
+        let settings = ["HOST_THREADS", "HOST_PIN", "HOST_CACHE"].map(str::to_owned).into();
+        resembled(name, &settings).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_misspelt_name_resembles_the_right_one() {
+        for (name, meant) in [
+            ("BACKENDS", &["BACKEND"][..]),
+            ("DEVICE", &["DEVICES"]),
+            ("DEIVCES", &["DEVICES"]),
+            ("PLUGINS_PATH", &["PLUGIN_PATH"]),
+            ("PLUGIN", &["PLUGIN_PATH"]),
+            ("PROFILE", &["PROFILE_DUMP", "PROFILE_FILE"]),
+            ("TRACKING", &["TRACK"]),
+            ("ISOLATE_LIMIT", &["ISOLATE_LIMITS"]),
+            ("ISOLATE_CONECT_TIME_LIMIT", &["ISOLATE_CONNECT_TIME_LIMIT"]),
+            ("HOST_THREAD", &["HOST_THREADS"]),
+            ("HSOT_PIN", &["HOST_PIN"]),
+        ] {
+            assert_eq!(of(name), meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn known_names_and_settings_of_others_resemble_nothing() {
+        let settings = ["HOST_THREADS", "TOY_THREADS", "TOY_CACHE", "MY_GPU_STACK", "HOST_WORDS"];
+        for name in KNOWN.into_iter().chain(settings).chain(["TEST_CASE", "TEST_TRACK"]) {
+            assert_eq!(of(name), [""; 0], "{name}");
+        }
+    }
+}
