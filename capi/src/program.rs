@@ -46,7 +46,10 @@ pub(crate) unsafe fn create(
 pub(crate) unsafe fn destroy(handle: ol_program_handle_t) -> Result<()> {
     let found = ALL.get(handle)?;
     // What fails before anything was undone leaves the program as it is.
-    found.program.synchronize()?;
+    if let Err(error) = found.program.synchronize() {
+        // Another call may have destroyed it in the meantime: the handle is none then.
+        return ALL.get(handle).and(Err(error));
+    }
     // Of several calls one goes on.
     ALL.remove(handle)?;
     for symbol in found.symbols.lock().take().into_iter().flat_map(HashMap::into_values) {

@@ -159,7 +159,8 @@ fn each_kind_of_fault_is_an_error_with_kernel_group_and_item() {
                 );
                 assert_eq!(error.vendor().unwrap().name, "SIGSEGV");
             }
-            let error = fails(queue.launch_and_wait(&one("load"), grid(), (8u64, &out)));
+            let error =
+                fails(queue.launch_and_wait(&one("load"), grid(), (DevicePointer(8), &out)));
             assert_says(&error, "load", &["segmentation fault", "0x8, next to the null pointer"]);
             let error = fails(queue.launch_and_wait(&one("illegal"), grid(), (&out,)));
             assert_says(&error, "illegal", &["illegal instruction in the code at 0x"]);

@@ -150,6 +150,10 @@ const SWIFTSHADER: (&str, [&str; 2]) = (
     ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
 );
 
+/// Tells tests that the whole workspace is built: building packages one by one would build their dependencies again, with
+/// fewer features.
+const BUILT: &str = "LONGSHORE_TEST_BUILT";
+
 impl Package {
     fn is_missing(&self) -> bool {
         !process::starts(self.probe.0, self.probe.1)
@@ -192,10 +196,12 @@ pub fn run(install: bool) -> Result<()> {
     offload_library::link(&process::target_folder().join("debug"))?;
     process::run(&mut cargo(&["test", "--workspace", "--doc"]))?;
     if process::starts("cargo", &["nextest", "--version"]) {
-        return process::run(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]));
+        let mut nextest = cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+        return process::run(nextest.env(BUILT, "1"));
     }
     let targets = ["--lib", "--bins", "--tests"];
-    process::run(cargo(&["test", "--workspace", "--no-fail-fast"]).args(targets))
+    let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    process::run(test.args(targets).env(BUILT, "1"))
 }
 
 /// `cargo`; on a build machine without debug information, which nobody would look at there.

@@ -88,7 +88,9 @@ fn all_functions_are_called(on: On) {
     let after = held_when_only(threads);
     println!("{}measured: before {before:?}; after {after:?}", shared.tally);
     assert_all_succeeded(&shared);
-    assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
+    // The shorter round may have left more behind: what ends late is gone by the end of the longer one.
+    assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}");
+    assert!(after.threads <= before.threads, "{before:?}, {after:?}");
     // A mapping that a program leaves behind is there as often as there were programs.
     let programs = shared.tally.of(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
     let most = before.mappings + OTHERS_MAPPINGS + programs / 4;

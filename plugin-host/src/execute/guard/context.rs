@@ -90,18 +90,33 @@ fn written(_context: *const ucontext_t) -> Option<bool> {
     None
 }
 
-/// Gives the thread a stack for handlers if it has none, so that an overflow of its own can be handled.
-/// It is freed when the thread ends.
+/// Gives the thread a stack for handlers if it has none, or one of less than [`LEAST_BYTES`], so that an overflow of its
+/// own can be handled. The new stack is freed when the thread ends.
 pub(super) fn ensure_alternate_stack(bytes: usize) {
     thread_local!(static STACK: Cell<Option<AlternateStack>> = const { Cell::new(None) });
-    // SAFETY: asks what there is.
-    let has_one = unsafe {
-        let mut current: libc::stack_t = std::mem::zeroed();
-        libc::sigaltstack(null(), &raw mut current) != 0 || current.ss_flags & libc::SS_DISABLE == 0
-    };
-    if !has_one {
+    let is_enough =
+        current_stack().is_none_or(|stack| !is_disabled(&stack) && stack.ss_size >= LEAST_BYTES);
+    if !is_enough {
         let _ = STACK.try_with(|stack| stack.set(AlternateStack::install(bytes)));
     }
+}
+
+/// Size from which an alternate stack is kept, in bytes. The standard library's stacks have 8 KiB, which two signal
+/// frames with AVX-512 registers nearly fill: a handler of the program's that calls `abort` would overflow such a stack.
+const LEAST_BYTES: usize = 16 << 10;
+
+/// The thread's alternate stack; `None` while a handler runs on it, or if the system does not tell.
+fn current_stack() -> Option<libc::stack_t> {
+    // SAFETY: zero is a valid value, and the call fills the structure.
+    unsafe {
+        let mut current: libc::stack_t = std::mem::zeroed();
+        let is_told = libc::sigaltstack(null(), &raw mut current) == 0;
+        (is_told && current.ss_flags & libc::SS_ONSTACK == 0).then_some(current)
+    }
+}
+
+fn is_disabled(stack: &libc::stack_t) -> bool {
+    stack.ss_flags & libc::SS_DISABLE != 0
 }
 
 struct AlternateStack {
@@ -128,10 +143,14 @@ impl AlternateStack {
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
+        let is_current = current_stack().is_none_or(|stack| stack.ss_sp == self.base);
         // SAFETY: the thread no longer uses the stack once it is disabled; nobody else does.
         unsafe {
-            let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            libc::sigaltstack(&raw const none, null_mut());
+            if is_current {
+                let none =
+                    libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+                libc::sigaltstack(&raw const none, null_mut());
+            }
             libc::munmap(self.base, self.bytes);
         }
     }
