@@ -6,9 +6,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::ptr::null_mut;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
 use super::Child;
@@ -151,7 +154,8 @@ impl Spawn {
             arguments.extend([OsStr::new("--spin"), OsStr::new(&spin)]);
         }
         arguments.extend(self.limits.iter().map(OsString::as_os_str));
-        posix_spawn(&self.executable, &arguments, &socket)
+        let program = Program::new(&self.executable, &arguments)?;
+        spawn_by_keeper(program, socket)
     }
 }
 
@@ -195,32 +199,71 @@ impl Drop for Executor {
     }
 }
 
-/// Starts a program with a socket as its descriptor 3, in a session of its own, with no signal blocked.
-fn posix_spawn(path: &Path, arguments: &[&OsStr], socket: &OwnedFd) -> io::Result<Child> {
-    let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
-    let arguments =
-        arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>, _>>()?;
-    let mut pointers: Vec<*mut libc::c_char> =
-        arguments.iter().map(|argument| argument.as_ptr().cast_mut()).collect();
-    pointers.push(std::ptr::null_mut());
-    let path = text(path.as_os_str())?;
-    let mut plan = Plan::new()?;
-    plan.move_to(socket.as_raw_fd(), 3)?;
-    plan.leave_session_and_signals()?;
-    let mut pid = 0;
-    // SAFETY: all pointers are to what lives here, the lists end with null, and the environment is the process's.
-    let code = unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            path.as_ptr(),
-            &plan.actions,
-            &plan.attributes,
-            pointers.as_ptr(),
-            environment(),
-        )
-    };
-    check(code)?;
-    Child::new(Pid::from_raw(pid).expect("a process has a number"))
+/// A program to start.
+struct Program {
+    path: CString,
+    arguments: Vec<CString>,
+}
+
+impl Program {
+    fn new(path: &Path, arguments: &[&OsStr]) -> io::Result<Self> {
+        let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+        let arguments = arguments.iter().map(|argument| text(argument));
+        Ok(Self { path: text(path.as_os_str())?, arguments: arguments.collect::<Result<_, _>>()? })
+    }
+
+    /// Starts it with a socket as its descriptor 3, in a session of its own, with no signal blocked.
+    fn spawn(&self, socket: &OwnedFd) -> io::Result<Child> {
+        let arguments = self.arguments.iter().map(|argument| argument.as_ptr().cast_mut());
+        let pointers: Vec<*mut libc::c_char> = arguments.chain([null_mut()]).collect();
+        let mut plan = Plan::new()?;
+        plan.move_to(socket.as_raw_fd(), 3)?;
+        plan.leave_session_and_signals()?;
+        let mut pid = 0;
+        // SAFETY: all pointers are to what lives here, the lists end with null, and the environment is the process's.
+        let code = unsafe {
+            libc::posix_spawn(
+                &mut pid,
+                self.path.as_ptr(),
+                &plan.actions,
+                &plan.attributes,
+                pointers.as_ptr(),
+                environment(),
+            )
+        };
+        check(code)?;
+        Child::new(Pid::from_raw(pid).expect("a process has a number"))
+    }
+}
+
+/// Starts a program on a thread that ends after it.
+///
+/// The kernel kills an executor when the thread that has started it ends. The calling thread may end long before the executor.
+fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
+    let (answer, answered) = mpsc::sync_channel(1);
+    let keeper = thread::Builder::new().name("longshore-keep".to_owned()).stack_size(128 << 10);
+    keeper.spawn(move || {
+        leave_signals_to_others();
+        let child = program.spawn(&socket);
+        drop((program, socket));
+        let file = child.as_ref().ok().map(Child::shared_file);
+        // The caller waits for it.
+        let _ = answer.send(child);
+        if let Some(file) = file {
+            while poll(&mut [PollFd::new(&file, PollFlags::IN)], None).is_err() {}
+        }
+    })?;
+    answered.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has ended")))
+}
+
+/// Blocks all signals: handlers of the program may need more than this thread's stack.
+fn leave_signals_to_others() {
+    // SAFETY: changes the signals of this thread, which is the library's.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, null_mut());
+    }
 }
 
 fn environment() -> *const *mut libc::c_char {

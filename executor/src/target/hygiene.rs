@@ -1,25 +1,57 @@
 //! What an executor does without.
 
 use std::fs::File;
+use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::process::{PidfdFlags, Resource, Rlimit, getppid, getrlimit, pidfd_open, setrlimit};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getppid, getrlimit, pidfd_open,
+    set_parent_process_death_signal, setrlimit,
+};
 
 use super::arguments::{Arguments, Controller, Limits};
+use crate::rpc::Ended;
 
-/// Closes what was inherited, if another program has started this one, and sets the limits. The process has one thread as yet.
+/// Closes what was inherited, if another program has started this one, ties the process to that program, and sets the limits. The
+/// process has one thread as yet.
 pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
     if let Controller::Parent(socket) = arguments.controller {
+        // This holds while the process is stopped as well, when it cannot see for itself that its controller has ended.
+        let tied = set_parent_process_death_signal(Some(Signal::KILL));
+        tied.map_err(|error| format!("asking for a signal at the controller's end: {error}"))?;
         close_others(socket)?;
         keep_from_children(socket)?;
     }
     limit(&arguments.limits)
 }
 
-/// A file that becomes readable when the controller ends, which has started this process.
-pub(super) fn controller() -> Option<OwnedFd> {
-    let opened = pidfd_open(getppid()?, PidfdFlags::empty());
-    opened.inspect_err(|error| log::debug!("the controller cannot be watched: {error}")).ok()
+/// A file that becomes readable when the controller ends, which has made the socket. `None` if the controller cannot be watched.
+///
+/// # Errors
+/// `Ended::Cut` if it has ended already.
+pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, Ended> {
+    // A parent that has ended is not the parent any more.
+    let Some(controller) = maker(socket).or_else(getppid) else { return Ok(None) };
+    match pidfd_open(controller, PidfdFlags::empty()) {
+        Ok(file) => Ok(Some(file)),
+        Err(rustix::io::Errno::SRCH) => Err(Ended::Cut),
+        Err(error) => {
+            log::debug!("the controller cannot be watched: {error}");
+            Ok(None)
+        }
+    }
+}
+
+/// The process that has made a pair of sockets, if it has a number here.
+fn maker(socket: i32) -> Option<Pid> {
+    let mut told = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: there is a place for what is told, and for its size.
+    let result = unsafe {
+        let place = (&raw mut told).cast();
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut bytes)
+    };
+    if result == 0 { Pid::from_raw(told.pid) } else { None }
 }
 
 /// Closes all descriptors but the standard streams and the socket.

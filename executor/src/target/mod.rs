@@ -56,7 +56,10 @@ fn run(arguments: &Arguments) -> Ended {
     let transport = match &arguments.controller {
         Controller::Parent(socket) => {
             enter_sandbox(arguments.sandbox);
-            parent(*socket)
+            match parent(*socket) {
+                Ok(transport) => transport,
+                Err(ended) => return ended,
+            }
         }
         Controller::Network(address, key) => match listen(address, key) {
             Ok(transport) => {
@@ -83,14 +86,15 @@ fn enter_sandbox(wanted: Sandbox) {
     }
 }
 
-fn parent(socket: i32) -> Transport {
+fn parent(socket: i32) -> Result<Transport, Ended> {
+    // Others may have inherited the controller's end of the socket.
+    let controller = hygiene::controller(socket)?;
     // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
     let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
-    match hygiene::controller() {
-        // Others may have inherited the controller's end of the socket.
+    Ok(match controller {
         Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
         None => transport,
-    }
+    })
 }
 
 /// Waits for a controller, and returns in the process that is to serve it.

@@ -4,6 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use longshore_executor::controller::Spawn;
 use longshore_executor::rpc::{CallError, Ended};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -63,41 +64,77 @@ fn one_that_is_stopped_is_killed_when_it_is_dropped() {
 
 #[test]
 fn none_stays_when_its_controller_is_killed() {
-    // This process forks a controller, which starts executors and is killed.
     for shares in [true, false] {
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        // SAFETY: the child starts an executor and waits. The test has one other thread, the harness's, which waits for this one.
-        let controller = unsafe { libc::fork() };
-        if controller == 0 {
-            let executor = spawn().shares_memory(shares).start(Arc::new(NoService)).unwrap();
-            // Neither does it stay if another process has inherited the socket.
-            // SAFETY: that child sleeps, and is killed below.
-            let sibling = unsafe { libc::fork() };
-            if sibling != 0 {
-                let ids = [executor.child().id(), sibling as u32].map(u32::to_le_bytes);
-                rustix::io::write(&writer, ids.as_flattened()).unwrap();
-            }
-            loop {
-                std::thread::sleep(Duration::from_secs(100));
-            }
-        }
-        let mut ids = [0; 8];
-        rustix::io::read(&reader, &mut ids).unwrap();
-        let [executor, sibling] =
-            [0, 4].map(|at| u32::from_le_bytes(ids[at..at + 4].try_into().unwrap()));
-        assert!(status(executor, "State").is_some());
-        kill_process(Pid::from_raw(controller).unwrap(), Signal::KILL).unwrap();
-        // SAFETY: waits for the child made above.
-        unsafe { libc::waitpid(controller, std::ptr::null_mut(), 0) };
-        let start = Instant::now();
-        let is_there = || status(executor, "State").is_some_and(|state| !state.starts_with('Z'));
-        while is_there() && start.elapsed() < Duration::from_secs(10) {
+        let stays = outlives_its_controller(&spawn().shares_memory(shares), |_| {});
+        assert!(!stays, "an executor stays, sharing memory: {shares}");
+    }
+}
+
+#[test]
+fn one_that_is_stopped_ends_when_its_controller_is_killed() {
+    let stop = |executor| {
+        kill_process(Pid::from_raw(executor as i32).unwrap(), Signal::STOP).unwrap();
+        while !status(executor, "State").unwrap().starts_with('T') {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let is_there = is_there();
-        kill_process(Pid::from_raw(sibling as i32).unwrap(), Signal::KILL).unwrap();
-        assert!(!is_there, "an executor stays, sharing memory: {shares}");
+    };
+    for spawn in [spawn(), spawn().argument("--sandbox")] {
+        assert!(!outlives_its_controller(&spawn, stop), "{spawn:?} stays");
     }
+}
+
+/// Forks a controller, which starts an executor, has something done to that and kills the controller. Whether the executor is
+/// there afterwards.
+fn outlives_its_controller(spawn: &Spawn, meanwhile: impl Fn(u32)) -> bool {
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    // SAFETY: the child starts an executor and waits. The test has one other thread, the harness's, which waits for this one.
+    let controller = unsafe { libc::fork() };
+    if controller == 0 {
+        let executor = spawn.start(Arc::new(NoService)).unwrap();
+        // Neither does it stay if another process has inherited the socket.
+        // SAFETY: that child sleeps, and is killed below.
+        let sibling = unsafe { libc::fork() };
+        if sibling != 0 {
+            let ids = [executor.child().id(), sibling as u32].map(u32::to_le_bytes);
+            rustix::io::write(&writer, ids.as_flattened()).unwrap();
+        }
+        loop {
+            std::thread::sleep(Duration::from_secs(100));
+        }
+    }
+    let mut ids = [0; 8];
+    rustix::io::read(&reader, &mut ids).unwrap();
+    let [executor, sibling] =
+        [0, 4].map(|at| u32::from_le_bytes(ids[at..at + 4].try_into().unwrap()));
+    assert!(status(executor, "State").is_some());
+    meanwhile(executor);
+    kill_process(Pid::from_raw(controller).unwrap(), Signal::KILL).unwrap();
+    // SAFETY: waits for the child made above.
+    unsafe { libc::waitpid(controller, std::ptr::null_mut(), 0) };
+    let start = Instant::now();
+    let is_there = || status(executor, "State").is_some_and(|state| !state.starts_with('Z'));
+    while is_there() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let is_there = is_there();
+    kill_process(Pid::from_raw(sibling as i32).unwrap(), Signal::KILL).unwrap();
+    if is_there {
+        kill_process(Pid::from_raw(executor as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    is_there
+}
+
+#[test]
+fn one_outlives_the_thread_that_started_it() {
+    let start = || spawn().start(Arc::new(NoService)).unwrap();
+    let executor = std::thread::scope(|scope| scope.spawn(start).join().unwrap());
+    let id = executor.child().id();
+    // The signal of a thread's end comes after others can know of the end.
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(!status(id, "State").unwrap().starts_with('Z'));
+    }
+    assert_eq!(executor.peer().call(ECHO, b"still here").unwrap(), b"still here");
 }
 
 #[test]
@@ -122,7 +159,7 @@ fn a_forked_child_leaves_the_executor_to_its_parent() {
 #[test]
 fn nothing_is_left_of_one_that_does_not_greet() {
     let before = children();
-    let spawn = longshore_executor::controller::Spawn::new("/bin/cat");
+    let spawn = Spawn::new("/bin/cat");
     assert!(spawn.start(Arc::new(NoService)).is_err());
     assert_eq!(children(), before);
 }

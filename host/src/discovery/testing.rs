@@ -32,6 +32,16 @@ pub(super) enum Toy {
     AbortInDestroy,
     /// Prints to standard output before it connects.
     Noisy,
+    /// Writes to all descriptors that it is loaded, and ends the process.
+    Forger,
+    /// Starts processes that stay, and connects.
+    Parent,
+    /// Starts processes that stay, and aborts.
+    AbortingParent,
+    /// Starts processes that stay, stops the process that started it, and waits.
+    StoppingParent,
+    /// Prints 64 MiB to each stream, and aborts saying what was kept of it in files.
+    Talker,
     /// Answers "no device" with its setting `mood` as the reason.
     TellSetting,
 }
@@ -59,6 +69,15 @@ impl Toy {
             Toy::Noisy => {
                 "CONNECT=write(1, \"noise\", 5); *outcome = 0; *platform = &device_count; return 0;"
             }
+            Toy::Forger => "CONNECT=claim(); _exit(0);",
+            Toy::Parent => {
+                "CONNECT=leave_processes(); *outcome = 0; *platform = &device_count; return 0;"
+            }
+            Toy::AbortingParent => "CONNECT=leave_processes(); abort();",
+            Toy::StoppingParent => {
+                "CONNECT=leave_processes(); kill(getppid(), SIGSTOP); raise(SIGSTOP); for (;;) pause();"
+            }
+            Toy::Talker => "CONNECT=dprintf(2, \"\\nkept: %ld\\n\", print(1) + print(2)); abort();",
             Toy::TellSetting => {
                 "CONNECT=struct text name = TEXT(\"mood\"); *outcome = 2; \
                  services->setting(services->context, name, reason); return 0;"

@@ -30,6 +30,13 @@ fn outcome_of(toy: Toy, probe: Option<Probe>) -> Outcome {
     found.candidates.into_iter().next().unwrap().outcome
 }
 
+/// What probing alone says of a plugin, which is not loaded then.
+fn probed(toy: Toy) -> Outcome {
+    let folder = TempDir::new().unwrap();
+    let path = plugin(folder.path(), "toy", toy);
+    probe().run(&path, &Environment::empty())
+}
+
 /// Probing by this test program, which runs one ignored test as the probing process.
 fn probe() -> Probe {
     let program = std::env::current_exe().unwrap();
@@ -135,6 +142,83 @@ fn a_plugin_that_hangs_is_given_up_at_the_limit() {
 fn a_good_plugin_passes_the_probe_even_if_it_prints() {
     assert_eq!(outcome_of(Toy::Good, Some(probe())), Outcome::Loaded);
     assert_eq!(outcome_of(Toy::Noisy, Some(probe())), Outcome::Loaded);
+}
+
+#[test]
+fn nothing_that_a_plugin_writes_is_taken_for_a_verdict() {
+    let outcome = probed(Toy::Forger);
+    let Outcome::Crashed(how) = outcome else { panic!("{outcome:?}") };
+    assert!(how.contains("ended the process while connecting"), "{how}");
+}
+
+#[test]
+fn what_a_plugin_prints_is_not_kept_but_for_its_last_words() {
+    let outcome = probed(Toy::Talker);
+    let Outcome::Crashed(how) = outcome else { panic!("{outcome:?}") };
+    assert!(how.ends_with("its last words: kept: 0"), "{how}");
+}
+
+#[test]
+fn what_a_plugin_starts_ends_with_the_probe() {
+    let short = probe().limit(Duration::from_secs(1));
+    for (toy, probe, label) in [
+        (Toy::Parent, probe(), "loaded"),
+        (Toy::AbortingParent, probe(), "crashed"),
+        (Toy::StoppingParent, short, "crashed"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let path = plugin(folder.path(), "toy", toy);
+        let outcome = probe.run(&path, &Environment::empty());
+        assert_eq!(outcome.label(), label, "{toy:?}: {outcome}");
+        assert_eq!(probing(&path), [], "{toy:?} leaves processes behind");
+    }
+}
+
+#[test]
+fn a_probe_ends_with_its_program_even_if_it_is_stopped() {
+    for toy in [Toy::Hang, Toy::StoppingParent] {
+        let folder = TempDir::new().unwrap();
+        let path = plugin(folder.path(), "toy", toy);
+        // SAFETY: the child probes and is killed. The other thread of the test is the harness's, which waits for this one.
+        let program = unsafe { libc::fork() };
+        if program == 0 {
+            probe().limit(Duration::from_secs(1000)).run(&path, &Environment::empty());
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(1) };
+        }
+        let begun = || probing(&path).iter().any(|state| toy == Toy::Hang || *state == 'T');
+        wait_until(|| begun() && probing(&path).len() >= 2);
+        // SAFETY: kills the child made above, and waits for it.
+        unsafe {
+            libc::kill(program, libc::SIGKILL);
+            libc::waitpid(program, std::ptr::null_mut(), 0);
+        }
+        wait_until(|| probing(&path).is_empty());
+    }
+}
+
+/// The states of the processes that try the plugin in `path`, and of those that it has started.
+fn probing(path: &Path) -> Vec<char> {
+    let mark = format!("{PROBED_FILE}={}", path.display());
+    let is_marked = |process: &Path| {
+        let variables = std::fs::read(process.join("environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let state = |process: &Path| {
+        let facts = std::fs::read_to_string(process.join("stat")).ok()?;
+        facts.rsplit(')').next()?.trim().chars().next()
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let marked: Vec<PathBuf> = processes.filter(|process| is_marked(process)).collect();
+    marked.iter().filter_map(|process| state(process)).filter(|state| *state != 'Z').collect()
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it takes too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]

@@ -145,7 +145,15 @@ fn each_attempt_to_leave_the_sandbox_is_refused() {
     if !unshown.is_empty() {
         println!("this machine refuses these without a sandbox, too: {unshown:?}");
     }
-    for always in ["send_signal", "limit_other", "priority", "affinity", "program", "unix_stream"] {
+    for always in [
+        "send_signal",
+        "limit_other",
+        "priority",
+        "affinity",
+        "program",
+        "outlive_program",
+        "unix_stream",
+    ] {
         assert_eq!(open[always], 0, "'{always}' is permitted without a sandbox");
     }
 }

@@ -60,6 +60,8 @@ fn rules(process: u32) -> Result<Rules, BackendError> {
     {
         rules.insert(call, vec![none_of(0, &[process_kind])?, none_of(1, &own)?]);
     }
+    // The signal by which the process ends with its controller.
+    rules.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG as u64])?);
     rules.insert(libc::SYS_clone, clones()?);
     rules.insert(libc::SYS_fcntl, owners_of_files(process)?);
     rules.insert(libc::SYS_ioctl, one_of(1, &[TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP])?);
