@@ -3,7 +3,7 @@
 
 mod command_support;
 
-use command_support::{alone, command, longshore, outcome, toy_plugin};
+use command_support::{alone, command, longshore, on_terminal, outcome, toy_plugin};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -14,6 +14,34 @@ fn the_table_is_plain_where_there_is_no_terminal() {
     assert!(lines[0].starts_with("DEVICE"), "{}", listed.stdout);
     assert!(lines.iter().any(|line| line.starts_with("host:0 ")), "{}", listed.stdout);
     assert!(listed.stdout.is_ascii(), "{}", listed.stdout);
+}
+
+/// The list of devices on a terminal with so many columns.
+fn on_terminal_of(columns: u16, locale: &str) -> String {
+    let mut listing = command();
+    listing.args(["devices", "--backend", "host"]).env_remove("LC_CTYPE").env("LANG", "C.UTF-8");
+    on_terminal(listing.env("LC_ALL", locale), columns)
+}
+
+#[test]
+fn the_frame_of_a_table_is_ascii_where_the_locale_is() {
+    assert!(on_terminal_of(120, "C.UTF-8").starts_with('\u{250c}'));
+    assert!(on_terminal_of(120, "").starts_with('\u{250c}'));
+    let listed = on_terminal_of(120, "C");
+    assert!(listed.starts_with("+--") && listed.is_ascii(), "{listed}");
+    assert!(listed.contains("| host:0 "), "{listed}");
+}
+
+#[test]
+fn a_table_that_is_too_wide_for_the_terminal_is_a_list() {
+    for columns in [60, 80] {
+        let listed = on_terminal_of(columns, "C");
+        let header =
+            if columns == 60 { "DEVICE         host:0\nNAME           " } else { "| DEVICE " };
+        assert!(listed.contains(header), "{listed}");
+        let framed = listed.lines().filter(|line| line.starts_with(['+', '|']));
+        assert!(framed.map(str::len).all(|length| length <= columns.into()), "{listed}");
+    }
 }
 
 #[test]

@@ -95,3 +95,30 @@ fn a_frame_larger_than_a_stack_and_its_fence_is_an_overflow() {
         assert!(said.contains("its stack of 262144 bytes overflowed"), "{clang}: {said}");
     }
 }
+
+const TALKATIVE: &str = r#"
+#include "longshore_device.h"
+
+LONGSHORE_KERNEL(talkative, (uint64_t n)) {
+  longshore_printf("item %u\n", (unsigned)longshore_global_id(0));
+  longshore_assert(longshore_global_id(0) < n);
+}
+"#;
+
+#[test]
+fn what_a_kernel_prints_before_an_assertion_fails_is_printed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, image) = (folder.path().join("talk.c"), folder.path().join("talk.img"));
+    std::fs::write(&source, TALKATIVE).unwrap();
+    for clang in clangs() {
+        compile(clang, &source, "host", &image);
+        let mut run = Command::new(command());
+        run.arg("run").arg(&image).args(["--backend", "host", "-g", "1", "-i", "8"]);
+        let ran = run.args(["-a", "u64=2"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "item 0\nitem 1\nitem 2\n", "{clang}");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("item (2, 0, 0): longshore_global_id(0) < n"), "{clang}: {said}");
+        // The plugin has logged nothing that there would be to see.
+        assert!(!said.contains("-vv"), "{clang}: {said}");
+    }
+}

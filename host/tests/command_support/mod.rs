@@ -3,8 +3,12 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// The command, as the tests were built with it.
@@ -57,6 +61,37 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
         stdout: String::from_utf8(stdout).unwrap(),
         stderr: String::from_utf8(stderr).unwrap(),
     }
+}
+
+/// What a command that succeeds prints on a terminal of so many columns.
+pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
+    let (mut terminal, mut end) = (-1, -1);
+    let size = libc::winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let (no_name, no_settings) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: places for two descriptors, and a size.
+    let opened =
+        unsafe { libc::openpty(&mut terminal, &mut end, no_name, no_settings, &raw const size) };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: they were just made, and are owned here alone.
+    let [terminal, end] = [terminal, end].map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    // SAFETY: the call is one that may stand between fork and exec. The terminal of the tests plays no part.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        })
+    };
+    let mut child = command.stdout(end).spawn().unwrap();
+    // The last holder of that end is the child, from now on.
+    command.stdout(Stdio::null());
+    let (mut printed, mut part) = (Vec::new(), [0; 4096]);
+    let mut terminal = File::from(terminal);
+    // An error ends it: there is no other end any more.
+    while let Ok(bytes @ 1..) = terminal.read(&mut part) {
+        printed.extend_from_slice(&part[..bytes]);
+    }
+    assert!(child.wait().unwrap().success(), "{command:?}");
+    String::from_utf8(printed).unwrap().replace('\r', "")
 }
 
 /// The command alone in a folder of its own, where no plugin is beside it.

@@ -317,11 +317,12 @@ impl Run<'_> {
     }
 
     /// Finds out which item failed: the group is run once more, by code that says where it is. If that does not
-    /// fail, or takes too long, the item stays unknown.
+    /// fail, or takes too long, the item stays unknown. Its messages were printed the first time.
     #[cold]
     fn trace(&self, stop: Stop, work: Work) -> Fault {
         let group = work.group;
-        let mut again = Work { begin: group, end: group + 1, traced: 1, ..work };
+        let calls = &runtime::CALLS_OF_TRACE;
+        let mut again = Work { begin: group, end: group + 1, traced: 1, calls, ..work };
         // SAFETY: as for the first time.
         let result = unsafe {
             let call = self.call;

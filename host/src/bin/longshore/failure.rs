@@ -1,5 +1,6 @@
 //! How a command fails: what is told, what may help, and the exit code.
 
+use crate::logging;
 use longshore::{Error, ErrorCode};
 use longshore_plugin_api::printable;
 use std::fmt;
@@ -95,7 +96,7 @@ fn hint(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::HostToolNotFound => "install the tool, or add its folder to PATH",
         ErrorCode::Unsupported => "another device may be able to: choose it with --device",
         ErrorCode::SymbolKind => "`longshore run IMAGE --list` shows what each symbol is",
-        ErrorCode::BackendFailure | ErrorCode::Unknown => {
+        ErrorCode::BackendFailure | ErrorCode::Unknown if logging::is_withheld() => {
             "-vv shows what the plugin and the driver logged"
         }
         _ => return None,

@@ -13,6 +13,7 @@ mod escape;
 mod failure;
 mod inspect;
 mod link;
+mod locale;
 mod logging;
 mod manual;
 mod options;

@@ -1,20 +1,30 @@
-//! Tables: framed and as wide as the terminal on a terminal, plain columns elsewhere.
+//! Tables: framed and as wide as the terminal on a terminal, plain columns elsewhere. On a terminal that is too narrow for
+//! the headers each row is a list. The frame is ASCII where the locale has no UTF-8.
 
-use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
+use crate::locale;
+use comfy_table::presets::{ASCII_FULL_CONDENSED, NOTHING, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
 
 const GAP: u16 = 2;
 
 /// A table as text, without a newline at its end. An empty cell is shown as "-".
 pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    let cell = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let rows: Vec<_> = rows.into_iter().map(|row| row.map(cell)).collect();
     let mut table = Table::new();
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header.map(Cell::new));
-    for row in rows {
-        table.add_row(row.map(|text| if text.is_empty() { "-".to_owned() } else { text }));
+    let is_narrow =
+        table.is_tty() && table.width().is_some_and(|width| width < least_width(header));
+    if is_narrow {
+        return lists(header, &rows);
     }
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header.map(Cell::new)).add_rows(rows);
     if table.is_tty() {
-        table.load_style(UTF8_FULL_CONDENSED);
+        table.load_style(if locale::is_utf8() {
+            UTF8_FULL_CONDENSED
+        } else {
+            ASCII_FULL_CONDENSED
+        });
         keep_headers_whole(&mut table, header);
         return table.to_string();
     }
@@ -23,6 +33,21 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
         column.set_padding((0, GAP));
     });
     table.trim_fmt()
+}
+
+/// The columns of a terminal that a framed table with headers in one line takes.
+fn least_width<const N: usize>(header: [&str; N]) -> u16 {
+    // A space on both sides of each, and a line between all and at the ends.
+    let columns: usize = header.iter().map(|name| name.len() + 3).sum();
+    u16::try_from(columns + 1).unwrap_or(u16::MAX)
+}
+
+/// Each row as lines of a header and a cell, with an empty line between rows.
+fn lists<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let width = header.iter().map(|name| name.len()).max().unwrap_or_default();
+    let line = |(name, cell): (&&str, &String)| format!("{name:width$}  {cell}");
+    let list = |row: &[String; N]| header.iter().zip(row).map(line).collect::<Vec<_>>().join("\n");
+    rows.iter().map(list).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The size of a group: "64x1x1", with "?" where it is open; nothing if it is open everywhere.
