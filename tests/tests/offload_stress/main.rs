@@ -42,6 +42,12 @@ impl On {
     const CPU: On = On { backends: "host", plugins: || vec![host_plugin()], is_isolated: false };
 }
 
+/// What the descriptors of this process are of.
+fn descriptors() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir("/proc/self/fd").expect("Linux has it");
+    folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()
+}
+
 /// How many calls a thread makes in a row with an olInit of its own, and without.
 struct Turns {
     inside: usize,
@@ -89,7 +95,7 @@ fn all_functions_are_called(on: On) {
     println!("{}measured: before {before:?}; after {after:?}", shared.tally);
     assert_all_succeeded(&shared);
     // The shorter round may have left more behind: what ends late is gone by the end of the longer one.
-    assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}");
+    assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}, {:?}", descriptors());
     assert!(after.threads <= before.threads, "{before:?}, {after:?}");
     // A mapping that a program leaves behind is there as often as there were programs.
     let programs = shared.tally.of(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
@@ -157,9 +163,9 @@ fn call_at_random(
 fn held_when_only(threads: usize) -> Held {
     let end = Instant::now() + PATIENCE;
     loop {
-        let held = Held::now();
-        if held.threads <= threads || Instant::now() > end {
-            return held;
+        if Held::now().threads <= threads || Instant::now() > end {
+            // Counted anew: threads may have ended after the descriptors were counted.
+            return Held::now();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
