@@ -393,6 +393,44 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
 }
 
 #[test]
+fn a_function_that_gpus_lack_is_told_in_few_lines_with_what_there_is() {
+    let Some(world) = World::new() else { return };
+    let kernel = |body: &str| {
+        format!(
+            "#include <longshore_device.h>\nLONGSHORE_KERNEL(k, (float *to)) {{\n\
+             float x = to[longshore_global_id(0)];\n{body}\n}}\n"
+        )
+    };
+    world.write("exp.c", &kernel("to[longshore_global_id(0)] = __builtin_expf(x);"));
+    let (rest, there) = operations().into_iter().fold((String::new(), String::new()), add_row);
+    let either = format!("#ifdef __NVPTX__\n{there}#else\n{rest}#endif\n*to = x;");
+    world.write("operations.c", &kernel(&either));
+    for clang in compilers() {
+        let failed = world.cc(&format!("exp.c -t nvptx64:sm_80 --clang {clang}"));
+        failed.assert_fails(1, &["exp", "error: nvptx64:sm_80: compiling 'exp.c' failed"]);
+        failed.assert_fails(1, &["hint: for GPUs there is no C library, so that exp"]);
+        assert!(failed.stderr.lines().count() <= 6, "{clang}: {}", failed.stderr);
+        world.cc(&format!("operations.c -t {ALL} --clang {clang}")).assert_succeeds();
+    }
+}
+
+/// What `docs/device-code.md` says to take for functions of the C library: for CPUs and AMD, and for NVIDIA.
+fn operations() -> Vec<[String; 2]> {
+    let page = include_str!("../../docs/device-code.md");
+    let (_, table) = page.split_once("| of `float` |").expect("the page has the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cell = |cell: &str| cell.replace("`, `", " + ").replace('`', "").trim().to_owned();
+    let cells = rows.map(|row| row.split('|').map(cell).collect::<Vec<_>>());
+    let rows: Vec<_> = cells.map(|cells| [cells[2].clone(), cells[3].clone()]).collect();
+    assert!(rows.len() >= 5, "{rows:?}");
+    rows
+}
+
+fn add_row((first, second): (String, String), [cpu, nvidia]: [String; 2]) -> (String, String) {
+    (format!("{first}x += {cpu};\n"), format!("{second}x += {nvidia};\n"))
+}
+
+#[test]
 fn an_interrupted_compilation_leaves_nothing() {
     let Some(world) = World::new() else { return };
     let bin = world.scripts(&[(

@@ -13,6 +13,9 @@ use crate::failure::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+/// Where clang fails by a crash it makes no files for a report of that.
+const NO_REPORT: &str = "-fno-crash-diagnostics";
+
 /// What all targets have in common.
 pub(super) struct Job<'a> {
     pub(super) sources: &'a [Source],
@@ -94,6 +97,7 @@ impl<'a> Build<'a> {
         no_folder.push(include);
         no_folder.push("=longshore");
         let step = Step::new(&self.clang)
+            .arg(NO_REPORT)
             .args(&self.for_sources)
             .args([OsStr::new("-isystem"), include.as_os_str(), &no_folder])
             .args(options::for_source(&self.user_options, source, self.job.sources, self.dialect))
@@ -132,6 +136,7 @@ impl<'a> Build<'a> {
         let product = product(self.target, Dialect::Plain, false);
         let made = self.file(product.extension());
         let step = Step::new(&self.clang)
+            .arg(NO_REPORT)
             .args(&self.for_bitcode)
             .args(options::for_bitcode(&self.user_options))
             .args(product.options())

@@ -6,6 +6,7 @@
 
 mod build;
 mod clang;
+mod crash;
 mod flags;
 mod options;
 mod output;
@@ -221,15 +222,31 @@ fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
     })
 }
 
-/// Says why a GPU's sources may lack a header.
+/// Says why a GPU's sources may lack a header or a function.
 fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
-    match said.contains("file not found") && targets.iter().any(Target::is_gpu) {
-        true => failure.or_hint(
+    const NO_FUNCTION: [&str; 4] = [
+        "no libcall available",
+        "Undefined external symbol",
+        "error: undefined symbol",
+        "error: undefined hidden symbol",
+    ];
+    if !targets.iter().any(Target::is_gpu) {
+        return failure;
+    }
+    if said.contains("file not found") {
+        return failure.or_hint(
             "for GPUs there is no C library: headers are clang's own, such as stdint.h, and those \
              of -I; #if defined(__NVPTX__) || defined(__AMDGCN__) keeps others away from them",
-        ),
-        false => failure,
+        );
     }
+    if NO_FUNCTION.iter().any(|text| said.contains(text)) {
+        return failure.or_hint(
+            "for GPUs there is no C library, so that exp, log, sin and others must be in the sources: \
+             as functions of your own, or by operations of the GPU, such as __nvvm_ex2_approx_f(x) \
+             of NVIDIA's for exp2f(x) and __builtin_expf(x) of AMD's; docs/device-code.md lists them",
+        );
+    }
+    failure
 }
 
 /// "x86_64, aarch64: compiling 'k.c' failed", a line for each reason.

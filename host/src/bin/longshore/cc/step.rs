@@ -1,5 +1,6 @@
 //! Running compilers and linkers, and what they say.
 
+use crate::cc::crash::without_stack;
 use crate::cc::target::Target;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -47,7 +48,12 @@ impl<'a> Step<'a> {
         let output = command.output();
         let output = output.map_err(|error| format!("'{shown}' cannot be started: {error}"))?;
         for said in [output.stdout, output.stderr] {
-            diagnostics.add(target, String::from_utf8_lossy(&said).trim_end());
+            let said = String::from_utf8_lossy(&said);
+            let shown = without_stack(&said);
+            if shown != said {
+                log::debug!("{said}");
+            }
+            diagnostics.add(target, shown.trim_end());
         }
         match output.status.success() {
             true => Ok(()),
