@@ -1,7 +1,7 @@
 //! Executors that wait for a controller over TCP.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,6 +96,51 @@ fn silent_peers_do_not_lock_out_the_controller_that_has_the_key() {
     ));
     connection.close();
     assert!(executor.process.wait().unwrap().success());
+}
+
+#[test]
+fn silent_peers_of_one_address_push_out_each_other_alone() {
+    let key = Key::new([3; Key::BYTES]);
+    let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
+    let listener = listener.greeting_limit(std::time::Duration::from_secs(1000));
+    let address = listener.address().unwrap();
+    let accepting = thread::spawn(move || listener.accept().map(drop));
+    let mut other = connect_from([127, 0, 0, 2], address);
+    let mut crowd: Vec<_> = (0..100).map(|_| connect_from([127, 0, 0, 3], address)).collect();
+    let mut last = crowd.split_off(92);
+    assert!(crowd.iter_mut().all(is_sent_away), "of one address 8 are greeted at a time");
+    assert!(is_waiting(&mut other) && last.iter_mut().all(is_waiting));
+    // 9 are greeted. With 24 others there is one too many.
+    let mut others: Vec<_> =
+        (10..34).map(|number| connect_from([127, 0, 0, number], address)).collect();
+    assert!(is_sent_away(&mut other), "the one that has been greeted the longest goes");
+    assert!(last.iter_mut().all(is_waiting) && others.iter_mut().all(is_waiting));
+    drop(open(&address.to_string(), &key));
+    accepting.join().unwrap().unwrap();
+    assert!(last.iter_mut().chain(&mut others).all(is_sent_away));
+}
+
+fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
+}
+
+/// Waits until the other side has closed the connection.
+fn is_sent_away(peer: &mut TcpStream) -> bool {
+    peer.set_nonblocking(false).unwrap();
+    peer.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    match peer.read(&mut [0; 8]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+fn is_waiting(peer: &mut TcpStream) -> bool {
+    peer.set_nonblocking(true).unwrap();
+    peer.read(&mut [0; 8]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 #[test]

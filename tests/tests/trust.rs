@@ -133,6 +133,9 @@ fn the_program() {
     if std::env::var_os(PROGRAM).is_none() {
         return;
     }
+    if let Some(plugin) = std::env::var_os("TRUST_FIRST") {
+        drop(Host::builder().only_given_plugins().plugin(plugin).build().unwrap());
+    }
     let mut builder = Host::builder();
     if let Some(plugin) = std::env::var_os("TRUST_PLUGIN") {
         builder = builder.plugin(plugin);
@@ -191,6 +194,25 @@ fn a_program_with_more_rights_than_its_caller_loads_plugins_of_root_and_of_its_o
             _ => "sample.so refused",
         };
         assert!(beside.contains(expected), "{rights:?}: {beside}");
+    }
+}
+
+#[test]
+fn a_program_with_more_rights_takes_no_library_for_one_that_it_opened_before() {
+    let Some(place) = Place::new() else { return };
+    let folder = place.folder_of(0);
+    let first = folder.join("liblongshore_plugin_host.so");
+    fs::copy(host_plugin(), &first).unwrap();
+    for rights in Rights::MORE {
+        rights.give_to(&place.program());
+        let variables = [
+            ("TRUST_FIRST", first.to_str().unwrap()),
+            ("TRUST_PLUGIN", folder.join("liblongshore_plugin_sample.so").to_str().unwrap()),
+        ]
+        .map(|(name, value)| (name, value.to_owned()));
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let said = called(&place.program(), &variables);
+        assert!(said.contains("sample.so loaded"), "{rights:?}: {said}");
     }
 }
 

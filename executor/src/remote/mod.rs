@@ -43,7 +43,8 @@ pub enum RemoteError {
     },
     /// The other side closed the connection before either had proved anything.
     #[error(
-        "{address}: the other side closed the connection: its key is another one, or it has a controller already"
+        "{address}: the other side closed the connection: its key is another one, it has a controller already, or more peers come \
+         than it greets"
     )]
     Closed {
         /// Where.

@@ -15,13 +15,15 @@
 //! can exchange what comes after it, neither until it is judged nor until the library is opened.
 
 use crate::environment::is_set_uid;
+use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{File, Metadata};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -59,12 +61,25 @@ impl Trusted {
         &self.path
     }
 
-    /// The name by which the loader is to open it, as long as this lives. In a privileged process
-    /// that is the open file itself. Else it is the path, which nobody else can change: debuggers
+    /// The name by which the loader is to open it. In a privileged process that is the open file
+    /// itself. Else it is the path, which nobody else can change: debuggers
     /// find the file by that name, and `$ORIGIN` in it is the folder.
     pub(super) fn loader_path(&self) -> PathBuf {
-        let open = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        if self.is_privileged && open.exists() { open } else { self.path.clone() }
+        let number = self.is_privileged.then(|| kept(&self.file)).transpose().ok().flatten();
+        let open = number.map(|number| PathBuf::from(format!("/proc/self/fd/{number}")));
+        open.filter(|open| open.exists()).unwrap_or_else(|| self.path.clone())
+    }
+}
+
+/// The number of a descriptor of this file that stays open. The loader takes a name that it knows
+/// for the library that it has opened by it, so no other file may have that number later.
+fn kept(file: &File) -> std::io::Result<RawFd> {
+    static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+    let facts = file.metadata()?;
+    let mut files = KEPT.lock();
+    match files.entry((facts.dev(), facts.ino())) {
+        Entry::Occupied(known) => Ok(known.get().as_raw_fd()),
+        Entry::Vacant(place) => Ok(place.insert(file.try_clone()?).as_raw_fd()),
     }
 }
 
