@@ -4,7 +4,7 @@ use crate::absence::Absence;
 use crate::device::{Device, DeviceInner};
 use crate::discovery::{
     self, Candidate, Discovery, DiscoveryConfig, IsolateConfig, IsolateLimits, IsolateSandbox,
-    LoadedPlugin, Probe,
+    LoadedPlugin, Outcome, Probe,
 };
 use crate::environment::Environment;
 use crate::image::Image;
@@ -467,11 +467,11 @@ impl HostBuilder {
             open_devices: Mutex::default(),
             open_count: AtomicUsize::new(0),
         });
-        let found = entries(&shared, &discovery.plugins);
-        let (devices, excluded) = choose(found, &selections, discovery.backends_ordered)?;
+        let Discovery { mut candidates, searched, plugins, backends_ordered } = discovery;
+        let found = entries(&shared, &plugins, &mut candidates);
+        let (devices, excluded) = choose(found, &selections, backends_ordered)?;
         let selections =
             given.iter().map(|(origin, text)| format!("{origin} \"{text}\"")).collect();
-        let Discovery { candidates, searched, .. } = discovery;
         Ok(Host { shared, candidates, searched, devices, excluded, selections })
     }
 
@@ -496,35 +496,64 @@ impl HostBuilder {
     }
 }
 
-/// All devices of the connected plugins.
-fn entries(shared: &Arc<HostShared>, plugins: &[Arc<LoadedPlugin>]) -> Vec<DeviceEntry> {
-    let of_plugin = |plugin: &Arc<LoadedPlugin>| {
-        let plugin = Arc::clone(plugin);
-        let shared = Arc::clone(shared);
-        (0..plugin.platform().device_count()).map(move |index| DeviceEntry {
-            facts: facts(&plugin, index),
-            plugin: Arc::clone(&plugin),
-            host: Arc::clone(&shared),
+/// All devices of the connected plugins. One that breaks a bound has none, and its candidate says why.
+fn entries(
+    shared: &Arc<HostShared>,
+    plugins: &[Arc<LoadedPlugin>],
+    candidates: &mut [Candidate],
+) -> Vec<DeviceEntry> {
+    let mut entries = Vec::new();
+    for plugin in plugins {
+        match entries_of(shared, plugin) {
+            Ok(found) => entries.extend(found),
+            Err(error) => {
+                let candidate = candidates.iter_mut().find(|known| known.path == plugin.path());
+                if let Some(candidate) = candidate {
+                    candidate.outcome = Outcome::Failed(error);
+                    log::warn!("{candidate}");
+                }
+            }
+        }
+    }
+    entries
+}
+
+/// # Errors
+/// A breach of [`bounds`](longshore_plugin_api::bounds).
+fn entries_of(shared: &Arc<HostShared>, plugin: &Arc<LoadedPlugin>) -> Result<Vec<DeviceEntry>> {
+    let entry = |index| {
+        Ok(DeviceEntry {
+            facts: facts(plugin, index)?,
+            plugin: Arc::clone(plugin),
+            host: Arc::clone(shared),
             opened: Mutex::default(),
         })
     };
-    plugins.iter().flat_map(of_plugin).collect()
+    (0..plugin.platform().device_count()).map(entry).collect()
 }
 
-fn facts(plugin: &LoadedPlugin, index: u32) -> DeviceFacts {
-    let ask = |query| plugin.platform().device_info(index, query).ok();
-    let name = ask(DeviceInfo::ProductName).or_else(|| ask(DeviceInfo::Name));
-    let kind = ask(DeviceInfo::Type).and_then(|kind| kind.as_u64());
-    DeviceFacts {
+/// # Errors
+/// A breach. What the device does not tell for another reason is left out.
+fn facts(plugin: &LoadedPlugin, index: u32) -> Result<DeviceFacts> {
+    let ask = |query| match plugin.platform().device_info(index, query) {
+        Err(error) if error.is_breach() => Err(error),
+        answer => Ok(answer.ok()),
+    };
+    let name = match ask(DeviceInfo::ProductName)? {
+        None => ask(DeviceInfo::Name)?,
+        name => name,
+    };
+    let kind = ask(DeviceInfo::Type)?.and_then(|kind| kind.as_u64());
+    Ok(DeviceFacts {
         backend: plugin.backend().to_owned(),
         index,
         name: name.and_then(|name| name.as_text().map(str::to_owned)).unwrap_or_default(),
-        uuid: match ask(DeviceInfo::Uuid) {
+        uuid: match ask(DeviceInfo::Uuid)? {
             Some(InfoValue::Uuid(uuid)) => Some(uuid),
             _ => None,
         },
         kind: kind.and_then(|kind| DeviceType::from_raw(u32::try_from(kind).ok()?)),
-    }
+    })
 }
 
 /// The devices that every selection names, in the order of the first, and the others.

@@ -7,6 +7,7 @@
 
 use crate::environment::Environment;
 use log::{Level, Record};
+use longshore_plugin_api::bounds::{self, MESSAGE_BYTES};
 use longshore_plugin_api::{abi, log_level, printable};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,8 +96,12 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
         return;
     };
     // SAFETY: the plugin passes its context back, and strings that are readable during the call.
-    let (context, target, message) =
-        unsafe { (Context::from_raw(context), read(target), read(message)) };
+    let (context, target, message) = unsafe {
+        let context = Context::from_raw(context);
+        let [target, message] = [("log, target", target), ("log, message", message)]
+            .map(|(what, text)| read(context, what, text));
+        (context, target, message)
+    };
     log_record(&context.backend, level, &target, &message);
 }
 
@@ -117,7 +122,9 @@ pub(crate) fn log_record(backend: &str, level: Level, target: &str, message: &st
 
 unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes its context back, and a string that is readable during the call.
-    let (context, name) = unsafe { (Context::from_raw(context), read(name)) };
+    let context = unsafe { Context::from_raw(context) };
+    // SAFETY: as above.
+    let name = unsafe { read(context, "setting, name", name) };
     context.note(&name);
     let Some(found) = context.environment.read().setting(&context.backend, &name) else {
         return 0;
@@ -131,17 +138,14 @@ unsafe extern "C" fn table(_: *mut c_void, _: abi::Text, _: u32) -> abi::TableRe
     abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() }
 }
 
-/// Copies a string of a plugin.
+/// Copies a string of a plugin; of one that is too long, what is wrong with it.
 ///
 /// # Safety
-/// It is readable during the call.
-unsafe fn read(text: abi::Text) -> String {
-    if text.data.is_null() || text.bytes == 0 {
-        return String::new();
-    }
-    // SAFETY: promised by the caller; not null.
-    let bytes = unsafe { std::slice::from_raw_parts(text.data, text.bytes) };
-    String::from_utf8_lossy(bytes).into_owned()
+/// It is readable during the call, unless it is null or longer than its bound.
+unsafe fn read(context: &Context, what: &str, text: abi::Text) -> String {
+    // SAFETY: promised by the caller.
+    let copied = unsafe { bounds::copy_text(&context.backend, what, text, MESSAGE_BYTES) };
+    copied.unwrap_or_else(|error| error.message().to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 
 mod command_support;
 
-use command_support::{alone, command, longshore, outcome, toy_plugin};
+use command_support::{
+    alone, command, isolating_command, longshore, outcome, toy_plugin, toy_plugin_with,
+};
 
 #[test]
 fn a_plugin_is_listed_with_what_its_note_says() {
@@ -46,6 +48,49 @@ fn a_plugin_that_aborts_is_a_row_and_costs_only_the_process_that_tried_it() {
     assert!(row("none").contains("no device"), "{}", listed.stdout);
     assert!(row("none").contains("no toy plugged in"), "{}", listed.stdout);
     assert!(row("host").contains("loaded"), "{}", listed.stdout);
+}
+
+/// P-70 to P-72.
+#[test]
+fn a_plugin_that_reports_what_no_plugin_has_is_a_row_that_names_the_value() {
+    // Writes without end, as far as a test can wait for it.
+    const ENDLESS: &str = "static char page[1 << 20]; for (int i = 0; i < 1 << 14; i++) SINK.write(SINK.context, page, sizeof page);";
+    let name = format!("DEVICE_INFO=if (query == 3) {{ {} }}", ENDLESS.replace("SINK", "value"));
+    let reason = ENDLESS.replace("SINK", "reason");
+    let reason = format!("CONNECT={reason} *outcome = 1; return 0;");
+    let platform = "longshore.platform, ";
+    for (definition, place, value, bound) in [
+        ("DEVICES=0xffffffff", &*format!("{platform}device_count"), "4294967295 devices", "1024"),
+        ("DEVICES=1025", &format!("{platform}device_count"), "1025 devices", "1024"),
+        ("NAME={ BACKEND, 0xffffffff }", "describe, name", "4294967295 bytes", "4096"),
+        ("NAME={ 0, 5 }", "describe, name", "null with 5 bytes", "a pointer to them"),
+        (
+            &name,
+            &format!("{platform}device_info ProductName of device 0"),
+            "17179869184 bytes",
+            "65536",
+        ),
+        (&reason, "connect, reason", "17179869184 bytes", "65536"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let toy = toy_plugin_with(folder.path(), "toy", definition);
+        let toy = toy.to_str().unwrap();
+        let said = format!("plugin 'toy': {place}: {value}, expected ");
+        for (mut command, options) in
+            [(command(), &[][..]), (command(), &["--no-probe"]), (isolating_command(), &[])]
+        {
+            let arguments = [&["plugins", "--json", "--plugin", toy], options].concat();
+            let listed = outcome(command.args(arguments));
+            assert_eq!(listed.code, 0, "{}", listed.stderr);
+            let json = listed.json();
+            let rows = json.as_array().unwrap();
+            let row = |backend| rows.iter().find(|row| row["backend"] == backend).unwrap();
+            let reason = row("toy")["reason"].as_str().unwrap();
+            assert_eq!(row("toy")["outcome"], "failed", "{reason}");
+            assert!(reason.contains(&said) && reason.ends_with(bound), "{reason}");
+            assert_ne!(row("host")["fault"], true, "{}", row("host"));
+        }
+    }
 }
 
 #[test]

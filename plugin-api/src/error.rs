@@ -149,6 +149,7 @@ struct ErrorFacts {
     code: ErrorCode,
     message: String,
     vendor: Option<VendorError>,
+    is_breach: bool,
 }
 
 /// The result of everything that can fail.
@@ -164,7 +165,7 @@ impl Error {
     /// characters of the message become escapes, as of [`printable`].
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         let message = in_print(bounded(message.into()));
-        Error(Box::new(ErrorFacts { code, message, vendor: None }))
+        Error(Box::new(ErrorFacts { code, message, vendor: None, is_breach: false }))
     }
 
     /// The error that a caught panic becomes: "the launch panicked: ...".
@@ -185,7 +186,7 @@ impl Error {
     /// The same error with the vendor's name and number kept.
     #[must_use]
     pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
-        let name = in_print(name.into());
+        let name = in_print(bounded(name.into()));
         self.0.vendor = Some(VendorError { name, number });
         self
     }
@@ -208,6 +209,19 @@ impl Error {
         &self.0.message
     }
 
+    /// The same error as a breach; see [`Error::is_breach`].
+    #[must_use]
+    pub fn into_breach(mut self) -> Error {
+        self.0.is_breach = true;
+        self
+    }
+
+    /// Whether a plugin's answer lies beyond one of the [`bounds`](crate::bounds). Then the plugin is
+    /// at fault, not its driver or device.
+    pub fn is_breach(&self) -> bool {
+        self.0.is_breach
+    }
+
     /// The vendor's own error, if there was one.
     pub fn vendor(&self) -> Option<&VendorError> {
         self.0.vendor.as_ref()
@@ -222,7 +236,7 @@ impl Error {
 }
 
 /// Leaves the middle out of a message that is too long.
-fn bounded(message: String) -> String {
+pub(crate) fn bounded(message: String) -> String {
     if message.len() <= MESSAGE_BYTES {
         return message;
     }

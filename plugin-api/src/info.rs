@@ -242,10 +242,13 @@ impl InfoValue {
     /// Reads back what [`InfoValue::to_bytes`] wrote.
     ///
     /// # Errors
-    /// `BackendFailure` if the bytes do not have the size of the type, or are not UTF-8.
+    /// `BackendFailure` if the bytes do not have the size of the type, or are not UTF-8 without NUL.
     pub fn from_bytes(kind: InfoType, bytes: &[u8]) -> Result<InfoValue> {
         let value = match kind {
-            InfoType::Text => String::from_utf8(bytes.to_vec()).ok().map(InfoValue::Text),
+            InfoType::Text => {
+                let text = String::from_utf8(bytes.to_vec()).ok();
+                text.filter(|text| !text.contains('\0')).map(InfoValue::Text)
+            }
             InfoType::Bool => bytes.try_into().ok().map(|[b]: [u8; 1]| InfoValue::Bool(b != 0)),
             InfoType::U32 => word(bytes).map(InfoValue::U32),
             InfoType::U64 => bytes.try_into().ok().map(u64::from_le_bytes).map(InfoValue::U64),
@@ -316,8 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_the_wrong_size_is_the_backends_failure() {
-        let error = InfoValue::from_bytes(InfoType::U32, &[1, 2, 3]).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::BackendFailure);
+    fn an_answer_of_the_wrong_size_or_with_nul_is_the_backends_failure() {
+        for (kind, bytes) in [(InfoType::U32, &[1, 2, 3][..]), (InfoType::Text, b"a\0b")] {
+            let error = InfoValue::from_bytes(kind, bytes).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::BackendFailure);
+        }
     }
 }

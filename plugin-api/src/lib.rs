@@ -28,6 +28,7 @@
 pub mod abi;
 mod argument_type;
 pub mod backend;
+pub mod bounds;
 mod description;
 mod error;
 mod export;

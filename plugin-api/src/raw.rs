@@ -1,8 +1,10 @@
 //! Conversions between the values of the binary interface and Rust's, for both sides.
 
 use crate::abi;
+use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
 use std::ffi::c_void;
+use std::fmt::Display;
 
 /// A `Text` that borrows `value`; valid as long as it.
 pub(crate) fn text(value: &str) -> abi::Text {
@@ -14,7 +16,7 @@ pub(crate) fn bytes(value: &[u8]) -> abi::Bytes {
     abi::Bytes { data: value.as_ptr(), bytes: value.len() }
 }
 
-/// Copies a `Text`; what is not UTF-8 in it becomes replacement characters.
+/// Copies a `Text` of the host; what is not UTF-8 in it becomes replacement characters.
 ///
 /// # Safety
 /// `value` is readable as its comment says.
@@ -24,7 +26,7 @@ pub(crate) unsafe fn read_text(value: abi::Text) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The bytes that a `Bytes` borrows.
+/// The bytes that a `Bytes` of the host borrows.
 ///
 /// # Safety
 /// `value` is readable for `'a`.
@@ -36,18 +38,68 @@ pub(crate) unsafe fn read_bytes<'a>(value: abi::Bytes) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(value.data, value.bytes) }
 }
 
-/// Runs `ask` with a sink and returns what was written to it.
-pub(crate) fn collect(ask: impl FnOnce(abi::Sink)) -> Vec<u8> {
-    unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
-        // SAFETY: `context` is the vector below, which outlives `ask`; the writer promises `data`.
-        unsafe {
-            let into = &mut *context.cast::<Vec<u8>>();
-            into.extend_from_slice(read_bytes(abi::Bytes { data, bytes }));
+/// What was written to a sink: all of it, unless it was more than the sink takes.
+pub(crate) struct Collected {
+    written: Vec<u8>,
+    most: usize,
+    /// Bytes of all pieces together.
+    total: u64,
+    /// Bytes of a piece whose pointer was null.
+    null_bytes: Option<usize>,
+}
+
+impl Collected {
+    /// The bytes of a plugin's answer.
+    ///
+    /// # Errors
+    /// A breach for more bytes than the sink takes, and for a piece at null.
+    pub(crate) fn of_plugin(self, plugin: &str, place: impl Display) -> Result<Vec<u8>> {
+        bounds::written(plugin, place, self.total, self.null_bytes, self.most)?;
+        Ok(self.written)
+    }
+
+    /// The same as text. What is not UTF-8 in it becomes replacement characters.
+    ///
+    /// # Errors
+    /// As for [`Collected::of_plugin`].
+    pub(crate) fn text_of_plugin(self, plugin: &str, place: impl Display) -> Result<String> {
+        let bytes = self.of_plugin(plugin, place)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The bytes of the host's answer.
+    pub(crate) fn of_host(self) -> Vec<u8> {
+        self.written
+    }
+
+    /// Takes a piece, or notes what is wrong with it. Takes no memory for more than `most` bytes.
+    ///
+    /// # Safety
+    /// `data` is null or readable for `bytes` bytes, if they and those before are no more than `most`.
+    unsafe fn add(&mut self, data: *const u8, bytes: usize) {
+        self.total = self.total.saturating_add(bytes as u64);
+        if bytes == 0 {
+            return;
+        }
+        if data.is_null() {
+            self.null_bytes.get_or_insert(bytes);
+        } else if self.total <= self.most as u64 {
+            // SAFETY: promised by the caller; not null, and less than the largest slice has.
+            let piece = unsafe { std::slice::from_raw_parts(data, bytes) };
+            self.written.extend_from_slice(piece);
         }
     }
-    let mut written = Vec::new();
-    ask(abi::Sink { context: (&raw mut written).cast(), write });
-    written
+}
+
+/// Runs `ask` with a sink that takes `most` bytes, and returns what was written to it.
+pub(crate) fn collect(most: usize, ask: impl FnOnce(abi::Sink)) -> Collected {
+    unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
+        // SAFETY: `context` is the value below, which outlives `ask`; the writer promises `data`.
+        unsafe { (*context.cast::<Collected>()).add(data, bytes) }
+    }
+    let mut collected = Collected { written: Vec::new(), most, total: 0, null_bytes: None };
+    ask(abi::Sink { context: (&raw mut collected).cast(), write });
+    collected
 }
 
 /// Writes to a sink.
@@ -111,12 +163,20 @@ pub(crate) unsafe fn from_raw(error: *mut abi::ErrorObject) -> Result<()> {
 
 #[cold]
 unsafe fn take_error(error: *mut abi::ErrorObject) -> Error {
+    if !error.is_aligned() {
+        let message = format!("a plugin answered the error {error:p}, which is no pointer to one");
+        return Error::new(ErrorCode::BackendFailure, message).into_breach();
+    }
     // SAFETY: not null, and an error object lives until it is released, which is done last.
     unsafe {
         let object = &*error;
+        if object.release.is_some_and(is_ours) {
+            // Of this copy of the crate: `error_to_raw` made it from a box.
+            return Box::from_raw(error.cast::<OwnedError>()).error;
+        }
         let code = ErrorCode::from_raw(object.code);
-        let mut taken = Error::new(code, read_text(object.message));
-        let vendor_name = read_text(object.vendor_name);
+        let mut taken = Error::new(code, text_of_error(object.message, "message"));
+        let vendor_name = text_of_error(object.vendor_name, "vendor name");
         if !vendor_name.is_empty() {
             taken = taken.with_vendor(vendor_name, object.vendor_number);
         }
@@ -125,6 +185,26 @@ unsafe fn take_error(error: *mut abi::ErrorObject) -> Error {
         }
         taken
     }
+}
+
+fn is_ours(found: unsafe extern "C" fn(*mut abi::ErrorObject)) -> bool {
+    std::ptr::fn_addr_eq(found, release as unsafe extern "C" fn(*mut abi::ErrorObject))
+}
+
+/// Copies a text of an error, or says why not: the code is worth keeping.
+///
+/// # Safety
+/// As for [`bounds::copy_text`].
+unsafe fn text_of_error(text: abi::Text, what: &str) -> String {
+    let (bytes, most) = (text.bytes, bounds::MESSAGE_BYTES);
+    // SAFETY: promised by the caller.
+    let copied = unsafe { bounds::copy_text("", "", text, most) };
+    copied.unwrap_or_else(|_| match text.data.is_null() {
+        true => format!("an error of the plugin whose {what} is null with {bytes} bytes"),
+        false => format!(
+            "an error of the plugin whose {what} has {bytes} bytes, expected at most {most}"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -152,5 +232,68 @@ mod tests {
         // SAFETY: the object lives during the call.
         let error = unsafe { from_raw(&raw mut object) }.unwrap_err();
         assert_eq!((error.code(), error.message()), (ErrorCode::Unknown, "odd"));
+    }
+
+    #[test]
+    fn texts_of_an_error_beyond_their_bound_are_not_read() {
+        let text = |data, bytes| abi::Text { data, bytes };
+        let taken = |message, vendor_name| {
+            let (code, release) = (ErrorCode::InvalidSize as u32, None);
+            let mut object = abi::ErrorObject {
+                code,
+                reserved: 0,
+                vendor_number: 7,
+                vendor_name,
+                message,
+                release,
+            };
+            // SAFETY: the object lives during the call.
+            unsafe { from_raw(&raw mut object) }.unwrap_err()
+        };
+        let endless = text(std::ptr::dangling(), usize::MAX);
+        let error = taken(endless, endless);
+        assert_eq!(error.code(), ErrorCode::InvalidSize);
+        let said = format!("message has {} bytes, expected at most 65536", usize::MAX);
+        assert!(error.message().contains(&said), "{error}");
+        let vendor = error.vendor().unwrap();
+        assert!(vendor.name.contains("vendor name has") && vendor.number == 7, "{error}");
+        let error = taken(text(std::ptr::null(), 3), text(std::ptr::null(), 0));
+        assert!(error.message().contains("null with 3 bytes"), "{error}");
+        assert_eq!(error.vendor(), None);
+        // SAFETY: nothing is read of what is no pointer.
+        let error = unsafe { from_raw(std::ptr::without_provenance_mut(1)) }.unwrap_err();
+        assert!(error.is_breach() && error.message().contains("0x1"), "{error}");
+    }
+
+    #[test]
+    fn a_breach_stays_one_within_the_program() {
+        let sent = bounds::devices("toy", u32::MAX);
+        // SAFETY: made by `to_raw`.
+        assert_eq!(unsafe { from_raw(to_raw(sent.clone())) }, sent);
+    }
+
+    #[test]
+    fn a_sink_takes_no_more_than_its_bound() {
+        let write = |pieces: &[(*const u8, usize)]| {
+            let collected = collect(4, |sink| {
+                // SAFETY: the sink of this call; what is more than 4 bytes is not read.
+                pieces
+                    .iter()
+                    .for_each(|(data, bytes)| unsafe { (sink.write)(sink.context, *data, *bytes) });
+            });
+            assert!(collected.written.capacity() <= 8);
+            collected.of_plugin("toy", "x")
+        };
+        let (abc, nowhere) = (b"abc".as_ptr(), std::ptr::dangling());
+        assert_eq!(write(&[(abc, 1), (abc, 3), (std::ptr::null(), 0)]), Ok(b"aabc".to_vec()));
+        for (pieces, said) in [
+            (&[(abc, 3), (abc, 2)][..], "5 bytes, expected at most 4"),
+            (&[(nowhere, usize::MAX)], "18446744073709551615 bytes, expected at most 4"),
+            (&[(nowhere, usize::MAX), (abc, 1), (abc, 3)], "18446744073709551615 bytes"),
+            (&[(abc, 1), (std::ptr::null(), 2)], "null with 2 bytes"),
+        ] {
+            let error = write(pieces).unwrap_err();
+            assert!(error.is_breach() && error.message().contains(said), "{error}");
+        }
     }
 }

@@ -29,11 +29,11 @@ impl Services {
     /// The user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`), if there is one.
     pub fn setting(&self, name: &str) -> Option<String> {
         let mut found = 0;
-        let value = collect(|sink| {
+        let value = collect(usize::MAX, |sink| {
             // SAFETY: the host's function, with a sink that lives during the call.
             found = unsafe { (self.raw.setting)(self.raw.context, text(name), sink) };
         });
-        (found != 0).then(|| String::from_utf8_lossy(&value).into_owned())
+        (found != 0).then(|| String::from_utf8_lossy(&value.of_host()).into_owned())
     }
 
     /// Sends this library's `log` records to the host, so that one filter governs all. The glue

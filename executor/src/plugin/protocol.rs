@@ -8,8 +8,8 @@ use longshore_plugin_api::{Error, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::values::{
-    Attributes, Description, Failure, Section, Tracker, from_tracker, memory_kind, symbol_kind,
-    to_tracker,
+    Attributes, Description, Failure, Section, Sections, Symbols, Tracker, check_text,
+    from_tracker, memory_kind, symbol_kind, to_tracker,
 };
 
 /// The method of calls with a [`Request`], or a [`Callback`].

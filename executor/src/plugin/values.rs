@@ -1,10 +1,15 @@
 //! Values of the plugin interface, as they are sent.
 
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+
+use longshore_plugin_api::bounds::{self, ARGUMENTS, PROFILE_SECTIONS, SYMBOLS};
 use longshore_plugin_api::{
     Acceptance, ArgumentType, Error, ErrorCode, KernelAttributes, MemoryKind, PoolTracker,
     ProfileSection, ProfileSectionKind, SymbolKind,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a plugin says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,8 +55,8 @@ impl From<Accepts> for Acceptance {
 pub(super) struct Attributes {
     address: u64,
     code_bytes: u64,
-    argument_sizes: Option<Vec<u32>>,
-    argument_types: Vec<u32>,
+    argument_sizes: Option<Bounded<u32, ARGUMENTS>>,
+    argument_types: Bounded<u32, ARGUMENTS>,
     declaration: String,
     max_group_items: u32,
     static_shared_bytes: u64,
@@ -74,6 +79,7 @@ pub(super) struct Failure {
     code: u32,
     message: String,
     vendor: Option<(String, i64)>,
+    is_breach: bool,
 }
 
 impl From<Error> for Failure {
@@ -82,13 +88,17 @@ impl From<Error> for Failure {
             code: error.code() as u32,
             message: error.message().to_owned(),
             vendor: error.vendor().map(|vendor| (vendor.name.clone(), vendor.number)),
+            is_breach: error.is_breach(),
         }
     }
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        let error = Error::new(ErrorCode::from_raw(failure.code), failure.message);
+        let mut error = Error::new(ErrorCode::from_raw(failure.code), failure.message);
+        if failure.is_breach {
+            error = error.into_breach();
+        }
         match failure.vendor {
             Some((name, number)) => error.with_vendor(name, number),
             None => error,
@@ -113,7 +123,7 @@ impl From<KernelAttributes> for Attributes {
         Self {
             address,
             code_bytes,
-            argument_sizes,
+            argument_sizes: argument_sizes.map(Bounded::from),
             argument_types: argument_types.into_iter().map(ArgumentType::word).collect(),
             declaration,
             max_group_items,
@@ -125,22 +135,127 @@ impl From<KernelAttributes> for Attributes {
     }
 }
 
-impl From<Attributes> for KernelAttributes {
-    fn from(from: Attributes) -> Self {
-        Self {
-            address: from.address,
-            code_bytes: from.code_bytes,
-            argument_types: (from.argument_types.into_iter())
+impl Attributes {
+    /// The attributes of a plugin's kernel.
+    ///
+    /// # Errors
+    /// A breach for values beyond their bounds.
+    pub(super) fn checked(self, plugin: &str, name: &str) -> Result<KernelAttributes, Error> {
+        let place = format!("longshore.module, kernel '{name}', argument_count");
+        let types = self.argument_types.checked(plugin, &place, "arguments")?.into_iter();
+        let sizes = self.argument_sizes.map(|sizes| sizes.checked(plugin, &place, "arguments"));
+        let attributes = KernelAttributes {
+            address: self.address,
+            code_bytes: self.code_bytes,
+            argument_types: types
                 .map(|word| ArgumentType::from_word(word).unwrap_or(ArgumentType::UNKNOWN))
                 .collect(),
-            declaration: from.declaration,
-            argument_sizes: from.argument_sizes,
-            max_group_items: from.max_group_items,
-            static_shared_bytes: from.static_shared_bytes,
-            private_bytes: from.private_bytes,
-            registers: from.registers,
-            required_group: from.required_group,
+            declaration: self.declaration,
+            argument_sizes: sizes.transpose()?,
+            max_group_items: self.max_group_items,
+            static_shared_bytes: self.static_shared_bytes,
+            private_bytes: self.private_bytes,
+            registers: self.registers,
+            required_group: self.required_group,
+        };
+        bounds::kernel(plugin, name, &attributes).map(|()| attributes)
+    }
+}
+
+impl Description {
+    /// # Errors
+    /// A breach for a text beyond its bound.
+    pub(super) fn check(&self, plugin: &str) -> Result<(), Error> {
+        let Description { backend, name, version, vendor, image_formats, driver } = self;
+        let texts = [
+            ("backend", backend),
+            ("name", name),
+            ("version", version),
+            ("vendor", vendor),
+            ("image_formats", image_formats),
+            ("driver", driver),
+        ];
+        texts.into_iter().try_for_each(|(field, text)| {
+            check_text(plugin, format_args!("describe, {field}"), text, bounds::DESCRIPTION_BYTES)
+        })
+    }
+}
+
+/// Checks the length of a text or an answer.
+///
+/// # Errors
+/// A breach above `most`.
+pub(super) fn check_text(
+    plugin: &str,
+    place: impl Display,
+    text: impl AsRef<[u8]>,
+    most: usize,
+) -> Result<(), Error> {
+    bounds::at_most(plugin, place, text.as_ref().len() as u64, "bytes", most as u64)
+}
+
+/// A list of which no more than `MOST` elements are kept when it is read.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Bounded<T, const MOST: usize> {
+    kept: Vec<T>,
+    /// Elements that were read.
+    #[serde(skip)]
+    count: usize,
+}
+
+impl<T, const MOST: usize> Bounded<T, MOST> {
+    /// The elements, if they are all here.
+    ///
+    /// # Errors
+    /// A breach for more than `MOST`.
+    pub(super) fn checked(
+        self,
+        plugin: &str,
+        place: impl Display,
+        unit: &str,
+    ) -> Result<Vec<T>, Error> {
+        bounds::at_most(plugin, place, self.count as u64, unit, MOST as u64)?;
+        Ok(self.kept)
+    }
+}
+
+impl<T, const MOST: usize> From<Vec<T>> for Bounded<T, MOST> {
+    fn from(kept: Vec<T>) -> Self {
+        Self { count: kept.len(), kept }
+    }
+}
+
+impl<T, const MOST: usize> FromIterator<T> for Bounded<T, MOST> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        Vec::from_iter(elements).into()
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Bounded<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Elements<T, const MOST: usize>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Elements<T, MOST> {
+            type Value = Bounded<T, MOST>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+                let (mut kept, mut count) = (Vec::new(), 0);
+                while let Some(element) = from.next_element()? {
+                    count += 1;
+                    if count <= MOST {
+                        kept.push(element);
+                    }
+                }
+                Ok(Bounded { kept, count })
+            }
         }
+
+        from.deserialize_seq(Elements(PhantomData))
     }
 }
 
@@ -149,6 +264,11 @@ impl From<ProfileSection> for Section {
         Self { kind: from.kind as u32, address: from.address, contents: from.contents }
     }
 }
+
+/// All of a module.
+pub(super) type Sections = Bounded<Section, PROFILE_SECTIONS>;
+/// All of a module, with their kinds.
+pub(super) type Symbols = Bounded<(String, u32), SYMBOLS>;
 
 impl Section {
     pub(super) fn into_section(self) -> Option<ProfileSection> {
@@ -183,4 +303,31 @@ pub(super) fn memory_kind(kind: u32) -> Result<MemoryKind, Error> {
 /// The kind of symbol with this number, if it is one.
 pub(super) fn symbol_kind(kind: u32) -> Option<SymbolKind> {
     SymbolKind::from_raw(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::protocol::{decode, encode};
+
+    #[test]
+    fn of_a_long_list_the_bound_is_kept_and_the_number_told() {
+        for (count, kept) in [(0, Some(0)), (3, Some(3)), (4, None), (1 << 20, None)] {
+            let bytes = encode(&(vec![7_u32; count], "behind"));
+            let (list, behind): (Bounded<u32, 3>, &str) = decode(&bytes).unwrap();
+            assert!(list.kept.capacity() <= 4 && behind == "behind");
+            let checked = list.checked("toy", "here", "numbers");
+            assert_eq!(checked.as_ref().ok().map(Vec::len), kept);
+            if let Err(error) = checked {
+                let said = format!("plugin 'toy': here: {count} numbers, expected at most 3");
+                assert!(error.is_breach() && error.message() == said, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_breach_comes_back_as_one() {
+        let breach = bounds::devices("toy", u32::MAX).unwrap_err();
+        assert_eq!(Error::from(Failure::from(breach.clone())), breach);
+    }
 }

@@ -58,8 +58,12 @@ impl LoadedPlugin {
         &self.path
     }
 
-    /// A plugin that another process has.
-    pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
+    /// A plugin that another process has. `Err` holds what becomes of the file if the plugin reports too
+    /// many devices.
+    pub(super) fn isolated(
+        platform: IsolatedPlatform,
+        path: &Path,
+    ) -> Result<LoadedPlugin, Outcome> {
         let said = platform.description().clone();
         let description = RemoteDescription {
             backend: said.backend,
@@ -71,8 +75,9 @@ impl LoadedPlugin {
             // Its code is not in this process.
             unloadable: false,
         };
-        let platform = RemotePlatform::of_program::<Isolated>(platform);
-        LoadedPlugin { platform, library: None, description, path: path.to_owned() }
+        let platform = RemotePlatform::of_program::<Isolated>(platform, &description.backend);
+        let platform = platform.map_err(Outcome::Failed)?;
+        Ok(LoadedPlugin { platform, library: None, description, path: path.to_owned() })
     }
 
     /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
@@ -156,6 +161,7 @@ fn incompatible(why: Incompatible) -> Outcome {
     match why {
         Incompatible::Interface { plugin, host } => Outcome::WrongInterface { plugin, host },
         Incompatible::NoEntry => Outcome::NotAPlugin(why.to_string()),
+        Incompatible::Description(error) => Outcome::Failed(error),
         _ => Outcome::WrongLayout(why.to_string()),
     }
 }

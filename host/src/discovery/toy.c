@@ -21,6 +21,15 @@ typedef unsigned long long u64;
 #ifndef UNLOADABLE
 #define UNLOADABLE 0
 #endif
+#ifndef DEVICES
+#define DEVICES 1
+#endif
+#ifndef NAME
+#define NAME TEXT("Toy")
+#endif
+#ifndef DEVICE_INFO
+#define DEVICE_INFO
+#endif
 #ifndef MISSING
 #define MISSING '-'
 #endif
@@ -105,7 +114,12 @@ static const struct {
 } note = { 10, 8 + sizeof SAID, 1, "Longshore", NOTE_MAJOR, 0, SAID };
 #endif
 
-static u32 device_count(void *platform) { (void)platform; return 1; }
+static u32 device_count(void *platform) { (void)platform; return DEVICES; }
+static void *device_info(void *platform, u32 index, u32 query, struct sink value) {
+    (void)platform, (void)index, (void)query, (void)value;
+    DEVICE_INFO
+    return 0;
+}
 static void *nothing(void) { return 0; }
 static void destroy(void *platform) {
     (void)platform;
@@ -120,14 +134,14 @@ static void destroy(void *platform) {
 #define FIRST nothing
 #endif
 
-static const void *const platform_table[] = { FIRST, device_count, nothing, nothing, destroy };
+static const void *const platform_table[] = { FIRST, device_count, device_info, nothing, destroy };
 static const void *const other_table[] = {
     nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
 };
 
 static void describe(struct description *said) {
     static const struct description ours = {
-        TEXT(BACKEND), TEXT("Toy"), TEXT("1"), TEXT("Tests"), TEXT("elf-so"), TEXT("libtoy.so.1"),
+        TEXT(BACKEND), NAME, TEXT("1"), TEXT("Tests"), TEXT("elf-so"), TEXT("libtoy.so.1"),
         UNLOADABLE, 0,
     };
     *said = ours;

@@ -9,6 +9,9 @@ use std::io::Read;
 
 /// The most bytes of names, decompressed, that are looked at.
 const MOST_NAME_BYTES: usize = 64 << 20;
+/// The most names, and functions' counters in all, that are looked at: records may share them.
+const MOST_NAMES: usize = 1 << 20;
+const MOST_COUNTERS: usize = 1 << 22;
 /// Between names.
 const SEPARATOR: u8 = 1;
 
@@ -42,19 +45,33 @@ impl fmt::Display for FunctionCounters {
 /// The functions of an image in the order of their records; none if it is not instrumented.
 ///
 /// # Errors
-/// As for [`super::write`], without the file's; `InvalidBinary` for counters that are not there and
-/// names that cannot be read.
+/// As for [`super::write`], without the file's; `InvalidBinary` for counters that are not there, names
+/// that cannot be read, and records that share names and counters until they are more than
+/// [`MOST_NAME_BYTES`] and [`MOST_COUNTERS`].
 pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCounters>> {
     let Some(profile) = Profile::of(sections)? else { return Ok(Vec::new()) };
     let names = names(profile.names())?;
     let records = profile.data.contents.chunks_exact(profile.layout.bytes).enumerate();
+    let (mut counters_left, mut name_bytes_left) = (MOST_COUNTERS, MOST_NAME_BYTES);
     let functions = records.map(|(index, record)| {
         let name_hash = word(record, 0);
+        let name = names.get(&name_hash);
+        let name_bytes = name.map_or(0, String::len);
+        let count = profile.layout.counters_of(record) as usize;
+        let left = counters_left.checked_sub(count).zip(name_bytes_left.checked_sub(name_bytes));
+        (counters_left, name_bytes_left) = left.ok_or_else(|| shared_too_often(index))?;
         let counts = counts(&profile, index, record)?;
-        let name = names.get(&name_hash).cloned();
-        Ok(FunctionCounters { name, name_hash, hash: word(record, 8), counts })
+        Ok(FunctionCounters { name: name.cloned(), name_hash, hash: word(record, 8), counts })
     });
     functions.collect()
+}
+
+fn shared_too_often(index: usize) -> Error {
+    let message = format!(
+        "up to record {index}, the functions of the image's profile have more than \
+         {MOST_NAME_BYTES} bytes of names or {MOST_COUNTERS} counters"
+    );
+    Error::new(ErrorCode::InvalidBinary, message)
 }
 
 /// Prints the functions of an image to standard error, or its counters if they belong to none; nothing
@@ -134,6 +151,10 @@ fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
         left -= text.len();
         for name in text.split(|byte| *byte == SEPARATOR) {
             names.insert(name_hash(name), String::from_utf8_lossy(name).into_owned());
+            if names.len() > MOST_NAMES {
+                let message = format!("the image's profile has more than {MOST_NAMES} names");
+                return Err(Error::new(ErrorCode::InvalidBinary, message));
+            }
         }
     }
 }
@@ -236,6 +257,44 @@ mod tests {
     fn when_a_function_first_ran_is_no_count() {
         let functions = functions(&sections(10 | 1 << 63, b"")).unwrap();
         assert_eq!(functions[0].counts, [41]);
+    }
+
+    #[test]
+    fn records_that_share_names_or_counters_do_not_multiply_them() {
+        let packed_names = |name: &[u8]| {
+            let mut bytes = name.len();
+            let mut section = Vec::new();
+            while bytes >= 0x80 {
+                section.push(bytes as u8 | 0x80);
+                bytes >>= 7;
+            }
+            [&section[..], &[bytes as u8, 0], name].concat()
+        };
+        let long_name = vec![b'n'; 1 << 20];
+        for names in [packed_names(b"abc"), packed_names(&long_name)] {
+            let mut sections = sections(10, &names);
+            let (first, rest) = sections.split_at_mut(1);
+            let (counters, data) = (&mut first[0], &mut rest[0]);
+            let record = data.contents.clone();
+            let is_long = names.len() > 1000;
+            counters.contents = vec![0; if is_long { 16 } else { 8 << 10 }];
+            let count = (counters.contents.len() / 8) as u32;
+            data.contents.clear();
+            let hash = name_hash(if is_long { &long_name } else { b"abc" });
+            for index in 0..1 << 13 {
+                let mut record = record.clone();
+                record[..8].copy_from_slice(&hash.to_le_bytes());
+                // Each has all of the counters.
+                let address = data.address + index * record.len() as u64;
+                let distance = counters.address.wrapping_sub(address);
+                record[16..24].copy_from_slice(&distance.to_le_bytes());
+                record[48..52].copy_from_slice(&count.to_le_bytes());
+                data.contents.extend_from_slice(&record);
+            }
+            let error = functions(&sections).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidBinary);
+            assert!(error.message().contains("have more than"), "{error}");
+        }
     }
 
     #[test]

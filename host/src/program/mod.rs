@@ -103,13 +103,16 @@ impl Program {
     /// Adds to a `NotFound` what names there are, the most similar ones first.
     fn name_others(&self, name: &str, kind: SymbolKind, error: Error) -> Error {
         const SHOWN: usize = 8;
+        /// As looking at one takes microseconds.
+        const LOOKED_AT: usize = 10_000;
         if error.code() != ErrorCode::NotFound {
             return error;
         }
         let mut names = self.symbols().unwrap_or_default();
         names.retain(|(_, known)| *known == kind);
-        names.sort_by_cached_key(|(known, _)| distance(known, name));
         let count = names.len();
+        names.truncate(LOOKED_AT);
+        names.sort_by_cached_key(|(known, _)| distance(known, name));
         let shown: Vec<_> = names.into_iter().take(SHOWN).map(|(known, _)| known).collect();
         let listed = match count {
             0 => "there is none".to_owned(),

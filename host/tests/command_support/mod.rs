@@ -44,8 +44,16 @@ impl Outcome {
 
 /// The command beside the host's plugin, seeing no variable of ours.
 pub(crate) fn command() -> Command {
-    ensure_host_plugin();
+    ensure_built("longshore-plugin-host", "liblongshore_plugin_host.so");
     clean(Path::new(EXECUTABLE))
+}
+
+/// The same beside the executor too, in which it runs all plugins.
+pub(crate) fn isolating_command() -> Command {
+    ensure_built("longshore-executor", "longshore-executor");
+    let mut command = command();
+    command.env("LONGSHORE_ISOLATE", "all");
+    command
 }
 
 /// Runs the command with these arguments.
@@ -112,11 +120,16 @@ pub(crate) fn install(program: &Path, to: &Path) {
 
 /// Builds a plugin in C that does `connect` when it is connected.
 pub(crate) fn toy_plugin(folder: &Path, backend: &str, connect: &str) -> PathBuf {
+    toy_plugin_with(folder, backend, &format!("CONNECT={connect}"))
+}
+
+/// Builds a plugin in C with a definition of `toy.c`.
+pub(crate) fn toy_plugin_with(folder: &Path, backend: &str, definition: &str) -> PathBuf {
     let path = folder.join(format!("liblongshore_plugin_{backend}.so"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/discovery/toy.c");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o"]).arg(&path).arg(source);
-    compiler.args([format!("-DBACKEND=\"{backend}\""), format!("-DCONNECT={connect}")]);
+    compiler.args([format!("-DBACKEND=\"{backend}\""), format!("-D{definition}")]);
     assert!(compiler.status().unwrap().success());
     path
 }
@@ -131,15 +144,15 @@ fn clean(executable: &Path) -> Command {
     command
 }
 
-/// A build of the whole workspace leaves the plugin beside the command; a build of this package
-/// alone does not.
-fn ensure_host_plugin() {
+/// A build of the whole workspace leaves all files beside the command; a build of this package alone
+/// does not.
+fn ensure_built(package: &str, file: &str) {
     let folder = Path::new(EXECUTABLE).parent().unwrap();
-    if folder.join("liblongshore_plugin_host.so").exists() {
+    if folder.join(file).exists() {
         return;
     }
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--package", "longshore-plugin-host", "--target-dir"]);
+    cargo.args(["build", "--package", package, "--target-dir"]);
     cargo.arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
     if folder.ends_with("release") {
         cargo.arg("--release");

@@ -3,6 +3,7 @@
 use super::{give, guard, known, lent, module::ModuleObject, take_back};
 use crate::abi::{self, DeviceHandle, ErrorObject, KernelHandle};
 use crate::backend::{Acceptance, Device, ImageBytes, ImageEntry, Plugin};
+use crate::error::bounded;
 use crate::raw::{read_bytes, read_text, write_sink};
 use crate::request::{MemoryKind, Span};
 
@@ -69,7 +70,7 @@ unsafe extern "C" fn accepts<P: Plugin>(
         let answer = of::<P>(device).accepts(read_bytes(image))?;
         accepted.write(match answer {
             Acceptance::Refused(why) => {
-                write_sink(reason, why.as_bytes());
+                write_sink(reason, bounded(why).as_bytes());
                 0
             }
             Acceptance::Accepted => 1,

@@ -3,7 +3,7 @@
 use super::{give, guard, lent, services, take_back};
 use crate::abi::{self, PlatformHandle};
 use crate::backend::{Connected, Platform, Plugin};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result, bounded};
 use crate::info::{DeviceInfo, PlatformInfo};
 use crate::raw::write_sink;
 
@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn connect<P: Plugin>(
         // SAFETY: the host passes a place to write to, and the sink of this call.
         unsafe {
             outcome.write(kind as u32);
-            write_sink(reason, why.as_bytes());
+            write_sink(reason, bounded(why).as_bytes());
         }
         Ok(())
     })

@@ -5,6 +5,7 @@ use super::{Remote, RemoteEvent, RemoteKernel, RemoteModule, RemoteQueue};
 use super::{handed_out, lacks_table};
 use crate::abi::DeviceHandle;
 use crate::backend::{Acceptance, Device, ImageBytes, ImageEntry};
+use crate::bounds;
 use crate::error::Result;
 use crate::raw::{bytes, collect, from_raw, text};
 use crate::request::{MemoryKind, Span};
@@ -29,6 +30,14 @@ impl RemoteDevice {
         self.handle
     }
 
+    /// Frees an allocation that cannot be used.
+    #[cold]
+    fn give_back(&self, kind: MemoryKind, address: u64) {
+        if let Err(error) = self.free(kind, address) {
+            log::warn!("freeing memory at {address:#x}: {error}");
+        }
+    }
+
     /// Closes it, the first time.
     fn close_handle(&mut self) -> Result<()> {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
@@ -43,16 +52,21 @@ impl RemoteDevice {
 impl Device<Remote> for RemoteDevice {
     fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
         let (mut accepted, mut result) = (0, Ok(()));
-        let reason = collect(|sink| {
+        let reason = collect(bounds::REASON_BYTES, |sink| {
             let ask = self.tables.device.accepts;
             // SAFETY: a live device, a readable image, a place to write to, this call's sink.
             result = unsafe { from_raw(ask(self.handle, bytes(image), &mut accepted, sink)) };
         });
         result?;
+        let place = "longshore.device, accepts";
         Ok(match accepted {
-            0 => Acceptance::Refused(String::from_utf8_lossy(&reason).into_owned()),
+            0 => {
+                let place = format_args!("{place}, reason");
+                Acceptance::Refused(reason.text_of_plugin(&self.tables.plugin, place)?)
+            }
+            1 => Acceptance::Accepted,
             2 => Acceptance::Verified,
-            _ => Acceptance::Accepted,
+            other => return Err(bounds::breach(&self.tables.plugin, place, other, "0, 1 or 2")),
         })
     }
 
@@ -63,7 +77,13 @@ impl Device<Remote> for RemoteDevice {
         unsafe {
             from_raw(allocate(self.handle, kind as u32, bytes, alignment, &mut address))?;
         }
-        Ok(address)
+        let place = "longshore.device, allocate";
+        let checked = bounds::allocation(&self.tables.plugin, place, address, bytes, alignment);
+        checked.map(|()| address).inspect_err(|_| {
+            if address != 0 {
+                self.give_back(kind, address);
+            }
+        })
     }
 
     fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
@@ -78,7 +98,7 @@ impl Device<Remote> for RemoteDevice {
         unsafe {
             from_raw((self.tables.device.load)(self.handle, bytes(image.get()), &mut module))?;
         }
-        Ok(RemoteModule::new(handed_out("module", module)?, self.tables))
+        Ok(RemoteModule::new(handed_out("module", module)?, self.tables.clone()))
     }
 
     /// A plugin without the table loads it at once: the program asked for less work now, not for another result.
@@ -90,7 +110,7 @@ impl Device<Remote> for RemoteDevice {
         let mut module = std::ptr::null_mut();
         // SAFETY: as for `load`.
         unsafe { from_raw((table.load)(self.handle, bytes(image.get()), &mut module))? };
-        Ok(RemoteModule::new(handed_out("module", module)?, self.tables))
+        Ok(RemoteModule::new(handed_out("module", module)?, self.tables.clone()))
     }
 
     fn create_queue(&self) -> Result<RemoteQueue> {
@@ -119,7 +139,8 @@ impl Device<Remote> for RemoteDevice {
         unsafe {
             from_raw((table.pin)(self.handle, range.address(), range.bytes(), &mut address))?;
         }
-        Ok(address)
+        let place = "longshore.pinning, pin";
+        bounds::allocation(&self.tables.plugin, place, address, range.bytes(), 0).map(|()| address)
     }
 
     fn unpin(&self, address: u64) -> Result<()> {
@@ -148,7 +169,11 @@ impl Device<Remote> for RemoteDevice {
         let ask = table.optimal_group_items;
         // SAFETY: a live device, a kernel of a loaded module, a place to write to.
         unsafe { from_raw(ask(self.handle, kernel.handle(), shared, &mut items))? };
-        Ok(items)
+        if items > 0 {
+            return Ok(items);
+        }
+        let place = "longshore.occupancy, optimal_group_items";
+        Err(bounds::breach(&self.tables.plugin, place, "0 items", "at least 1"))
     }
 
     fn max_cooperative_groups(

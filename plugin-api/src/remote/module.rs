@@ -5,8 +5,9 @@ use super::{Remote, handed_out};
 use crate::abi::{self, KernelHandle, ModuleHandle};
 use crate::argument_type::ArgumentType;
 use crate::backend::Module;
+use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
-use crate::raw::{collect, from_raw, read_bytes, read_text, text};
+use crate::raw::{collect, from_raw, text};
 use crate::request::{
     GlobalAddress, KernelAttributes, PoolTracker, ProfileSection, ProfileSectionKind, SymbolKind,
 };
@@ -48,23 +49,30 @@ impl RemoteModule {
     /// `BackendFailure` for types that do not suit the arguments; those of the plugin.
     fn described(&self, name: &str, count: usize) -> Result<(Vec<ArgumentType>, String)> {
         let Some(table) = self.tables.arguments else { return Ok(Default::default()) };
-        let (mut result, mut words) = (Ok(()), Vec::new());
-        let declaration = collect(|declaration| {
-            words = collect(|types| {
+        let (mut result, mut words) = (Ok(()), None);
+        let declaration = collect(bounds::DECLARATION_BYTES, |declaration| {
+            words = Some(collect(4 * bounds::ARGUMENTS, |types| {
                 // SAFETY: a live module, and the sinks of this call.
                 let error =
                     unsafe { (table.describe)(self.handle, text(name), types, declaration) };
                 // SAFETY: the plugin's error, or null.
                 result = unsafe { from_raw(error) };
-            });
+            }));
         });
         result?;
+        let (plugin, place) =
+            (&*self.tables.plugin, format!("longshore.arguments, describe '{name}'"));
+        let words = words.map_or(Ok(Vec::new()), |words| {
+            words.of_plugin(plugin, format_args!("{place}, types"))
+        })?;
+        let declaration =
+            declaration.text_of_plugin(plugin, format_args!("{place}, declaration"))?;
         let found = words.as_chunks().0.iter();
         let types: Option<Vec<_>> =
             found.map(|word| ArgumentType::from_word(u32::from_le_bytes(*word))).collect();
         match types {
             Some(types) if words.is_empty() || words.len() == count.saturating_mul(4) => {
-                Ok((types, String::from_utf8_lossy(&declaration).into_owned()))
+                Ok((types, declaration))
             }
             _ => {
                 let bytes = words.len();
@@ -75,6 +83,33 @@ impl RemoteModule {
                 Err(Error::new(ErrorCode::BackendFailure, message))
             }
         }
+    }
+
+    /// Copies the sizes of a kernel's arguments, if the plugin tells them.
+    ///
+    /// # Errors
+    /// A breach for more than [`bounds::ARGUMENTS`] and for sizes that are not at a multiple of 4.
+    ///
+    /// # Safety
+    /// The sizes are readable, unless there are more.
+    unsafe fn argument_sizes(
+        &self,
+        name: &str,
+        info: &abi::KernelInfo,
+    ) -> Result<Option<Vec<u32>>> {
+        let (sizes, count) = (info.argument_sizes, info.argument_count as usize);
+        if sizes.is_null() {
+            return Ok(None);
+        }
+        bounds::argument_count(&self.tables.plugin, name, count)?;
+        if !sizes.is_aligned() {
+            let place = format_args!("longshore.module, kernel '{name}', argument_sizes");
+            let expected = "a multiple of 4";
+            let found = format_args!("{sizes:p}");
+            return Err(bounds::breach(&self.tables.plugin, place, found, expected));
+        }
+        // SAFETY: promised by the caller; aligned, not null, and of few elements.
+        Ok(Some(unsafe { std::slice::from_raw_parts(sizes, count) }.to_vec()))
     }
 
     /// Unloads it, the first time.
@@ -105,10 +140,8 @@ impl Module<Remote> for RemoteModule {
         // SAFETY: a live module and a place to write to.
         unsafe { from_raw((self.tables.module.kernel)(self.handle, text(name), &mut info))? };
         let handle = handed_out("kernel", info.handle)?;
-        // SAFETY: valid until the module is unloaded, and copied here.
-        let argument_sizes = (!info.argument_sizes.is_null()).then(|| unsafe {
-            std::slice::from_raw_parts(info.argument_sizes, info.argument_count as usize).to_vec()
-        });
+        // SAFETY: valid until the module is unloaded.
+        let argument_sizes = unsafe { self.argument_sizes(name, &info) }?;
         let (argument_types, declaration) = self.described(name, info.argument_count as usize)?;
         let attributes = KernelAttributes {
             argument_types,
@@ -122,6 +155,7 @@ impl Module<Remote> for RemoteModule {
             registers: info.registers,
             required_group: info.required_group,
         };
+        bounds::kernel(&self.tables.plugin, name, &attributes)?;
         Ok((Arc::new(RemoteKernel(handle)), attributes))
     }
 
@@ -129,24 +163,20 @@ impl Module<Remote> for RemoteModule {
         let mut info = abi::GlobalInfo { address: 0, bytes: 0 };
         // SAFETY: a live module and a place to write to.
         unsafe { from_raw((self.tables.module.global)(self.handle, text(name), &mut info))? };
-        Ok(GlobalAddress { address: info.address, bytes: info.bytes })
+        let global = GlobalAddress { address: info.address, bytes: info.bytes };
+        bounds::global(&self.tables.plugin, name, &global).map(|()| global)
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         unsafe extern "C" fn visit(context: *mut c_void, name: abi::Text, kind: u32) {
-            // SAFETY: `context` is the vector below; the plugin passes a readable name.
-            unsafe {
-                let into = &mut *context.cast::<Vec<(String, SymbolKind)>>();
-                if let Some(kind) = SymbolKind::from_raw(kind) {
-                    into.push((read_text(name), kind));
-                }
-            }
+            // SAFETY: `context` is the value below; the plugin passes a readable name.
+            unsafe { (*context.cast::<Visit<'_, (String, SymbolKind)>>()).symbol(name, kind) }
         }
-        let mut found: Vec<(String, SymbolKind)> = Vec::new();
-        let visitor = abi::SymbolVisitor { context: (&raw mut found).cast(), visit };
+        let mut visit_of_symbols = Visit::new(&self.tables.plugin);
+        let visitor = abi::SymbolVisitor { context: (&raw mut visit_of_symbols).cast(), visit };
         // SAFETY: a live module and the visitor of this call.
         unsafe { from_raw((self.tables.module.symbols)(self.handle, visitor))? };
-        Ok(found)
+        visit_of_symbols.finish()
     }
 
     fn run_constructors(&self) -> Result<()> {
@@ -182,23 +212,103 @@ impl Module<Remote> for RemoteModule {
             address: u64,
             contents: abi::Bytes,
         ) {
-            // SAFETY: `context` is the vector below; the plugin passes readable contents.
+            // SAFETY: `context` is the value below; the plugin passes readable contents.
             unsafe {
-                let into = &mut *context.cast::<Vec<ProfileSection>>();
-                if let Some(kind) = ProfileSectionKind::from_raw(kind) {
-                    let contents = read_bytes(contents).to_vec();
-                    into.push(ProfileSection { kind, address, contents });
-                }
+                (*context.cast::<Visit<'_, ProfileSection>>()).section(kind, address, contents);
             }
         }
         let Some(table) = self.tables.instrumentation else {
             return Ok(Vec::new());
         };
-        let mut found: Vec<ProfileSection> = Vec::new();
-        let visitor = abi::ProfileVisitor { context: (&raw mut found).cast(), visit };
+        let mut visit_of_sections = Visit::new(&self.tables.plugin);
+        let visitor = abi::ProfileVisitor { context: (&raw mut visit_of_sections).cast(), visit };
         // SAFETY: a live module and the visitor of this call.
         unsafe { from_raw((table.profile)(self.handle, visitor))? };
-        Ok(found)
+        visit_of_sections.finish()
+    }
+}
+
+/// What a visitor was called with. From the first breach on nothing is kept.
+struct Visit<'a, T> {
+    plugin: &'a str,
+    found: Vec<T>,
+    /// Calls of the visitor.
+    calls: u64,
+    /// Bytes of all that was found.
+    bytes: u64,
+    breach: Option<Error>,
+}
+
+impl<T> Visit<'_, T> {
+    fn new(plugin: &str) -> Visit<'_, T> {
+        Visit { plugin, found: Vec::new(), calls: 0, bytes: 0, breach: None }
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// The first breach.
+    fn finish(self) -> Result<Vec<T>> {
+        self.breach.map_or(Ok(self.found), Err)
+    }
+
+    /// Keeps what a call makes of its arguments, unless there was a breach.
+    fn call(&mut self, take: impl FnOnce(&mut Self) -> Result<Option<T>>) {
+        if self.breach.is_some() {
+            return;
+        }
+        self.calls += 1;
+        match take(self) {
+            Ok(found) => self.found.extend(found),
+            Err(error) => {
+                self.found = Vec::new();
+                self.breach = Some(error);
+            }
+        }
+    }
+}
+
+impl Visit<'_, (String, SymbolKind)> {
+    /// # Safety
+    /// The name is readable, unless it is null or longer than its bound.
+    unsafe fn symbol(&mut self, name: abi::Text, kind: u32) {
+        self.call(|visit| {
+            let (plugin, place) = (visit.plugin, "longshore.module, symbols");
+            bounds::at_most(plugin, place, visit.calls, "symbols", bounds::SYMBOLS as u64)?;
+            // SAFETY: promised by the caller.
+            let name = unsafe {
+                let place = format_args!("{place}, name");
+                bounds::copy_text(plugin, place, name, bounds::SYMBOL_BYTES)?
+            };
+            visit.bytes += name.len() as u64;
+            let place = format_args!("{place}, all names");
+            bounds::at_most(plugin, place, visit.bytes, "bytes", bounds::SYMBOLS_BYTES as u64)?;
+            Ok(SymbolKind::from_raw(kind).map(|kind| (name, kind)))
+        });
+    }
+}
+
+impl Visit<'_, ProfileSection> {
+    /// # Safety
+    /// The contents are readable, unless they are null or longer than their bound.
+    unsafe fn section(&mut self, kind: u32, address: u64, contents: abi::Bytes) {
+        self.call(|visit| {
+            let (plugin, place) = (visit.plugin, "longshore.instrumentation, profile");
+            let most = bounds::PROFILE_SECTIONS as u64;
+            bounds::at_most(plugin, place, visit.calls, "sections", most)?;
+            visit.bytes = visit.bytes.saturating_add(contents.bytes as u64);
+            let all = format_args!("{place}, all contents");
+            bounds::at_most(plugin, all, visit.bytes, "bytes", bounds::PROFILE_BYTES as u64)?;
+            // SAFETY: promised by the caller.
+            let contents = unsafe {
+                let place = format_args!("{place}, contents");
+                bounds::borrow(plugin, place, contents, bounds::PROFILE_BYTES)?
+            };
+            let place = format_args!("{place}, section");
+            bounds::range(plugin, place, address, contents.len() as u64)?;
+            let kind = ProfileSectionKind::from_raw(kind);
+            Ok(kind.map(|kind| ProfileSection { kind, address, contents: contents.to_vec() }))
+        });
     }
 }
 

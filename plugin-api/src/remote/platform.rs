@@ -4,11 +4,12 @@ use super::tables::{Incompatible, Tables};
 use super::{Remote, RemoteDevice, handed_out};
 use crate::abi;
 use crate::backend::{Connected, Platform, Plugin};
+use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
 use crate::export::entry;
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::layout::check_layout;
-use crate::raw::{collect, from_raw, read_text};
+use crate::raw::{collect, from_raw};
 
 /// What a plugin says of itself, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +67,8 @@ impl RemotePlugin {
                 return Err(Incompatible::NullFunction { table: "entry", index });
             }
             let entry = *entry;
-            let description = describe(&entry);
-            let tables = Tables::ask(&entry)?;
+            let description = describe(&entry).map_err(Incompatible::Description)?;
+            let tables = Tables::ask(&entry, &description.backend)?;
             Ok(RemotePlugin { entry, tables, description })
         }
     }
@@ -80,7 +81,7 @@ impl RemotePlugin {
     /// Looks for the driver and its devices. May block.
     ///
     /// # Errors
-    /// Those of the plugin.
+    /// Those of the plugin; a breach of [`bounds`] for more devices or a longer reason.
     ///
     /// # Safety
     /// `services` stays valid until the library is closed.
@@ -90,25 +91,24 @@ impl RemotePlugin {
     ) -> Result<Connected<RemotePlatform>> {
         let (mut outcome, mut platform) = (u32::MAX, std::ptr::null_mut());
         let mut result = Ok(());
-        let reason = collect(|reason| {
+        let reason = collect(bounds::REASON_BYTES, |reason| {
             // SAFETY: places to write to, and services as the caller promised.
             result = unsafe {
                 from_raw((self.entry.connect)(services, &mut outcome, &mut platform, reason))
             };
         });
         result?;
-        let reason = String::from_utf8_lossy(&reason).into_owned();
+        let reason = reason.text_of_plugin(&self.tables.plugin, "connect, reason");
         const CONNECTED: u32 = abi::Connection::Connected as u32;
         const NO_DRIVER: u32 = abi::Connection::NoDriver as u32;
         const NO_DEVICE: u32 = abi::Connection::NoDevice as u32;
         match outcome {
             CONNECTED => {
                 let handle = handed_out("platform", platform)?;
-                let tables = self.tables;
-                Ok(Connected::Platform(RemotePlatform { handle, tables }))
+                RemotePlatform::new(handle, self.tables.clone()).map(Connected::Platform)
             }
-            NO_DRIVER => Ok(Connected::NoDriver(reason)),
-            NO_DEVICE => Ok(Connected::NoDevice(reason)),
+            NO_DRIVER => reason.map(Connected::NoDriver),
+            NO_DEVICE => reason.map(Connected::NoDevice),
             other => {
                 let message = format!("connect answered {other}, which is no outcome");
                 Err(Error::new(ErrorCode::BackendFailure, message))
@@ -117,7 +117,7 @@ impl RemotePlugin {
     }
 }
 
-fn describe(entry: &abi::Entry) -> RemoteDescription {
+fn describe(entry: &abi::Entry) -> Result<RemoteDescription> {
     const EMPTY: abi::Text = abi::Text { data: std::ptr::null(), bytes: 0 };
     let mut raw = abi::Description {
         backend: EMPTY,
@@ -132,15 +132,20 @@ fn describe(entry: &abi::Entry) -> RemoteDescription {
     // SAFETY: a checked entry, whose strings live as long as the library.
     unsafe {
         (entry.describe)(&mut raw);
-        RemoteDescription {
-            backend: read_text(raw.backend),
-            name: read_text(raw.name),
-            version: read_text(raw.version),
-            vendor: read_text(raw.vendor),
-            image_formats: read_text(raw.image_formats),
-            driver: read_text(raw.driver),
+        let most = bounds::DESCRIPTION_BYTES;
+        let backend = bounds::copy_text("(unnamed)", "describe, backend", raw.backend, most)?;
+        let copy = |field: &str, text| {
+            bounds::copy_text(&backend, format_args!("describe, {field}"), text, most)
+        };
+        Ok(RemoteDescription {
+            name: copy("name", raw.name)?,
+            version: copy("version", raw.version)?,
+            vendor: copy("vendor", raw.vendor)?,
+            image_formats: copy("image_formats", raw.image_formats)?,
+            driver: copy("driver", raw.driver)?,
             unloadable: raw.unloadable != 0,
-        }
+            backend,
+        })
     }
 }
 
@@ -148,6 +153,8 @@ fn describe(entry: &abi::Entry) -> RemoteDescription {
 pub struct RemotePlatform {
     handle: *mut abi::PlatformHandle,
     tables: Tables,
+    /// The first answer to `device_count`.
+    devices: u32,
 }
 
 // SAFETY: the interface promises that a platform may be used from any thread.
@@ -156,41 +163,55 @@ unsafe impl Send for RemotePlatform {}
 unsafe impl Sync for RemotePlatform {}
 
 impl RemotePlatform {
-    /// A platform of this program, as if it came from a plugin. What a host does with plugins it can do with it.
-    pub fn of_program<P: Plugin>(platform: P::Platform) -> RemotePlatform {
+    /// A platform of this program, as if it came from a plugin. What a host does with plugins it can
+    /// do with it. `backend` is its name in errors.
+    ///
+    /// # Errors
+    /// A breach for more than [`bounds::DEVICES`].
+    pub fn of_program<P: Plugin>(platform: P::Platform, backend: &str) -> Result<RemotePlatform> {
         let entry = entry::<P>();
         // SAFETY: the tables are of this program, and stay.
-        let tables = unsafe { Tables::ask(&entry) }.expect("all tables are made by this crate");
-        let handle = Box::into_raw(Box::new(platform)).cast();
-        RemotePlatform { handle, tables }
+        let tables = unsafe { Tables::ask(&entry, backend) };
+        let tables = tables.expect("all tables are made by this crate");
+        RemotePlatform::new(Box::into_raw(Box::new(platform)).cast(), tables)
+    }
+
+    /// Takes a platform that was just handed out, and ends it if it reports too many devices.
+    fn new(handle: *mut abi::PlatformHandle, tables: Tables) -> Result<RemotePlatform> {
+        // SAFETY: a live platform.
+        let devices = unsafe { (tables.platform.device_count)(handle) };
+        let platform = RemotePlatform { handle, tables, devices };
+        bounds::devices(&platform.tables.plugin, devices).map(|()| platform)
     }
 }
 
 impl Platform<Remote> for RemotePlatform {
     fn info(&self, query: PlatformInfo) -> Result<String> {
         let mut result = Ok(());
-        let answer = collect(|sink| {
+        let answer = collect(bounds::ANSWER_BYTES, |sink| {
             // SAFETY: a live platform and the sink of this call.
             result =
                 unsafe { from_raw((self.tables.platform.info)(self.handle, query as u32, sink)) };
         });
         result?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        let place = format_args!("longshore.platform, info {query:?}");
+        answer.text_of_plugin(&self.tables.plugin, place)
     }
 
     fn device_count(&self) -> u32 {
-        // SAFETY: a live platform.
-        unsafe { (self.tables.platform.device_count)(self.handle) }
+        self.devices
     }
 
     fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let mut result = Ok(());
-        let answer = collect(|sink| {
+        let answer = collect(bounds::ANSWER_BYTES, |sink| {
             let ask = self.tables.platform.device_info;
             // SAFETY: a live platform and the sink of this call.
             result = unsafe { from_raw(ask(self.handle, index, query as u32, sink)) };
         });
         result?;
+        let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
+        let answer = answer.of_plugin(&self.tables.plugin, place)?;
         InfoValue::from_bytes(query.value_type(), &answer)
             .map_err(|error| error.context(format_args!("{query:?}")))
     }
@@ -199,7 +220,7 @@ impl Platform<Remote> for RemotePlatform {
         let mut device = std::ptr::null_mut();
         // SAFETY: a live platform and a place to write to.
         unsafe { from_raw((self.tables.platform.open)(self.handle, index, &mut device))? };
-        Ok(RemoteDevice::new(handed_out("device", device)?, self.tables))
+        Ok(RemoteDevice::new(handed_out("device", device)?, self.tables.clone()))
     }
 }
 

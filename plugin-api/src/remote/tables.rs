@@ -1,14 +1,18 @@
 //! Asking a plugin for its tables, and checking what it hands over.
 
 use crate::abi;
+use crate::error::Error;
 use crate::layout::check_layout;
 use crate::raw::text;
 use abi_stable::StableAbi;
 use std::fmt;
+use std::sync::Arc;
 
-/// The tables of one plugin. They live as long as its library.
-#[derive(Clone, Copy)]
+/// The tables of one plugin, which live as long as its library, and its name.
+#[derive(Clone)]
 pub(super) struct Tables {
+    /// The backend that the plugin provides, for messages.
+    pub(super) plugin: Arc<str>,
     pub(super) platform: &'static abi::PlatformTable,
     pub(super) device: &'static abi::DeviceTable,
     pub(super) module: &'static abi::ModuleTable,
@@ -55,6 +59,8 @@ pub enum Incompatible {
         /// What differs.
         difference: String,
     },
+    /// A text of its description is beyond its bound; holds which, and the bound.
+    Description(Error),
 }
 
 impl fmt::Display for Incompatible {
@@ -77,6 +83,7 @@ impl fmt::Display for Incompatible {
             Incompatible::Layout { table, difference } => {
                 write!(f, "the layout of \"{table}\" differs from the host's: {difference}")
             }
+            Incompatible::Description(error) => write!(f, "{error}"),
         }
     }
 }
@@ -88,10 +95,11 @@ impl Tables {
     ///
     /// # Safety
     /// `entry` was checked and its library stays loaded as long as the tables are used.
-    pub(super) unsafe fn ask(entry: &abi::Entry) -> Result<Tables, Incompatible> {
+    pub(super) unsafe fn ask(entry: &abi::Entry, plugin: &str) -> Result<Tables, Incompatible> {
         // SAFETY: promised by the caller, here and below.
         unsafe {
             Ok(Tables {
+                plugin: plugin.into(),
                 platform: required(entry, "longshore.platform")?,
                 device: required(entry, "longshore.device")?,
                 module: required(entry, "longshore.module")?,

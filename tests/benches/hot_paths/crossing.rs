@@ -1,13 +1,16 @@
 //! The host plugin reached without the host: only the boundary between.
 
 use longshore::Environment;
-use longshore_plugin_api::remote::{RemotePlatform, RemotePlugin};
-use longshore_plugin_api::{Connected, Platform as _, abi};
+use longshore_plugin_api::remote::{RemoteDevice, RemoteEvent, RemotePlatform, RemotePlugin};
+use longshore_plugin_api::{Connected, Device as _, Event as _, Platform as _, abi};
 use longshore_tests::services_for;
 
-/// A connected platform of the plugin. The library stays loaded for good.
+/// An event of the plugin. The library stays loaded for good.
 pub(crate) struct Crossing {
-    platform: RemotePlatform,
+    // The order of the fields matters: each goes before what it is of.
+    event: RemoteEvent,
+    _device: RemoteDevice,
+    _platform: RemotePlatform,
 }
 
 impl Crossing {
@@ -22,13 +25,17 @@ impl Crossing {
         // SAFETY: such services stay valid for the life of the process.
         let connected = unsafe { plugin.connect(services_for("host", Environment::empty())) };
         match connected.expect("the CPU is always there") {
-            Connected::Platform(platform) => Crossing { platform },
+            Connected::Platform(platform) => {
+                let device = platform.open(0).expect("the CPU can be opened");
+                let event = device.create_event(false).expect("events need no driver");
+                Crossing { event, _device: device, _platform: platform }
+            }
             _ => panic!("the CPU is always there"),
         }
     }
 
     /// One call across and back, answered from a field.
-    pub(crate) fn call(&self) -> u32 {
-        self.platform.device_count()
+    pub(crate) fn call(&self) -> bool {
+        self.event.is_complete().expect("an event without a record is complete")
     }
 }

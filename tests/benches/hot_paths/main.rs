@@ -147,18 +147,18 @@ fn in_turn(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duration,
 /// A question that the plugin answers from a field, against the same through a bare C table.
 fn boundary(criterion: &mut Criterion) {
     struct Table {
-        device_count: unsafe extern "C" fn(*mut u32) -> u32,
+        is_complete: unsafe extern "C" fn(*mut u32) -> u32,
     }
-    unsafe extern "C" fn device_count(platform: *mut u32) -> u32 {
+    unsafe extern "C" fn is_complete(event: *mut u32) -> u32 {
         // SAFETY: called below with a live place.
-        unsafe { *platform }
+        unsafe { *event }
     }
     let crossing = crossing::Crossing::new();
-    let table: &Table = black_box(&Table { device_count });
+    let table: &Table = black_box(&Table { is_complete });
     let mut count = 1u32;
     let mut group = criterion.benchmark_group("boundary");
     // SAFETY: `count` is alive.
-    group.bench_function("floor", |b| b.iter(|| unsafe { (table.device_count)(&mut count) }));
+    group.bench_function("floor", |b| b.iter(|| unsafe { (table.is_complete)(&mut count) }));
     group.bench_function("longshore", |b| b.iter(|| crossing.call()));
     group.finish();
 }

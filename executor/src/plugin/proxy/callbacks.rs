@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::Result;
+use longshore_plugin_api::{Result, bounds};
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
@@ -91,6 +91,11 @@ impl Callbacks {
     fn take(&self, callback: &Callback<'_>) {
         match callback {
             Callback::Done { transfer } => self.transfers.take_back(*transfer),
+            Callback::Log { target, message, .. }
+                if target.len().max(message.len()) > bounds::MESSAGE_BYTES =>
+            {
+                log::error!("the executor logs a record that is too long");
+            }
             Callback::Log { level, target, message } => {
                 self.words.add(message);
                 (self.log)(Record { level: *level, target, message });

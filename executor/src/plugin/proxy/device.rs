@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use longshore_plugin_api::{
-    Acceptance, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
+    Acceptance, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span, bounds,
 };
 use parking_lot::Mutex;
 
@@ -62,7 +62,11 @@ impl IsolatedDevice {
 
     fn allocate_there(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         let (device, kind) = (self.id, kind as u32);
-        let allocate = || self.link.ask(&Request::Allocate { device, kind, bytes, alignment });
+        let allocate = || {
+            let address = self.link.ask(&Request::Allocate { device, kind, bytes, alignment })?;
+            let (plugin, place) = (self.link.backend(), "longshore.device, allocate");
+            bounds::allocation(plugin, place, address, bytes, alignment).map(|()| address)
+        };
         let allocated = addresses::allocate_apart(bytes, allocate, |address| {
             if let Err(error) = self.link.ask::<()>(&Request::Free { device, kind, address }) {
                 log::warn!("freeing memory at {address:#x}: {error}");

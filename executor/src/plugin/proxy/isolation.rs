@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_plugin_api::{Error, ErrorCode, Result, bounds};
 use serde::de::DeserializeOwned;
 
 use super::callbacks::{Callbacks, Log, Record};
@@ -14,7 +14,7 @@ use super::link::Link;
 use super::platform::IsolatedPlatform;
 use super::watchdog::Watchdog;
 use crate::controller::Spawn;
-use crate::plugin::protocol::{Connected, Description, Request};
+use crate::plugin::protocol::{Connected, Description, Request, check_text};
 
 /// A plugin that is to run in a process of its own, and how.
 #[derive(Clone)]
@@ -196,12 +196,39 @@ impl Isolation {
             settings: settings.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         };
         match self.ask(&link, &request) {
-            Ok(connected) => Ok((link, connected)),
+            Ok(connected) => match self.check(&connected) {
+                Ok(()) => Ok((link, connected)),
+                Err(breach) => Err(Refusal::Failed(breach)),
+            },
             Err(_) if link.silence() == Some(self.connect_limit) => {
                 Err(Refusal::Slow(self.connect_limit))
             }
             Err(error) if !link.is_alive() => Err(Refusal::Crashed(error.message().to_owned())),
             Err(error) => Err(Refusal::Failed(error)),
+        }
+    }
+}
+
+impl Isolation {
+    /// # Errors
+    /// A breach for more devices or longer texts than a plugin may have.
+    fn check(&self, connected: &Connected) -> Result<()> {
+        let plugin = &self.backend;
+        match connected {
+            Connected::Platform { description, devices } => {
+                description.check(plugin)?;
+                bounds::devices(plugin, *devices)
+            }
+            Connected::Misnamed(says) => {
+                check_text(plugin, "describe, backend", says, bounds::DESCRIPTION_BYTES)
+            }
+            Connected::NoDriver(why)
+            | Connected::NoDevice(why)
+            | Connected::NotAPlugin(why)
+            | Connected::WrongLayout(why) => {
+                check_text(plugin, "connect, reason", why, bounds::REASON_BYTES)
+            }
+            Connected::WrongInterface { .. } => Ok(()),
         }
     }
 }

@@ -80,6 +80,11 @@ impl Link {
         Ok(Arc::new(link))
     }
 
+    /// The backend that the plugin provides.
+    pub(super) fn backend(&self) -> &str {
+        &self.backend
+    }
+
     /// The process's number.
     pub(super) fn process(&self) -> u32 {
         self.executor.child().id()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use longshore_plugin_api::{
     GlobalAddress, KernelAttributes, Module, PoolTracker, ProfileSection, Result, SymbolKind,
+    bounds,
 };
 use parking_lot::Mutex;
 
@@ -12,7 +13,7 @@ use super::device::given_up;
 use super::link::Link;
 use crate::arena::Piece;
 use crate::plugin::protocol::{
-    Attributes, Id, Request, Section, Tracker, from_tracker, symbol_kind,
+    Attributes, Id, Request, Section, Sections, Symbols, Tracker, from_tracker, symbol_kind,
 };
 
 /// A loaded image. If its process is gone, so are its destructors and what it has counted.
@@ -47,19 +48,23 @@ impl Module<Isolated> for IsolatedModule {
     fn kernel(&self, name: &str) -> Result<(Arc<IsolatedKernel>, KernelAttributes)> {
         let request = Request::Kernel { module: self.id, name };
         let (id, attributes) = self.link.ask::<(Id, Attributes)>(&request)?;
+        let attributes = attributes.checked(self.link.backend(), name)?;
         self.link.registry.name(id, name);
         self.kernels.lock().push(id);
-        Ok((Arc::new(IsolatedKernel(id)), attributes.into()))
+        Ok((Arc::new(IsolatedKernel(id)), attributes))
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
         let request = Request::Global { module: self.id, name };
         let (address, bytes) = self.link.ask(&request)?;
-        Ok(GlobalAddress { address, bytes })
+        let global = GlobalAddress { address, bytes };
+        bounds::global(self.link.backend(), name, &global).map(|()| global)
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let symbols: Vec<(String, u32)> = self.link.ask(&Request::Symbols { module: self.id })?;
+        let symbols: Symbols = self.link.ask(&Request::Symbols { module: self.id })?;
+        let place = "longshore.module, symbols";
+        let symbols = symbols.checked(self.link.backend(), place, "symbols")?;
         let known = |(name, kind)| Some((name, symbol_kind(kind)?));
         Ok(symbols.into_iter().filter_map(known).collect())
     }
@@ -97,7 +102,9 @@ impl Module<Isolated> for IsolatedModule {
         if self.is_gone() {
             return Ok(Vec::new());
         }
-        let sections: Vec<Section> = self.link.ask(&Request::Profile { module: self.id })?;
+        let sections: Sections = self.link.ask(&Request::Profile { module: self.id })?;
+        let place = "longshore.instrumentation, profile";
+        let sections = sections.checked(self.link.backend(), place, "sections")?;
         Ok(sections.into_iter().filter_map(Section::into_section).collect())
     }
 }

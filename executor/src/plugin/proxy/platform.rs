@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use longshore_plugin_api::bounds::ANSWER_BYTES;
 use longshore_plugin_api::{DeviceInfo, InfoValue, Platform, PlatformInfo, Result};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -12,7 +13,7 @@ use super::Isolated;
 use super::device::IsolatedDevice;
 use super::isolation::{IsolatedDescription, Isolation};
 use super::link::Link;
-use crate::plugin::protocol::Request;
+use crate::plugin::protocol::{Request, check_text};
 
 /// The platform of a plugin in another process. If that is gone, opening a device starts another.
 pub struct IsolatedPlatform {
@@ -106,7 +107,11 @@ impl Platform<Isolated> for IsolatedPlatform {
             return known.clone();
         }
         let link = self.link()?;
-        let answer = self.ask(&link, &Request::PlatformInfo { query: query as u32 });
+        let answer = self.ask::<String>(&link, &Request::PlatformInfo { query: query as u32 });
+        let answer = answer.and_then(|text| {
+            let place = format_args!("longshore.platform, info {query:?}");
+            check_text(link.backend(), place, &text, ANSWER_BYTES).map(|()| text)
+        });
         if answer.is_ok() || is_final(&link) {
             self.platform_facts.lock().insert(query, answer.clone());
         }
@@ -124,7 +129,11 @@ impl Platform<Isolated> for IsolatedPlatform {
         let link = self.link()?;
         let request = Request::DeviceInfo { index, query: query as u32 };
         let answer = self.ask::<Vec<u8>>(&link, &request);
-        let answer = answer.and_then(|bytes| InfoValue::from_bytes(query.value_type(), &bytes));
+        let answer = answer.and_then(|bytes| {
+            let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
+            check_text(link.backend(), place, &bytes, ANSWER_BYTES)?;
+            InfoValue::from_bytes(query.value_type(), &bytes)
+        });
         if query != DeviceInfo::FreeMemory && (answer.is_ok() || is_final(&link)) {
             self.device_facts.lock().insert((index, query), answer.clone());
         }

@@ -14,7 +14,8 @@ use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, library};
 use crate::plugin::protocol::{
-    Attributes, Connected, Failure, Id, Image, Request, Section, encode, memory_kind, to_tracker,
+    Attributes, Connected, Failure, Id, Image, Request, Section, Sections, Symbols, encode,
+    memory_kind, to_tracker,
 };
 use crate::plugin::values::Accepts;
 use crate::rpc::Peer;
@@ -99,7 +100,8 @@ impl Server {
             ),
             Request::Symbols { module: id } => told(module(id).and_then(|module| {
                 let symbols = module.module.symbols()?;
-                Ok(symbols.into_iter().map(|(name, kind)| (name, kind as u32)).collect::<Vec<_>>())
+                let symbols = symbols.into_iter().map(|(name, kind)| (name, kind as u32));
+                Ok(symbols.collect::<Symbols>())
             })),
             Request::RunConstructors { module: id } => {
                 told(module(id).and_then(|module| module.module.run_constructors()))
@@ -111,7 +113,7 @@ impl Server {
                 module(id).and_then(|module| Ok(module.module.pool_tracker()?.map(to_tracker))),
             ),
             Request::Profile { module: id } => told(module(id).and_then(|module| {
-                Ok(module.module.profile()?.into_iter().map(Section::from).collect::<Vec<_>>())
+                Ok(module.module.profile()?.into_iter().map(Section::from).collect::<Sections>())
             })),
             Request::Unload { module } => told(self.unload(module)),
             request => self.answer_of_queue(peer, request),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore_plugin_api::abi::{self, ENTRY_SYMBOL, Entry};
+use longshore_plugin_api::bounds::{self, MESSAGE_BYTES};
 use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
 
@@ -43,6 +44,7 @@ pub(super) fn open(
     // SAFETY: the plugin's own entry; the library stays.
     let plugin = match unsafe { RemotePlugin::new(entry) } {
         Ok(plugin) => plugin,
+        Err(Incompatible::Description(error)) => return Err(error),
         Err(why) => return Ok((incompatible(&why), None)),
     };
     let said = plugin.description().clone();
@@ -122,15 +124,14 @@ unsafe fn of<'a>(context: *mut c_void) -> &'a Context {
     unsafe { &*context.cast::<Context>() }
 }
 
+/// Copies a string of the plugin; of one that is too long, what is wrong with it.
+///
 /// # Safety
-/// `text` is readable during the call.
-unsafe fn read(text: abi::Text) -> String {
-    if text.data.is_null() || text.bytes == 0 {
-        return String::new();
-    }
-    // SAFETY: promised by the caller; not null.
-    let bytes = unsafe { std::slice::from_raw_parts(text.data, text.bytes) };
-    String::from_utf8_lossy(bytes).into_owned()
+/// `text` is readable during the call, unless it is null or longer than its bound.
+unsafe fn read(what: &str, text: abi::Text) -> String {
+    // SAFETY: promised by the caller.
+    let copied = unsafe { bounds::copy_text("services", what, text, MESSAGE_BYTES) };
+    copied.unwrap_or_else(|error| error.message().to_owned())
 }
 
 unsafe extern "C" fn log_level(context: *mut c_void) -> u32 {
@@ -140,7 +141,8 @@ unsafe extern "C" fn log_level(context: *mut c_void) -> u32 {
 
 unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, message: abi::Text) {
     // SAFETY: the plugin passes its context back, and strings that are readable during the call.
-    let (context, mut target, mut message) = unsafe { (of(context), read(target), read(message)) };
+    let (context, mut target, mut message) =
+        unsafe { (of(context), read("log, target", target), read("log, message", message)) };
     if level == 0 || level > context.log_level {
         return;
     }
@@ -156,7 +158,7 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
 
 unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes its context back, and a string that is readable during the call.
-    let (context, name) = unsafe { (of(context), read(name)) };
+    let (context, name) = unsafe { (of(context), read("setting, name", name)) };
     let Some(found) = context.settings.get(&spelled(&name)) else { return 0 };
     // SAFETY: the sink of this call.
     unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };

@@ -1,0 +1,320 @@
+//! Bounds of what a plugin reports.
+//!
+//! An answer beyond its bound is an error of the call, of code `BackendFailure`, and a
+//! [breach](Error::is_breach): its message names the plugin, the function and field that answered,
+//! the value, and the bound. No part of such an answer is used, and no memory is taken for it. The
+//! bounds hold for the tables of a plugin ([`remote`](crate::remote)) and for the messages of a
+//! plugin in another process alike. `docs/plugin-interface.md` lists them from P-70 on.
+
+use crate::abi;
+use crate::error::{Error, ErrorCode, Result};
+use crate::request::{GlobalAddress, KernelAttributes};
+use std::fmt::Display;
+
+/// Devices of a platform.
+pub const DEVICES: u32 = 1024;
+/// Bytes of each text of a description.
+pub const DESCRIPTION_BYTES: usize = 4 << 10;
+/// Bytes of an answer to a query about a platform or a device.
+pub const ANSWER_BYTES: usize = 64 << 10;
+/// Bytes of the reason for which a plugin is not connected or an image is refused.
+pub const REASON_BYTES: usize = 64 << 10;
+/// Bytes of an error's message or vendor name, and of a log record's target or message.
+pub const MESSAGE_BYTES: usize = 64 << 10;
+/// Arguments of a kernel.
+pub const ARGUMENTS: usize = 32 << 10;
+/// Bytes of an argument of a kernel.
+pub const ARGUMENT_BYTES: u32 = 16 << 20;
+/// Bytes of a kernel's parameters as its source declares them.
+pub const DECLARATION_BYTES: usize = 1 << 20;
+/// Symbols of a module.
+pub const SYMBOLS: usize = 1 << 20;
+/// Bytes of a symbol's name.
+pub const SYMBOL_BYTES: usize = 1 << 20;
+/// Bytes of the names of all symbols of a module.
+pub const SYMBOLS_BYTES: usize = 64 << 20;
+/// Profile sections of a module.
+pub const PROFILE_SECTIONS: usize = 4 << 10;
+/// Bytes of the contents of all profile sections of a module.
+pub const PROFILE_BYTES: usize = 64 << 20;
+/// Bytes of a global variable, of a kernel's code, and of the memory that a kernel declares.
+pub const MEMORY_BYTES: u64 = i64::MAX as u64;
+
+/// Returns the error for an answer beyond its bound: "plugin 'toy': longshore.platform,
+/// device_count: 4294967295 devices, expected at most 1024".
+#[cold]
+pub fn breach(
+    plugin: &str,
+    place: impl Display,
+    found: impl Display,
+    expected: impl Display,
+) -> Error {
+    let message = format!("plugin '{plugin}': {place}: {found}, expected {expected}");
+    Error::new(ErrorCode::BackendFailure, message).into_breach()
+}
+
+/// Checks a number of things.
+///
+/// # Errors
+/// A breach above `most`.
+pub fn at_most(plugin: &str, place: impl Display, found: u64, unit: &str, most: u64) -> Result<()> {
+    if found <= most {
+        return Ok(());
+    }
+    Err(breach(plugin, place, format_args!("{found} {unit}"), format_args!("at most {most}")))
+}
+
+/// Checks the number of a platform's devices.
+///
+/// # Errors
+/// A breach above [`DEVICES`].
+pub fn devices(plugin: &str, count: u32) -> Result<()> {
+    let place = "longshore.platform, device_count";
+    at_most(plugin, place, count.into(), "devices", DEVICES.into())
+}
+
+/// Checks a range of a device's memory.
+///
+/// # Errors
+/// A breach for a range that reaches beyond the last address.
+pub fn range(plugin: &str, place: impl Display, address: u64, bytes: u64) -> Result<()> {
+    if address.checked_add(bytes).is_some() {
+        return Ok(());
+    }
+    let found = format_args!("{bytes} bytes at {address:#x}");
+    Err(breach(plugin, place, found, "an end within 64 bits"))
+}
+
+/// Checks the address of an allocation of at least 1 byte. An alignment of 0 is none.
+///
+/// # Errors
+/// A breach for address 0, a range that reaches beyond the last address, and an address that is no
+/// multiple of `alignment`.
+pub fn allocation(
+    plugin: &str,
+    place: impl Display,
+    address: u64,
+    bytes: u64,
+    alignment: u64,
+) -> Result<()> {
+    if address == 0 {
+        return Err(breach(plugin, place, "address 0", "another with success"));
+    }
+    range(plugin, &place, address, bytes)?;
+    if alignment == 0 || address.is_multiple_of(alignment) {
+        return Ok(());
+    }
+    let expected = format_args!("a multiple of {alignment}");
+    Err(breach(plugin, place, format_args!("address {address:#x}"), expected))
+}
+
+/// Checks a global variable.
+///
+/// # Errors
+/// A breach above [`MEMORY_BYTES`] and for a range that reaches beyond the last address.
+pub fn global(plugin: &str, name: &str, global: &GlobalAddress) -> Result<()> {
+    let place = format_args!("longshore.module, global '{name}'");
+    at_most(plugin, place, global.bytes, "bytes", MEMORY_BYTES)?;
+    range(plugin, place, global.address, global.bytes)
+}
+
+/// Checks a kernel.
+///
+/// # Errors
+/// A breach for more than [`ARGUMENTS`], [`ARGUMENT_BYTES`], [`DECLARATION_BYTES`] or
+/// [`MEMORY_BYTES`], and for code that reaches beyond the last address.
+pub fn kernel(plugin: &str, name: &str, kernel: &KernelAttributes) -> Result<()> {
+    let place = |field: &str| format!("longshore.module, kernel '{name}', {field}");
+    let sizes = kernel.argument_sizes.as_deref().unwrap_or_default();
+    argument_count(plugin, name, sizes.len())?;
+    argument_count(plugin, name, kernel.argument_types.len())?;
+    if let Some(index) = sizes.iter().position(|bytes| *bytes > ARGUMENT_BYTES) {
+        let place = place(&format!("size of argument {index}"));
+        at_most(plugin, place, sizes[index].into(), "bytes", ARGUMENT_BYTES.into())?;
+    }
+    let declaration = kernel.declaration.len() as u64;
+    if declaration > DECLARATION_BYTES as u64 {
+        let place = format_args!("longshore.arguments, describe '{name}', declaration");
+        at_most(plugin, place, declaration, "bytes", DECLARATION_BYTES as u64)?;
+    }
+    for (field, bytes) in [
+        ("code_bytes", kernel.code_bytes),
+        ("static_shared_bytes", kernel.static_shared_bytes),
+        ("private_bytes", kernel.private_bytes),
+    ] {
+        if bytes > MEMORY_BYTES {
+            at_most(plugin, place(field), bytes, "bytes", MEMORY_BYTES)?;
+        }
+    }
+    range(
+        plugin,
+        format_args!("longshore.module, kernel '{name}', address"),
+        kernel.address,
+        kernel.code_bytes,
+    )
+}
+
+/// Checks the number of a kernel's arguments.
+pub(crate) fn argument_count(plugin: &str, name: &str, count: usize) -> Result<()> {
+    let place = format_args!("longshore.module, kernel '{name}', argument_count");
+    at_most(plugin, place, count as u64, "arguments", ARGUMENTS as u64)
+}
+
+/// Copies a text of a plugin. What is not UTF-8 in it becomes replacement characters.
+///
+/// # Errors
+/// A breach for more than `most` bytes, which are not read then, and for a null pointer with a length.
+///
+/// # Safety
+/// Unless it is null, longer than `most` or empty, `text` is readable as its comment says.
+pub unsafe fn copy_text(
+    plugin: &str,
+    place: impl Display,
+    text: abi::Text,
+    most: usize,
+) -> Result<String> {
+    let bytes = abi::Bytes { data: text.data, bytes: text.bytes };
+    // SAFETY: promised by the caller.
+    let bytes = unsafe { borrow(plugin, place, bytes, most) }?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Borrows bytes of a plugin.
+///
+/// # Errors
+/// As for [`copy_text`].
+///
+/// # Safety
+/// As for [`copy_text`], for `'a`.
+pub(crate) unsafe fn borrow<'a>(
+    plugin: &str,
+    place: impl Display,
+    bytes: abi::Bytes,
+    most: usize,
+) -> Result<&'a [u8]> {
+    if bytes.bytes == 0 {
+        return Ok(&[]);
+    }
+    at_most(plugin, &place, bytes.bytes as u64, "bytes", most as u64)?;
+    if bytes.data.is_null() {
+        return Err(null(plugin, place, bytes.bytes));
+    }
+    // SAFETY: promised by the caller; not null, and `most` is less than the largest slice has.
+    Ok(unsafe { std::slice::from_raw_parts(bytes.data, bytes.bytes) })
+}
+
+/// Returns the error for a null pointer with a length.
+#[cold]
+pub(crate) fn null(plugin: &str, place: impl Display, bytes: usize) -> Error {
+    breach(plugin, place, format_args!("null with {bytes} bytes"), "a pointer to them")
+}
+
+/// Checks an answer that was written to a sink: its size in all, and the size of a piece at null.
+pub(crate) fn written(
+    plugin: &str,
+    place: impl Display,
+    total: u64,
+    null_bytes: Option<usize>,
+    most: usize,
+) -> Result<()> {
+    if let Some(bytes) = null_bytes {
+        return Err(null(plugin, place, bytes));
+    }
+    at_most(plugin, place, total, "bytes", most as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(result: Result<impl std::fmt::Debug>, message: &str) {
+        let error = result.unwrap_err();
+        assert!(error.is_breach() && error.code() == ErrorCode::BackendFailure, "{error:?}");
+        assert_eq!(error.message(), message);
+    }
+
+    #[test]
+    fn a_bound_is_the_last_number_that_is_allowed() {
+        assert_eq!(devices("toy", DEVICES), Ok(()));
+        refused(
+            devices("toy", u32::MAX),
+            "plugin 'toy': longshore.platform, device_count: 4294967295 devices, expected at most \
+             1024",
+        );
+        assert!(devices("toy", DEVICES + 1).is_err());
+        let global = |address, bytes| global("toy", "g", &GlobalAddress { address, bytes });
+        assert_eq!(global(1 << 63, MEMORY_BYTES), Ok(()));
+        let place = "plugin 'toy': longshore.module, global 'g'";
+        refused(
+            global(0, u64::MAX),
+            &format!("{place}: {} bytes, expected at most {MEMORY_BYTES}", u64::MAX),
+        );
+        refused(
+            global(u64::MAX, 2),
+            &format!("{place}: 2 bytes at {:#x}, expected an end within 64 bits", u64::MAX),
+        );
+    }
+
+    #[test]
+    fn an_allocation_has_an_address_that_is_aligned_and_ends() {
+        let check = |address, bytes, alignment| allocation("toy", "x", address, bytes, alignment);
+        assert_eq!(check(256, 1, 256), Ok(()));
+        assert_eq!(check(1, 1, 0), Ok(()));
+        refused(check(0, 1, 1), "plugin 'toy': x: address 0, expected another with success");
+        refused(check(128, 1, 256), "plugin 'toy': x: address 0x80, expected a multiple of 256");
+        assert!(check(u64::MAX - 255, 256, 256).unwrap_err().is_breach());
+    }
+
+    #[test]
+    fn each_number_of_a_kernel_is_checked() {
+        let most = KernelAttributes {
+            argument_sizes: Some(vec![ARGUMENT_BYTES; ARGUMENTS]),
+            code_bytes: MEMORY_BYTES,
+            address: 1 << 63,
+            ..KernelAttributes::default()
+        };
+        assert_eq!(kernel("toy", "k", &most), Ok(()));
+        let with = |change: fn(&mut KernelAttributes)| {
+            let mut attributes = most.clone();
+            change(&mut attributes);
+            kernel("toy", "k", &attributes).unwrap_err()
+        };
+        for (error, field) in [
+            (with(|kernel| kernel.argument_sizes = Some(vec![0; ARGUMENTS + 1])), "argument_count"),
+            (
+                with(|kernel| kernel.argument_sizes = Some(vec![4, u32::MAX])),
+                "size of argument 1: 4294967295 bytes, expected at most 16777216",
+            ),
+            (with(|kernel| kernel.static_shared_bytes = u64::MAX), "static_shared_bytes"),
+            (with(|kernel| kernel.private_bytes = u64::MAX), "private_bytes"),
+            (with(|kernel| kernel.code_bytes = u64::MAX), "code_bytes"),
+            (with(|kernel| kernel.address = u64::MAX), "address"),
+            (
+                with(|kernel| kernel.declaration = "x".repeat(DECLARATION_BYTES + 1)),
+                "longshore.arguments, describe 'k', declaration",
+            ),
+        ] {
+            assert!(error.is_breach() && error.message().contains(field), "{error}: {field}");
+        }
+    }
+
+    #[test]
+    fn a_text_beyond_its_bound_is_not_read() {
+        let text = |data, bytes| abi::Text { data, bytes };
+        // SAFETY: the first is readable; of the others nothing is read.
+        let copy = |text| unsafe { copy_text("toy", "describe, name", text, 4) };
+        assert_eq!(copy(text(b"abcd".as_ptr(), 4)).as_deref(), Ok("abcd"));
+        assert_eq!(copy(text(b"a\xff".as_ptr(), 2)).as_deref(), Ok("a\u{fffd}"));
+        assert_eq!(copy(text(std::ptr::null(), 0)).as_deref(), Ok(""));
+        for bytes in [5, isize::MAX as usize, isize::MAX as usize + 1, usize::MAX] {
+            refused(
+                copy(text(std::ptr::dangling(), bytes)),
+                &format!("plugin 'toy': describe, name: {bytes} bytes, expected at most 4"),
+            );
+        }
+        refused(
+            copy(text(std::ptr::null(), 4)),
+            "plugin 'toy': describe, name: null with 4 bytes, expected a pointer to them",
+        );
+    }
+}
