@@ -5,17 +5,14 @@
 //! left, which it gives when it opens a library that asks for such an offset. So a small one that does is made and opened.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use object::elf::STT_TLS;
 use object::read::elf::{ElfFile64, ElfSymbol64};
 use object::{LittleEndian, Object, ObjectSymbol};
-use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::OpenName;
+use crate::{OpenName, memory_file};
 
 /// Opens a library as [`libc::dlopen`] does.
 ///
@@ -87,9 +84,8 @@ fn variable_of(library: &Path) -> Option<String> {
 
 /// Opens a library that asks for a variable's offset, and closes it again.
 fn open_user_of(variable: &str) -> Result<(), String> {
-    let file = memfd_create("static thread-local storage", MemfdFlags::CLOEXEC);
-    let mut file = File::from(file.map_err(|error| error.to_string())?);
-    file.write_all(&user_of(variable)).map_err(|error| error.to_string())?;
+    let file = memory_file::create("static thread-local storage", &user_of(variable))
+        .map_err(|error| error.to_string())?;
     let name = OpenName::of(file.as_fd()).map_err(|error| error.to_string())?;
     // SAFETY: the library has neither code nor constructors.
     let library = unsafe { open(name.path(), libc::RTLD_LOCAL) }?;

@@ -37,6 +37,7 @@ mod frame_records;
 mod images;
 pub mod indirect;
 mod late_static_tls;
+pub mod memory_file;
 pub mod names;
 mod open_name;
 pub mod pages;

@@ -1,5 +1,6 @@
 //! Names by which the dynamic linker opens files that have none.
 
+use crate::memory_file;
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io;
@@ -47,7 +48,7 @@ impl OpenName {
         self.copy.is_none()
     }
 
-    fn copied(file: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(crate) fn copied(file: BorrowedFd<'_>) -> io::Result<Self> {
         let own = std::env::temp_dir();
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for folder in [Path::new("/dev/shm"), &own, Path::new("/tmp")] {
@@ -61,6 +62,7 @@ impl OpenName {
 
     fn copied_into(folder: &Path, file: BorrowedFd<'_>) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        memory_file::check_size(rustix::fs::fstat(file)?.st_size.unsigned_abs())?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("longshore-{}-{number}", process::id()));
         let mut options = File::options();

@@ -72,7 +72,7 @@ fn crates_depend_only_on_what_data_visits_after_them() {
         ("spirv", &[]),
         ("runtime", &[]),
         ("jitlink", &["longshore-runtime"]),
-        ("compile", &["longshore-jitlink"]),
+        ("compile", &["longshore-jitlink", "longshore-runtime"]),
         (
             "host",
             &[

@@ -9,13 +9,14 @@ mod slots;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Seek;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_jitlink::{Error, Result};
+use longshore_runtime::memory_file;
 
 use pipeline::{Stage, run};
 use slots::Slots;
@@ -194,9 +195,8 @@ impl Compiler {
 impl Input {
     pub(crate) fn new(bytes: &[u8]) -> Result<Self, String> {
         let fail = |error: std::io::Error| format!("keeping it for the compiler: {error}");
-        let memory = rustix::fs::memfd_create("longshore-module", rustix::fs::MemfdFlags::CLOEXEC);
-        let mut memory = File::from(memory.map_err(|error| fail(error.into()))?);
-        memory.write_all(bytes).and_then(|()| memory.rewind()).map_err(fail)?;
+        let mut memory = memory_file::create("longshore-module", bytes).map_err(fail)?;
+        memory.rewind().map_err(fail)?;
         Ok(Self(memory))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::elf::{Image, patch};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_runtime::OpenName;
+use longshore_runtime::{OpenName, memory_file};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -225,7 +225,7 @@ fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
 
 /// The copy that is opened: in memory, without a name, and sealed against changes.
 fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
-    check_file_size(bytes.len() as u64)?;
+    memory_file::check_size(bytes.len() as u64)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(rustix::fs::memfd_create("longshore-image", flags)?);
     file.write_all_at(bytes, 0)?;
@@ -235,17 +235,6 @@ fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file.into())
-}
-
-/// Refuses a file that is larger than files may be: a process that wrote it would be killed.
-fn check_file_size(bytes: u64) -> io::Result<()> {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(limit) if bytes > limit => {
-            let message = format!("it has {bytes} bytes, and files may have {limit} (`ulimit -f`)");
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Copy {
