@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,13 +21,17 @@ pub struct Child {
     pid: Pid,
     file: Arc<OwnedFd>,
     status: OnceLock<Option<ExitStatus>>,
+    /// The thread that has started it, which ends after it.
+    keeper: Option<JoinHandle<()>>,
 }
 
 impl Child {
     /// Takes over a child that nobody has waited for.
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(file) => Ok(Self { pid, file: Arc::new(file), status: OnceLock::new() }),
+            Ok(file) => {
+                Ok(Self { pid, file: Arc::new(file), status: OnceLock::new(), keeper: None })
+            }
             Err(error) => {
                 // It is our child, which nobody has waited for, so the number is still its.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -34,6 +39,12 @@ impl Child {
                 Err(error.into())
             }
         }
+    }
+
+    /// The same, started by a thread that ends after it.
+    pub(super) fn kept_by(mut self, keeper: JoinHandle<()>) -> Self {
+        self.keeper = Some(keeper);
+        self
     }
 
     /// Its number.
@@ -123,5 +134,9 @@ const DYING: Duration = Duration::from_secs(1);
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
+        if let Some(keeper) = self.keeper.take() {
+            // It has nothing to say, and ends at once.
+            let _ = keeper.join();
+        }
     }
 }

@@ -242,7 +242,7 @@ impl Program {
 fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
     let (answer, answered) = mpsc::sync_channel(1);
     let keeper = thread::Builder::new().name("longshore-keep".to_owned()).stack_size(128 << 10);
-    keeper.spawn(move || {
+    let keeper = keeper.spawn(move || {
         leave_signals_to_others();
         let child = program.spawn(&socket);
         drop((program, socket));
@@ -253,7 +253,9 @@ fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
             while poll(&mut [PollFd::new(&file, PollFlags::IN)], None).is_err() {}
         }
     })?;
-    answered.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has ended")))
+    let child =
+        answered.recv().map_err(|_| io::Error::other("the thread that starts it has ended"))?;
+    child.map(|child| child.kept_by(keeper))
 }
 
 /// Blocks all signals: handlers of the program may need more than this thread's stack.
