@@ -48,12 +48,18 @@ pub(crate) fn command() -> Command {
     clean(Path::new(EXECUTABLE))
 }
 
-/// The same beside the executor too, in which it runs all plugins.
+/// The same, running all plugins in the executor.
 pub(crate) fn isolating_command() -> Command {
-    ensure_built("longshore-executor", "longshore-executor");
+    executor();
     let mut command = command();
     command.env("LONGSHORE_ISOLATE", "all");
     command
+}
+
+/// The executor, in which isolated plugins run.
+pub(crate) fn executor() -> PathBuf {
+    ensure_built("longshore-executor", "longshore-executor");
+    Path::new(EXECUTABLE).with_file_name("longshore-executor")
 }
 
 /// Runs the command with these arguments.

@@ -9,20 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use longshore_plugin_api::{
-    Arguments, CopyRequest, Device, DeviceInfo, Event, ImageBytes, LaunchShape, MemoryKind, Module,
-    Place, Platform, PlatformInfo, Queue, Span,
+    Arguments, CopyRequest, Device, DeviceInfo, Event, ImageBytes, KernelAttributes, LaunchShape,
+    MemoryKind, Module, Place, Platform, PlatformInfo, Queue, Span,
 };
 
 use super::device::IsolatedDevice;
-use super::{IsolatedPlatform, Isolation, Opened};
+use super::{IsolatedPlatform, Isolation, Opened, Refusal};
 use crate::controller::Spawn;
 use crate::plugin::protocol::{
-    CALL, Callback, Connected, Description, POST, Request, decode, encode,
+    Attributes, CALL, Callback, Connected, Description, POST, Request, decode, encode,
 };
 use crate::rpc::{Connection, Options, Peer, Service, Transport};
 
 /// Says that the tests are to be the executor, and what numbers it draws.
 const SEED: &str = "LONGSHORE_TEST_HOSTILE_SEED";
+/// The same, and which of its answers is beyond its bound.
+const ABSURD: &str = "LONGSHORE_TEST_HOSTILE_ANSWER";
 
 struct Hostile(AtomicU64);
 
@@ -75,16 +77,8 @@ impl Hostile {
 impl Service for Hostile {
     fn call(&self, peer: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         if let Ok(Request::Connect { .. }) = decode(argument) {
-            let text = || "made up".to_owned();
-            let description = Description {
-                backend: text(),
-                name: text(),
-                version: text(),
-                vendor: text(),
-                image_formats: text(),
-                driver: text(),
-            };
-            return Ok(encode(&Ok::<_, ()>(Connected::Platform { description, devices: 1 })));
+            let connected = Connected::Platform { description: description("made up"), devices: 1 };
+            return Ok(encode(&Ok::<_, ()>(connected)));
         }
         if let Ok(Request::Reserve { .. }) = decode(argument) {
             return Ok(encode(&Ok::<_, ()>(true)));
@@ -100,25 +94,94 @@ impl Service for Hostile {
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 }
 
+fn description(name: &str) -> Description {
+    let text = || "made up".to_owned();
+    Description {
+        backend: text(),
+        name: name.to_owned(),
+        version: text(),
+        vendor: text(),
+        image_formats: text(),
+        driver: text(),
+    }
+}
+
+/// Answers as it should, but for one thing.
+struct Absurd(String);
+
+impl Absurd {
+    fn is(&self, what: &str) -> bool {
+        self.0 == what
+    }
+
+    fn connected(&self) -> Connected {
+        let name = if self.is("description") { "x".repeat(5000) } else { "made up".to_owned() };
+        let devices = if self.is("devices") { u32::MAX } else { 1 };
+        match self.is("reason") {
+            true => Connected::NoDriver("x".repeat(1 << 20)),
+            false => Connected::Platform { description: description(&name), devices },
+        }
+    }
+}
+
+impl Service for Absurd {
+    fn call(&self, _: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
+        fn told(answer: impl serde::Serialize) -> Vec<u8> {
+            encode(&Ok::<_, ()>(answer))
+        }
+        let many = |what: &str, many: usize| if self.is(what) { many } else { 1 };
+        let Ok(request) = decode(argument) else { return Err("no request".to_owned()) };
+        Ok(match request {
+            Request::Connect { .. } => told(self.connected()),
+            Request::Reserve { .. } => told(true),
+            Request::PlatformInfo { .. } => told("x".repeat(many("info", 1 << 20))),
+            Request::DeviceInfo { .. } => told(vec![b'x'; many("device_info", 1 << 20)]),
+            Request::Kernel { .. } => {
+                let argument_sizes = Some(vec![8; many("kernel", 1 << 20)]);
+                let attributes = KernelAttributes { argument_sizes, ..Default::default() };
+                told((1_u64, Attributes::from(attributes)))
+            }
+            Request::Global { .. } => told((u64::MAX, many("global", 2) as u64 - 1)),
+            Request::Symbols { .. } => told(vec![("x", 0_u32); many("symbols", 1 << 21)]),
+            Request::Profile { .. } => {
+                told(vec![(0_u32, 0_u64, vec![0_u8; 2]); many("profile", 10_000)])
+            }
+            Request::Allocate { .. } => told(if self.is("allocate") { 0_u64 } else { 4096 }),
+            Request::PoolTracker { .. } => told(None::<[u64; 4]>),
+            Request::Open { .. } | Request::Load { .. } | Request::CreateQueue { .. } => {
+                told(1_u64)
+            }
+            _ => told(()),
+        })
+    }
+
+    fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
+}
+
 /// Not a test: what runs in the process that is started below.
 #[test]
 #[ignore = "it is the other side of another test"]
 fn be_the_executor() {
-    let Some(seed) = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()) else { return };
+    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok());
+    let service: Arc<dyn Service> = match (seed, std::env::var(ABSURD)) {
+        (Some(seed), _) => Arc::new(Hostile(AtomicU64::new(seed))),
+        (None, Ok(what)) => Arc::new(Absurd(what)),
+        (None, Err(_)) => return,
+    };
     // SAFETY: the socket of who has started this process; nothing else uses it.
     let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(3) });
-    let hostile = Arc::new(Hostile(AtomicU64::new(seed)));
-    let connection = Connection::open(transport, Options::default(), hostile).unwrap();
+    let connection = Connection::open(transport, Options::default(), service).unwrap();
     connection.wait_for_end();
 }
 
-/// A program that is the executor, with these numbers.
-fn executor(folder: &Path, seed: u64) -> PathBuf {
-    let (path, tests) = (folder.join(format!("executor-{seed}")), std::env::current_exe().unwrap());
+/// A program that is the executor, with this variable.
+fn executor(folder: &Path, variable: &str, value: &str) -> PathBuf {
+    let path = folder.join(format!("executor-{value}"));
+    let tests = std::env::current_exe().unwrap();
     let name = concat!(module_path!(), "::be_the_executor");
     let name = name.split_once("::").unwrap().1;
     let script = format!(
-        "#!/bin/sh\n{SEED}={seed} exec '{}' --ignored --exact {name} >/dev/null\n",
+        "#!/bin/sh\n{variable}={value} exec '{}' --ignored --exact {name} >/dev/null\n",
         tests.display()
     );
     std::fs::write(&path, script).unwrap();
@@ -138,8 +201,8 @@ fn platform(executor: PathBuf, shares_memory: bool) -> Option<Box<IsolatedPlatfo
 fn an_executor_that_answers_anything_costs_errors_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let mut opened = 0;
-    for seed in 1..=24 {
-        let executor = executor(folder.path(), seed);
+    for seed in 1..=24_u64 {
+        let executor = executor(folder.path(), SEED, &seed.to_string());
         let Some(platform) = platform(executor, !seed.is_multiple_of(3)) else { continue };
         let _ = platform.info(PlatformInfo::Name);
         for query in [DeviceInfo::Name, DeviceInfo::Type, DeviceInfo::GlobalMemSize] {
@@ -154,6 +217,54 @@ fn an_executor_that_answers_anything_costs_errors_and_no_more() {
         }
     }
     assert!(opened > 24, "it refuses almost everything, so that little was tried: {opened}");
+}
+
+/// The first error of everything that is asked of such a platform.
+fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> {
+    platform.info(PlatformInfo::Name)?;
+    platform.device_info(0, DeviceInfo::Name)?;
+    let device = platform.open(0)?;
+    let address = device.allocate(MemoryKind::Device, 100, 8)?;
+    // SAFETY: the image stays in place.
+    let module = device.load(unsafe { ImageBytes::new(b"an image") })?;
+    module.kernel("k")?;
+    module.global("g")?;
+    module.symbols()?;
+    module.profile()?;
+    module.unload()?;
+    device.free(MemoryKind::Device, address)?;
+    device.close()
+}
+
+#[test]
+fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |what: &str| {
+        let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).shares_memory(false);
+        match Isolation::new(spawn.ending(Duration::from_millis(50)), "/made/up", "toy").open() {
+            Ok(Opened::Platform(platform)) => first_error(&platform),
+            Err(Refusal::Failed(error)) => Err(error),
+            Err(other) => panic!("{what}: {other}"),
+            Ok(_) => panic!("{what} is taken for a reason"),
+        }
+    };
+    assert_eq!(open("nothing"), Ok(()));
+    for (what, said) in [
+        ("devices", "longshore.platform, device_count: 4294967295 devices, expected at most 1024"),
+        ("description", "describe, name: 5000 bytes, expected at most 4096"),
+        ("reason", "connect, reason: 1048576 bytes, expected at most 65536"),
+        ("info", "longshore.platform, info Name: 1048576 bytes, expected at most 65536"),
+        ("device_info", "device_info Name of device 0: 1048576 bytes, expected at most 65536"),
+        ("allocate", "longshore.device, allocate: address 0, expected another with success"),
+        ("kernel", "kernel 'k', argument_count: 1048576 arguments, expected at most 32768"),
+        ("global", "global 'g': 1 bytes at 0xffffffffffffffff, expected an end within 64 bits"),
+        ("symbols", "longshore.module, symbols: 2097152 symbols, expected at most 1048576"),
+        ("profile", "longshore.instrumentation, profile: 10000 sections, expected at most 4096"),
+    ] {
+        let error = open(what).expect_err(what);
+        assert!(error.is_breach() && error.message().starts_with("plugin 'toy': "), "{error}");
+        assert!(error.message().ends_with(said), "{what}: {error}");
+    }
 }
 
 /// Each kind of call, with the memory of this process around it watched.
