@@ -56,18 +56,28 @@ pub(crate) unsafe fn make_static(library: *mut c_void) {
 /// # Safety
 /// `library` must be an open handle.
 unsafe fn path_of(library: *mut c_void) -> Option<PathBuf> {
-    /// The beginning of the C library's `struct link_map`.
-    #[repr(C)]
-    struct LinkMap {
-        address: usize,
-        name: *const c_char,
-    }
+    // SAFETY: promised by the caller. The map's name lives as long as the library is open.
+    unsafe { CStr::from_ptr(link_map(library)?.name).to_str().ok().map(PathBuf::from) }
+}
+
+/// The beginning of the C library's `struct link_map`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct LinkMap {
+    pub(crate) address: usize,
+    name: *const c_char,
+}
+
+/// What the dynamic linker says about an open library.
+///
+/// # Safety
+/// `library` must be an open handle.
+pub(crate) unsafe fn link_map(library: *mut c_void) -> Option<LinkMap> {
     let mut map: *const LinkMap = std::ptr::null();
-    // SAFETY: the handle is open, and this request writes a pointer to the library's map, whose name lives as long.
+    // SAFETY: the handle is open, and this request writes a pointer to the library's map.
     unsafe {
         let asked = libc::dlinfo(library, libc::RTLD_DI_LINKMAP, (&raw mut map).cast());
-        (asked == 0 && !map.is_null()).then_some(())?;
-        CStr::from_ptr((*map).name).to_str().ok().map(PathBuf::from)
+        (asked == 0 && !map.is_null()).then(|| *map)
     }
 }
 

@@ -31,6 +31,7 @@ pub mod actions;
 mod bootstrap;
 mod bottom;
 pub mod callback;
+mod code_library;
 mod error;
 pub mod exit;
 mod frame_records;

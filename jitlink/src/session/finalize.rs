@@ -20,6 +20,7 @@ impl Shared {
             batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
         self.initialise_static_tls(batch)?;
         self.add_dso_handles(state, batch)?;
+        self.list_program(batch)?;
         let done = self.finalize_memory(state, batch)?;
         batch.acquired.keep();
         for ((linking, allocation), initializers) in
@@ -37,6 +38,7 @@ impl Shared {
                 dso_handle: self.runtime.as_ref().and_then(|_| linking.graph.dso_handle()),
                 symbols: state.publish(linking.object, *linking.graph),
                 tls: linking.tls,
+                code_library: linking.code_library,
                 replaced: linking.replaced,
             };
             state.object_mut(linking.object).phase = Phase::Linked(Box::new(linked));

@@ -43,6 +43,8 @@ pub(super) struct Linking {
     /// The objects that have sections whose bounds it refers to.
     pub(super) bounds_of: Vec<ObjectId>,
     pub(super) tls: Option<Tls>,
+    /// The library of the process that stands for its code, if one does.
+    pub(super) code_library: Option<u64>,
     /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
     pub(super) replaced: Vec<(EntryId, Entry)>,
 }
@@ -64,6 +66,8 @@ pub(super) struct Batch {
     pub(super) bounded_kept: (usize, usize),
     /// The memory of so many members each, in their order.
     pub(super) allocations: Vec<(usize, InFlight)>,
+    /// Whether the entry of a program is in it.
+    pub(super) is_program: bool,
     /// What members have of the process besides.
     pub(super) acquired: Acquired,
     data: ProcessData,
@@ -193,6 +197,7 @@ impl Shared {
         if let Some(entry) = wanted.entry {
             batch.check_entry(state, entry)?;
         }
+        batch.is_program = wanted.entry.is_some();
         batch.find_program_bounds()?;
         batch.share_bounds(self.options.phony_externals.is_some())?;
         if !batch.missing.is_empty() {
@@ -526,6 +531,7 @@ impl Linking {
             targets: Targets::default(),
             bounds_of: Vec::new(),
             tls: None,
+            code_library: None,
             replaced: Vec::new(),
         }
     }

@@ -11,6 +11,7 @@ mod generator;
 mod initializers;
 mod library;
 mod link;
+mod listing;
 mod object;
 mod parallel;
 mod pass;
@@ -42,6 +43,7 @@ pub use generator::{
     DynamicLibrary, Generated, GeneratedGraph, Generator, ProcessSymbols, Request, StaticArchive,
 };
 pub use initializers::MainArguments;
+pub use listing::Listing;
 pub use object::{Object, Removal};
 pub use pass::{Pass, Passes, Stage};
 pub use times::LinkTimes;
@@ -106,6 +108,7 @@ struct Options {
     phony_externals: Option<u64>,
     passes: Passes,
     debug: Option<DebugSupport>,
+    listing: Option<Listing>,
     rebinds_process_data: bool,
     /// Which data of the process may be copied, by its name.
     copies: Box<dyn Fn(&str) -> bool + Send + Sync>,
@@ -145,6 +148,7 @@ impl Session {
                 phony_externals: None,
                 passes: Passes::default(),
                 debug: None,
+                listing: None,
                 rebinds_process_data: false,
                 copies: Box::new(|_| true),
             },
@@ -227,6 +231,13 @@ impl SessionBuilder {
     /// Tells debuggers and profilers about what is linked.
     pub fn debug(mut self, debug: DebugSupport) -> Self {
         self.options.debug = Some(debug);
+        self
+    }
+
+    /// Has the process that executes list what is linked with the entry of a program ([`Library::link_program`]) as one of its libraries.
+    /// That is closed when the first of these objects is removed, or with the session.
+    pub fn list_program(mut self, listing: Listing) -> Self {
+        self.options.listing = Some(listing);
         self
     }
 

@@ -136,8 +136,10 @@ impl Shared {
             drop(linked.debug);
             released.thread_locals.extend(linked.tls.and_then(|tls| tls.number));
             released.dso_handles.extend(linked.dso_handle);
+            released.code_libraries.extend(linked.code_library);
             allocations.push(linked.allocation);
         }
+        released.code_libraries.dedup();
         let released = self.runtime.as_ref().map_or(Ok(()), |runtime| runtime.release(released));
         unless_alive(&released)?;
         if allocations.is_empty() {

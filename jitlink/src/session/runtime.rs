@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use longshore_runtime::service::code_libraries::{NewCodeLibrary, OPEN_CODE_LIBRARY};
 use longshore_runtime::service::exits::{self, LibraryEnd, ObjectEnd};
 use longshore_runtime::service::libraries;
 use longshore_runtime::service::program::{Program, RUN_PROGRAM};
@@ -99,6 +100,11 @@ impl Runtime {
     /// Gives static storage its content.
     pub(super) fn initialise_thread_locals(&self, contents: Vec<(u64, ByteBuf)>) -> Result<()> {
         Ok(self.call(thread_locals::INITIALISE_THREAD_LOCALS, &contents)??)
+    }
+
+    /// A library that stands for linked code. It is given back with [`Self::release`].
+    pub(super) fn open_code_library(&self, library: &NewCodeLibrary) -> Result<u64> {
+        Ok(self.call(OPEN_CODE_LIBRARY, library)??)
     }
 
     /// A new exit scope. It is given back with [`Self::release`].
@@ -257,6 +263,10 @@ impl Acquired {
         handles: impl Iterator<Item = u64>,
     ) {
         self.of(runtime).dso_handles.extend(handles);
+    }
+
+    pub(super) fn code_library(&mut self, runtime: &Arc<Runtime>, number: u64) {
+        self.of(runtime).code_libraries.push(number);
     }
 
     pub(super) fn keep(&mut self) {

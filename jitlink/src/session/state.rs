@@ -161,6 +161,8 @@ pub(super) struct Linked {
     pub(super) uses: Vec<ObjectId>,
     pub(super) initializers: Initializers,
     pub(super) tls: Option<Tls>,
+    /// The library of the process that stands for its code and for that of others, if one does. It is closed with the first of them.
+    pub(super) code_library: Option<u64>,
     /// The address that its code has as its `__dso_handle`.
     pub(super) dso_handle: Option<u64>,
     pub(super) debug: Option<Registration>,

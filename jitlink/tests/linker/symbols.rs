@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use longshore_jitlink::session::Lookup;
+use longshore_jitlink::session::{Also, Listing, Lookup};
 use longshore_jitlink::{Error, Session, Undefined};
 
-use crate::support::{assembly, c, cpp, failure, library, session, system_linked, value, variable};
+use crate::support::{
+    assembly, c, cpp, failure, library, library_of, session, system_linked, value, variable,
+};
 
 const F_IS_1: &str = "long f(void) { return 1; }";
 const F_IS_2: &str = "long f(void) { return 2; }";
@@ -352,4 +354,23 @@ fn damaged_objects_are_errors_that_name_the_file() {
     let error = failure(library.add("bad.a", bytes::Bytes::from_static(b"!<thin>\n")));
     assert!(error.starts_with("bad.a: it is a thin archive"), "{error}");
     assert_eq!(failure(library.lookup("f")), "undefined symbols: f");
+}
+
+#[test]
+fn what_a_program_exports_is_found_in_the_process_until_the_session_ends() {
+    let of_process = || {
+        // SAFETY: the name is one.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"exported_by_a_test".as_ptr()) as u64 }
+    };
+    let source = "long exported_by_a_test(void) { return 1; } long entry(void) { return 2; }";
+    for (listing, is_found) in [(Listing::Names, false), (Listing::Exports, true)] {
+        let session = Session::builder().list_program(listing);
+        let library = library_of(session, &[c("-fPIC", source)]);
+        library.link_program(("entry", Lookup::Required), &[], Also::All).unwrap();
+        assert_eq!(of_process() != 0, is_found);
+        if is_found {
+            assert_eq!(of_process(), library.lookup("exported_by_a_test").unwrap());
+        }
+    }
+    assert_eq!(of_process(), 0);
 }

@@ -7,6 +7,7 @@
 //! A thread that is given calls for another process is best [attached](crate::static_tls::attach_thread), and the calls that run a
 //! program and its end best come on one thread: the end runs the handlers of the calling thread, and forgets those of others.
 
+pub mod code_libraries;
 pub mod exits;
 pub mod libraries;
 pub mod memory;
@@ -54,6 +55,7 @@ pub(crate) use services;
 pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction)> {
     [
         release::functions(),
+        code_libraries::functions(),
         exits::functions(),
         libraries::functions(),
         memory::functions(),

@@ -16,6 +16,7 @@ mod lazily;
 mod lazily_by_messages;
 mod lazily_in_executor;
 mod lazy;
+mod names;
 mod options;
 mod runs;
 

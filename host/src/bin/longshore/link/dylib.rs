@@ -30,8 +30,8 @@ fn hint(name: &str, reason: &str) -> Option<String> {
     let (file, problem) = reason.split_once(": ")?;
     if problem.contains("undefined symbol") {
         return Some(
-            "open what defines it by a --dylib before this one; symbols of the program are not for \
-             libraries"
+            "open what defines it by a --dylib before this one; symbols of the program are for libraries \
+             that it opens itself, with -rdynamic"
                 .to_owned(),
         );
     }

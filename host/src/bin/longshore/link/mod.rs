@@ -33,7 +33,7 @@ use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::memory::{Placement, SlabMemory};
 use longshore_jitlink::process::{InProcess, TargetProcess};
 use longshore_jitlink::session::{
-    Also, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
+    Also, Listing, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
 use longshore_jitlink::{Architecture, Error, Library, Session};
 use longshore_runtime::static_tls_reserve;
@@ -107,8 +107,11 @@ pub(crate) struct Link {
     /// Link every FILE, also what the entry does not need
     #[arg(long)]
     link_all: bool,
+    /// Link every FILE, and let libraries that the program opens use its functions and variables, as -rdynamic of gcc and clang does
+    #[arg(long, visible_alias = "export-dynamic")]
+    rdynamic: bool,
     /// Link what the program calls when it is first called: each FILE and member of an --archive, but FILEs with constructors. FILEs of LLVM bitcode are compiled function by function, by the newest clang on PATH
-    #[arg(long, conflicts_with_all = ["link_all", "gc_sections", "phony_externals", "no_exec", "slab_allocate", "slab_address", "slab_page_size"])]
+    #[arg(long, conflicts_with_all = ["link_all", "rdynamic", "gc_sections", "phony_externals", "no_exec", "slab_allocate", "slab_address", "slab_page_size"])]
     lazy: bool,
     /// Leave out the sections that nothing needs
     #[arg(long)]
@@ -262,6 +265,7 @@ impl Link {
             warn(self.jitdump.is_some(), "--jitdump", elsewhere);
         }
         warn(!self.args.is_empty() && !self.runs(place), "--args", "nothing is run");
+        warn(self.rdynamic && !self.runs(place), "-rdynamic", "nothing is run");
     }
 
     fn runs(&self, place: Place) -> bool {
@@ -306,6 +310,10 @@ impl Link {
         }
         if self.phony_externals {
             builder = builder.phony_externals(0xbad);
+        }
+        if self.runs(place) {
+            let listing = if self.rdynamic { Listing::Exports } else { Listing::Names };
+            builder = builder.list_program(listing);
         }
         if self.lazy && architecture == Architecture::X86_64 {
             // Code that is not position-independent may come later, and refers to what was linked before.
@@ -413,7 +421,8 @@ impl Link {
             true => Lookup::Optional,
             false => Lookup::Required,
         };
-        let also = if self.link_all { Also::All } else { Also::Constructors };
+        let links_all = self.link_all || self.rdynamic;
+        let also = if links_all { Also::All } else { Also::Constructors };
         Ok(library.link_program((&self.entry, lookup), &undefined, also)?)
     }
 }

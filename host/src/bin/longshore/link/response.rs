@@ -1,4 +1,5 @@
-//! Response files: `@FILE` among the arguments of `link` stands for the arguments in the file.
+//! Response files: `@FILE` among the arguments of `link` stands for the arguments in the file. And options that compilers write in
+//! another way than this command.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,6 +39,10 @@ fn add(
         };
         match words {
             Some(words) => are_of_the_program = add(expanded, words.into_iter(), depth - 1),
+            // Compilers write this one with one hyphen.
+            None if argument == "-rdynamic" && !are_of_the_program => {
+                expanded.push("--rdynamic".into());
+            }
             None => expanded.push(argument),
         }
     }
