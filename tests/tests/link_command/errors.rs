@@ -198,6 +198,17 @@ fn symbols_in_errors_stand_as_in_the_source() {
     let (code, error) = folder.refused(&["main.o", "one.o", "two.o"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("outer::inner(int) [_ZN5outer5innerEi] is defined in"), "{error}");
+    // Both forms of the symbols of Rust.
+    for (symbol, name) in [
+        ("_ZN4demo3run17h0123456789abcdefE", "demo::run"),
+        ("_RNvNtCs1234_4demo5inner3run", "demo::inner::run"),
+    ] {
+        let source = format!("void {symbol}(void); int main(void) {{ {symbol}(); }}");
+        folder.compile("gcc", "rust.c", &source, &[]);
+        let (code, error) = folder.refused(&["rust.o"]);
+        assert_eq!(code, Some(1));
+        assert!(error.contains(&format!("\n  {name} [{symbol}] (used by rust.o)\n")), "{error}");
+    }
 }
 
 #[test]
@@ -207,6 +218,12 @@ fn libraries_of_compilers_are_told_in_the_hint() {
         ("_gfortran_st_write", "-lgfortran"),
         ("GOMP_parallel", "-lgomp"),
         ("__tsan_init", "libtsan.so"),
+        ("__asan_init", "libasan.so"),
+        ("__ubsan_handle_add_overflow", "-lubsan"),
+        ("__atomic_load", "-latomic"),
+        ("__kmpc_fork_call", "-lomp"),
+        ("__llvm_profile_instrument_target", "libclang_rt.profile-x86_64.a"),
+        ("llvm_gcov_init", "libclang_rt.profile-x86_64.a"),
     ] {
         let source = format!("void {symbol}(void); int main(void) {{ {symbol}(); return 0; }}");
         let folder = Folder::of_c(&[("main", &source)]);
@@ -215,4 +232,18 @@ fn libraries_of_compilers_are_told_in_the_hint() {
         let of_hint = error.split("hint: ").nth(1).unwrap_or_default();
         assert!(of_hint.contains(hint), "{symbol}: {error}");
     }
+}
+
+#[test]
+fn a_relocation_of_pointer_authentication_is_told_by_its_name() {
+    if !is_installed("clang-19") {
+        return;
+    }
+    let folder = Folder::new();
+    let source = ".globl main\nmain: ret\n.data\n.quad main@AUTH(ia,42)\n";
+    let for_aarch64 = ["--target=aarch64-linux-gnu", "-o", "main.o"];
+    folder.compile("clang-19", "main.s", source, &for_aarch64);
+    let (code, error) = folder.refused(&["main.o", "--no-exec"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("main.o(.data+0x0): relocation R_AARCH64_AUTH_ABS64"), "{error}");
 }

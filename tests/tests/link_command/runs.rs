@@ -202,12 +202,14 @@ fn the_bounds_that_a_system_linker_defines_are_those_of_the_program() {
         extern const char __ehdr_start[] __attribute__((visibility("hidden")));
         typedef void (*function)(void);
         extern function __init_array_start[], __init_array_end[] __attribute__((visibility("hidden")));
+        extern function __fini_array_start[], __fini_array_end[] __attribute__((visibility("hidden")));
         extern function __preinit_array_start[], __preinit_array_end[] __attribute__((visibility("hidden")));
         int data[100] = { 1 }, zeroes[100];
         extern int other_data, other_zero;
         extern function first, second;
         static void own(void) {}
         __attribute__((constructor(300))) static void begin(void) {}
+        __attribute__((destructor)) static void finish(void) {}
         static int is_data(void *at) { return (char *)at >= __data_start && (char *)at < edata; }
         static int is_zero(void *at) { return (char *)at >= __bss_start && (char *)at < end; }
         int main(void) {
@@ -225,6 +227,9 @@ fn the_bounds_that_a_system_linker_defines_are_those_of_the_program() {
             printf("%d %d\n", is_zero(data), is_data(zeroes));
             printf("%.3s %d\n", __ehdr_start + 1, __ehdr_start[4]);
             printf("%d\n", (int)(__preinit_array_end - __preinit_array_start));
+            function *last = __fini_array_start;
+            while (last < __fini_array_end && *last != finish) last++;
+            printf("%d\n", last < __fini_array_end);
         }"#;
     let other = r#"
         typedef void (*function)(void);
@@ -316,11 +321,20 @@ fn inline_functions_of_objects_with_constructors_are_linked_once() {
         int unused() {{ return fp2(3); }}"
     );
     let folder = Folder::new();
-    folder.compile("g++", "main.cc", &main, &["-ffunction-sections"]);
-    folder.compile("g++", "other.cc", &other, &["-ffunction-sections"]);
-    for objects in [["main.o", "other.o"], ["other.o", "main.o"]] {
+    for compiler in ["g++", "clang++-19"].into_iter().filter(|compiler| is_installed(compiler)) {
+        folder.compile(compiler, "main.cc", &main, &["-ffunction-sections"]);
+        folder.compile(compiler, "other.cc", &other, &["-ffunction-sections"]);
         let options = ["--gc-sections", "--dylib", "libstdc++.so.6"];
-        folder.link_as_the_system_does(&objects, &options, &[]);
+        for objects in [["main.o", "other.o"], ["other.o", "main.o"]] {
+            folder.link_as_the_system_does(&objects, &options, &[]);
+        }
+        // An archive that is linked whole, and a member that is wanted.
+        folder.archive("other.a", &["other.o"]);
+        for archive in [&["other.a"][..], &["--archive", "other.a", "-u", "begin"]] {
+            let output = folder.link(&[&["main.o"], archive, &options].concat());
+            assert_eq!((text(&output.stdout), error_of(&output)), ("6\n".into(), String::new()));
+            assert_eq!(output.status.code(), Some(3));
+        }
     }
 }
 

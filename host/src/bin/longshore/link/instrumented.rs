@@ -30,7 +30,7 @@ pub(super) fn runtime_symbols(given: &Given) -> &'static [&'static str] {
     if !has_runtime {
         log::warn!(
             "objects are compiled with -fprofile-instr-generate, and nothing writes their profile: \
-             --archive \"$(clang -print-file-name=libclang_rt.profile.a)\" does"
+             --archive \"$(clang -print-file-name=libclang_rt.profile.a)\" does, or libclang_rt.profile-x86_64.a in its place"
         );
     }
     &[PROFILE_RUNTIME]

@@ -98,7 +98,8 @@ const PARTS: [Part; 14] = [
     Part { prefixes: &["__gcov_"], hint: "--coverage of gcc needs -lgcov" },
     Part {
         prefixes: &["llvm_gcov_", "llvm_gcda_", "__llvm_profile_"],
-        hint: "profiles of clang need --archive \"$(clang --print-file-name=libclang_rt.profile.a)\"",
+        hint: "profiles of clang need --archive \"$(clang -print-file-name=libclang_rt.profile.a)\", or libclang_rt.profile-x86_64.a in its \
+               place where there is no such file",
     },
     Part {
         prefixes: &["__tsan_"],
