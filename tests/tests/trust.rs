@@ -5,7 +5,7 @@
 
 use longshore::Host;
 use longshore_capi::*;
-use longshore_tests::world::{World, host_plugin};
+use longshore_tests::world::{World, executor, host_plugin};
 use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -140,6 +140,9 @@ fn the_program() {
     if let Some(plugin) = std::env::var_os("TRUST_PLUGIN") {
         builder = builder.plugin(plugin);
     }
+    if let Some(executor) = std::env::var_os("TRUST_EXECUTOR") {
+        builder = builder.isolate("all").executor(executor);
+    }
     let host = builder.build().unwrap();
     for candidate in host.candidates() {
         println!("plugin {} {}", candidate.path.display(), candidate.outcome);
@@ -195,6 +198,35 @@ fn a_program_with_more_rights_than_its_caller_loads_plugins_of_root_and_of_its_o
         };
         assert!(beside.contains(expected), "{rights:?}: {beside}");
     }
+}
+
+#[test]
+fn a_program_with_more_rights_than_its_caller_starts_no_executor_of_the_callers() {
+    let Some(place) = Place::new() else { return };
+    let copy = |name: &str, owner| {
+        let path = place.root.path().join(name);
+        fs::copy(executor(), &path).unwrap();
+        chown(&path, Some(owner), Some(owner)).unwrap();
+        path
+    };
+    let (callers, roots) = (copy("callers", CALLER), copy("roots", 0));
+    let plugin = place.folder_of(0).join("liblongshore_plugin_sample.so");
+    let with = |executor: &Path| {
+        let variables = [
+            ("TRUST_PLUGIN", plugin.to_str().unwrap()),
+            ("TRUST_EXECUTOR", executor.to_str().unwrap()),
+        ];
+        called(&place.program(), &variables)
+    };
+    for rights in Rights::MORE {
+        rights.give_to(&place.program());
+        let refused = with(&callers);
+        assert!(refused.contains("callers' is refused"), "{rights:?}: {refused}");
+        let started = with(&roots);
+        assert!(started.contains("sample.so isolated"), "{rights:?}: {started}");
+    }
+    Rights::None.give_to(&place.program());
+    assert!(with(&callers).contains("sample.so isolated"));
 }
 
 #[test]

@@ -29,6 +29,8 @@ use verdict::{Channel, Message, Received};
 const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 /// Time for the supervisor to end the probe once it is asked to.
 const ENDING: Duration = Duration::from_secs(4);
+/// One wait of the system takes at most this; longer limits take several.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// What is kept of the standard error of a probe, from its end.
 const MAX_SAID_BYTES: usize = 4 << 10;
 const PIECE_BYTES: usize = 16 << 10;
@@ -149,7 +151,8 @@ impl Running {
     ///
     /// Whatever the plugin leaves running may have the socket and the pipe. So their ends do not matter.
     fn listen_until_end(&mut self, limit: Duration) -> io::Result<bool> {
-        let deadline = Instant::now() + limit;
+        // `None` for a limit beyond what the clock can count.
+        let deadline = Instant::now().checked_add(limit);
         let process = match pidfd_open(self.process, PidfdFlags::empty()) {
             Ok(process) => process,
             // The program ignores its children, and so nothing is left of this one.
@@ -160,7 +163,9 @@ impl Running {
             Err(error) => return Err(error.into()),
         };
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(LONGEST_WAIT, |deadline| {
+                deadline.saturating_duration_since(Instant::now()).min(LONGEST_WAIT)
+            });
             let [has_ended, has_message, has_output] = self.wait(process.as_fd(), left)?;
             if has_ended {
                 self.take_the_rest();
