@@ -410,9 +410,9 @@
 #define LONGSHORE_COMMA_NAME_(i, p) , longshore_argument_##i
 
 /*
- * What is known of a parameter, of which C gives no name. A structure by value is LONGSHORE_BY_VALUE(type, name);
- * in C it is marked by `register`, so that it can be told apart. A pointer's type is void *. Plain char counts as signed,
- * so that targets agree.
+ * What is known of a parameter, of which C gives no name. A structure by value is LONGSHORE_BY_VALUE(type, name), as is
+ * in C any type but those below; in C it is marked by `register`, so that it can be told apart. A pointer's type is
+ * void *. Plain char counts as signed, so that targets agree.
  */
 #ifdef __cplusplus
 #define LONGSHORE_BY_VALUE(type, name) type name
@@ -461,7 +461,10 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_TAKE___typeof__(t) t,
 #define LONGSHORE_TYPE_(p) LONGSHORE_GLUE(LONGSHORE_TYPE_OF_, LONGSHORE_IS_VALUE_(p))(p)
 #define LONGSHORE_TYPE_OF_1(p) LONGSHORE_VALUE_TYPE_(p)
-#define LONGSHORE_TYPE_OF_0(p) __typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (void *)0))
+#define LONGSHORE_TYPE_OF_0(p)                                                                                        \
+  __typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (longshore_other_types_need_LONGSHORE_BY_VALUE)0))
+/* What a parameter of another type than a number or a pointer cannot be called with: the name is the error's message. */
+typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_KIND_(p) LONGSHORE_GLUE(LONGSHORE_KIND_OF_, LONGSHORE_IS_VALUE_(p))(p)
 #define LONGSHORE_KIND_OF_1(p) 5
 #define LONGSHORE_KIND_OF_0(p) LONGSHORE_PICK_(p, LONGSHORE_KIND_OF_TYPE_, LONGSHORE_POINTER_KIND_(p))
@@ -475,15 +478,23 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
            void (*)(unsigned): m(unsigned, 2), void (*)(long): m(long, 1),                                            \
            void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                        \
            void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                      \
-           void (*)(double): m(double, 3), default: other)
+           void (*)(double): m(double, 3) LONGSHORE_HALF_(m), default: other)
+/* Where there is such a type. Clang before 22 has it for AMD without saying so. */
+#if defined(__FLT16_MAX__) || defined(__AMDGCN__)
+#define LONGSHORE_HALF_(m) , void (*)(_Float16): m(_Float16, 3)
+#define LONGSHORE_TO_HALF_ , LONGSHORE_TO_(_Float16, 3)
+#else
+#define LONGSHORE_HALF_(m)
+#define LONGSHORE_TO_HALF_
+#endif
 /* The kind of a pointer: with the kind and the bytes of what it points at, if those are numbers. */
 #define LONGSHORE_POINTER_KIND_(p)                                                                                    \
   __extension__ _Generic((void (*)(p))0, LONGSHORE_TO_(_Bool, 2), LONGSHORE_TO_(char, 1),                             \
            LONGSHORE_TO_(signed char, 1), LONGSHORE_TO_(unsigned char, 2), LONGSHORE_TO_(short, 1),                   \
            LONGSHORE_TO_(unsigned short, 2), LONGSHORE_TO_(int, 1), LONGSHORE_TO_(unsigned, 2),                       \
            LONGSHORE_TO_(long, 1), LONGSHORE_TO_(unsigned long, 2), LONGSHORE_TO_(long long, 1),                      \
-           LONGSHORE_TO_(unsigned long long, 2), LONGSHORE_TO_(float, 3), LONGSHORE_TO_(double, 3),                   \
-           default: 4)
+           LONGSHORE_TO_(unsigned long long, 2), LONGSHORE_TO_(float, 3),                                             \
+           LONGSHORE_TO_(double, 3) LONGSHORE_TO_HALF_, default: 4)
 #define LONGSHORE_TO_(type, kind)                                                                                     \
   void (*)(type *): LONGSHORE_TO_KIND_(type, kind), void (*)(const type *): LONGSHORE_TO_KIND_(type, kind),           \
            void (*)(volatile type *): LONGSHORE_TO_KIND_(type, kind),                                                 \

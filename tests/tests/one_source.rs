@@ -122,3 +122,85 @@ fn what_a_kernel_prints_before_an_assertion_fails_is_printed_once() {
         assert!(!said.contains("-vv"), "{clang}: {said}");
     }
 }
+
+const HALVES: &str = r#"
+#include "longshore_device.h"
+
+LONGSHORE_KERNEL(halves, (_Float16 a, const _Float16 *x, _Float16 *y)) {
+  y[longshore_global_id(0)] = (_Float16)((float)a * (float)x[longshore_global_id(0)]);
+}
+"#;
+
+/// A kernel with a parameter of a type that C's description has no word for.
+const OTHER: &str = r#"
+#include "longshore_device.h"
+
+struct pair { int first, second; };
+enum number { ONE };
+LONGSHORE_KERNEL(other, (PARAMETER, int *y)) { *y = (int)sizeof(x); }
+"#;
+
+fn diagnostics(clang: &str, source: &Path, targets: &str) -> Result<(), String> {
+    let mut compile = Command::new(command());
+    compile.arg("cc").arg(source).args(["--clang", clang, "--target", targets]);
+    let output = compile.current_dir(source.parent().unwrap()).output().unwrap();
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+#[test]
+fn parameters_of_16_bit_floating_point_are_described_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tried = 0;
+    for (clang, name) in clangs().into_iter().flat_map(|clang| [(clang, "k.c"), (clang, "k.cpp")]) {
+        let source = folder.path().join(name);
+        std::fs::write(&source, HALVES).unwrap();
+        for target in ["x86_64", "aarch64", "nvptx64:sm_80", "amdgcn:gfx90a"] {
+            match diagnostics(clang, &source, target) {
+                Err(said) if said.contains("_Float16 is not supported on this target") => continue,
+                Err(said) if said.contains("'_Float16' type support, but target") => continue,
+                made => made.unwrap(),
+            }
+            let image = folder.path().join("k.img");
+            let said = output(Command::new(command()).arg("inspect").arg(&image).arg("--json"));
+            let said: Value = serde_json::from_str(&said).unwrap();
+            let described = &descriptions(&said["images"][0])["halves"]["arguments"];
+            let [half, pointer] = [("float", 2), ("pointer", 8)]
+                .map(|(kind, bytes)| serde_json::json!({ "kind": kind, "bytes": bytes }));
+            let expected = serde_json::json!([half, pointer, pointer]);
+            assert_eq!(described, &expected, "{clang} {name} {target}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 0 || clangs().is_empty());
+}
+
+#[test]
+fn a_parameter_that_is_no_number_and_no_pointer_must_be_by_value_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("k.c");
+    let compile = |clang: &str, parameter: &str| {
+        std::fs::write(&source, OTHER.replace("PARAMETER", parameter)).unwrap();
+        diagnostics(clang, &source, "host")
+    };
+    for clang in clangs() {
+        for parameter in ["struct pair", "long double", "__bf16"] {
+            let made = compile(clang, &format!("LONGSHORE_BY_VALUE({parameter}, x)"));
+            match made {
+                Err(said) if said.contains("__bf16 is not supported on this target") => continue,
+                made => made.unwrap(),
+            }
+            let said = compile(clang, &format!("{parameter} x")).unwrap_err();
+            let error = said.lines().find(|line| line.contains(" error: ")).unwrap();
+            let told = error.contains(&format!("parameter of incompatible type '{parameter}'"));
+            let helps = error.contains("other_types_need_LONGSHORE_BY_VALUE");
+            assert!(told && helps, "{clang}: {said}");
+        }
+        for parameter in ["int x[2]", "const void *x", "enum number x", "const _Bool x", "char **x"]
+        {
+            compile(clang, parameter).unwrap();
+        }
+    }
+}
