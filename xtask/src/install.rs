@@ -3,6 +3,7 @@
 //! Nothing that is installed knows that folder, so it can be moved as a whole: the command and the library find
 //! plugins in `../lib/longshore`, and the package files say where they are from where they lie.
 
+use crate::documentation::with_links_to_installed;
 use crate::{offload_library, process, root};
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -70,7 +71,7 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
         put(&file, &prefix.join(folder).join(name), 0o644)?;
     }
     for name in DOCUMENTATION {
-        put_all(&root().join(name), &prefix.join(DOCUMENTATION_FOLDER).join(name))?;
+        put_documentation(Path::new(name), &prefix)?;
     }
     let command = prefix.join(COMMAND);
     std::fs::create_dir_all(prefix.join(MANUAL))?;
@@ -123,16 +124,35 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     })
 }
 
-/// Copies a file, or a folder with all that is in it.
-fn put_all(from: &Path, to: &Path) -> Result<()> {
-    if !from.is_dir() {
-        return put(from, to, 0o644);
+/// Copies a file of the documentation, or a folder with all that is in it. Links of pages lead to what is installed.
+fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
+    let from = root().join(name);
+    if from.is_dir() {
+        for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
+            put_documentation(&name.join(entry?.file_name()), prefix)?;
+        }
+        return Ok(());
     }
-    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let name = entry?.file_name();
-        put_all(&from.join(&name), &to.join(&name))?;
+    let to = prefix.join(DOCUMENTATION_FOLDER).join(name);
+    if name.extension() != Some("md".as_ref()) {
+        return put(&from, &to, 0o644);
     }
-    Ok(())
+    let text = std::fs::read_to_string(&from).with_context(|| from.display().to_string())?;
+    let text = with_links_to_installed(name, &text, &place);
+    replace(&to, |new| {
+        std::fs::write(new, text)?;
+        Ok(std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o644))?)
+    })
+}
+
+/// Where a file or folder of the repository lies below the prefix, if it is installed.
+fn place(file: &Path) -> Option<PathBuf> {
+    let is_documentation = DOCUMENTATION.iter().any(|name| file.starts_with(name));
+    if is_documentation && root().join(file).exists() {
+        return Some(Path::new(DOCUMENTATION_FOLDER).join(file));
+    }
+    let (source, folder) = FILES.iter().find(|(source, _)| Path::new(source) == file)?;
+    Some(Path::new(folder).join(Path::new(source).file_name()?))
 }
 
 /// Makes a link to a file in the same folder.

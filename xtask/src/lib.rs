@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod demo;
+mod documentation;
 pub mod gpu_check;
 pub mod header;
 pub mod install;

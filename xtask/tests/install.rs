@@ -165,6 +165,53 @@ fn what_is_installed_has_its_documentation_its_samples_and_its_commit() {
     assert!(version.contains(&format!("(commit {commit})")), "{version}: {commit}");
 }
 
+/// The pages in a folder and below.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages = |path: PathBuf| match path.is_dir() {
+        true => pages(&path),
+        false => vec![path],
+    };
+    entries.flat_map(pages).filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
+}
+
+#[test]
+fn links_of_installed_pages_lead_to_installed_files() {
+    let prefix = installed().prefix();
+    let (mut followed, mut to_headers) = (0, 0);
+    for page in pages(&prefix.join("share/doc/longshore")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for part in text.split("](").skip(1) {
+            let target = part.split(')').next().unwrap().split('#').next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let file = page.parent().unwrap().join(target);
+            let file =
+                file.canonicalize().unwrap_or_else(|_| panic!("{}: {target}", page.display()));
+            assert!(file.starts_with(prefix.canonicalize().unwrap()), "{}", file.display());
+            followed += 1;
+            to_headers += usize::from(file.extension().is_some_and(|end| end == "h"));
+        }
+    }
+    assert!(followed > 20 && to_headers > 0, "{followed}, {to_headers}");
+}
+
+#[test]
+fn the_installed_sample_finds_the_installed_header() {
+    if is_missing("make") {
+        return;
+    }
+    let (prefix, folder) = (installed().prefix(), installed().beside("sample"));
+    let library = folder.join("liblongshore_plugin_sample.so");
+    let mut make = Command::new("make");
+    make.arg("-C").arg(prefix.join("share/doc/longshore/samples/plugin-c"));
+    printed(make.arg(format!("LIBRARY={}", library.display())));
+    let listed =
+        printed(run(prefix.join("bin/longshore")).args(["plugins", "--plugin"]).arg(library));
+    assert!(listed.contains("liblongshore_plugin_sample.so"), "{listed}");
+}
+
 #[test]
 fn the_moved_command_finds_its_plugins_and_has_its_manual_and_completions() {
     let prefix = installed().prefix();
