@@ -226,6 +226,14 @@ impl StaticArchive {
         Ok(Self { members, defines })
     }
 
+    /// Reads the names and bytes of an archive's members, in order, and nothing of what they define.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive.
+    pub fn read_members(name: &str, bytes: &Bytes) -> Result<Vec<(String, Bytes)>> {
+        Ok(Archive::read(name, bytes)?.members)
+    }
+
     /// The members' names and bytes, in order.
     pub fn members(&self) -> &[(String, Bytes)] {
         &self.members

@@ -82,6 +82,7 @@ fn bitcode_that_is_not_compiled_says_what_compiles_it() {
         let (code, error) = folder.refused(options);
         assert!(code == Some(1) && error.contains("lib.a(main.bc)"), "{options:?}: {error}");
         assert!(error.contains("out of the archive"), "{options:?}: {error}");
+        assert!(error.matches("compiled with -flto").count() <= 1, "{options:?}: {error}");
     }
 }
 

@@ -151,8 +151,8 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
         let inputs = given.inputs.iter().chain(&given.archives);
         let mut archives = inputs.filter(|input| name.starts_with(&input.name));
         archives.find_map(|input| {
-            let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;
-            let member = archive.members().iter().find(|(member, _)| member == name)?;
+            let members = StaticArchive::read_members(&input.name, &input.bytes).ok()?;
+            let member = members.iter().find(|(member, _)| member == name)?;
             Some((Kind::of(&member.1), false))
         })
     })
@@ -205,8 +205,8 @@ fn likeness(name: &str, entry: &str) -> f64 {
 /// The graphs of an object or of the members of an archive, as far as they can be read.
 fn graphs(input: &Input) -> Vec<LinkGraph> {
     let read = |(name, bytes): &(String, bytes::Bytes)| LinkGraph::read(name, bytes.clone()).ok();
-    match StaticArchive::new(&input.name, input.bytes.clone()) {
-        Ok(archive) => archive.members().iter().filter_map(read).collect(),
+    match StaticArchive::read_members(&input.name, &input.bytes) {
+        Ok(members) => members.iter().filter_map(read).collect(),
         Err(_) => read(&(input.name.clone(), input.bytes.clone())).into_iter().collect(),
     }
 }

@@ -57,8 +57,8 @@ pub(super) fn first_object(input: &Input) -> (String, Architecture) {
         _ => None,
     };
     let found = of_object(&input.name, &input.bytes).or_else(|| {
-        let archive = StaticArchive::new(&input.name, input.bytes.clone()).ok()?;
-        archive.members().iter().find_map(|(name, bytes)| of_object(name, bytes))
+        let members = StaticArchive::read_members(&input.name, &input.bytes).ok()?;
+        members.iter().find_map(|(name, bytes)| of_object(name, bytes))
     });
     let default = || (input.name.clone(), Architecture::native().unwrap_or(Architecture::X86_64));
     found.unwrap_or_else(default)
