@@ -15,7 +15,7 @@ unsafe impl Send for Progress {}
 unsafe impl Sync for Progress {}
 
 /// Set while a piece is being written.
-const IS_WRITING: u64 = 1 << 63;
+pub(super) const IS_WRITING: u64 = 1 << 63;
 const BYTES: usize = size_of::<AtomicU64>();
 
 impl Progress {
@@ -36,6 +36,11 @@ impl Progress {
         send(next)?;
         self.number().store(next + 1, Ordering::Release);
         Ok(())
+    }
+
+    /// The number of the next piece, with [`IS_WRITING`] where it may have been written, wholly or in part.
+    pub(super) fn reached(&self) -> u64 {
+        self.number().load(Ordering::Acquire)
     }
 
     /// The number of the next piece; `None` if the last one was not written to its end.

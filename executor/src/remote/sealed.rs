@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use super::Key;
-use super::progress::Progress;
+use super::progress::{IS_WRITING, Progress};
 use crate::rpc::{Death, Ended, Transport};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -236,42 +236,57 @@ impl Read for Reader {
 impl Reader {
     /// `false` at the end of the stream between two pieces.
     fn open_piece(&mut self) -> io::Result<bool> {
-        if !self.open_any_piece()? {
+        let Some(piece) = self.piece()? else { return Ok(false) };
+        // No piece is empty but the one before the last.
+        if piece.len() == ADDED {
+            self.open(LAST_WORDS, &piece)?;
+            self.hear_last_words()?;
             return Ok(false);
         }
-        if !self.opened.is_empty() {
-            return Ok(true);
-        }
-        // No piece is empty but the one before the last, which tells how the other side's process ended.
-        let has_fate = self.fate.is_some() && self.open_any_piece()?;
-        match (&self.fate, self.opened.as_slice().try_into()) {
-            (Some(fate), Ok(status)) if has_fate => {
-                let _ = fate.set(i32::from_be_bytes(status));
-                self.opened.clear();
-                Ok(false)
-            }
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a piece without content")),
-        }
+        self.open(self.number, &piece)?;
+        self.number += 1;
+        Ok(true)
     }
 
-    fn open_any_piece(&mut self) -> io::Result<bool> {
+    /// Takes in how the other side's process ended, unless pieces that it had sent by then are missing.
+    fn hear_last_words(&mut self) -> io::Result<()> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a piece without content");
+        let Some(fate) = self.fate.clone() else { return Err(wrong()) };
+        let piece = self.piece()?.ok_or_else(wrong)?;
+        self.open(LAST_WORDS + 1, &piece)?;
+        let words = std::mem::take(&mut self.opened);
+        let (status, reached) = words.split_first_chunk().ok_or_else(wrong)?;
+        let reached = u64::from_be_bytes(reached.try_into().map_err(|_| wrong())?);
+        let (next, is_writing) = (reached & !IS_WRITING, reached & IS_WRITING != 0);
+        if self.number != next && !(is_writing && self.number == next + 1) {
+            return Err(wrong());
+        }
+        let _ = fate.set(i32::from_be_bytes(*status));
+        Ok(())
+    }
+
+    /// The next piece as it was sent; `None` at the end of the stream.
+    fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut socket = &*self.socket;
         let mut size = [0; 2];
         if socket.read(&mut size[..1])? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         socket.read_exact(&mut size[1..])?;
         let mut piece = vec![0; usize::from(u16::from_be_bytes(size))];
         socket.read_exact(&mut piece)?;
+        Ok(Some(piece))
+    }
+
+    fn open(&mut self, number: u64, piece: &[u8]) -> io::Result<()> {
         self.opened.resize(piece.len(), 0);
-        let opened = self.state.read_message(self.number, &piece, &mut self.opened);
+        let opened = self.state.read_message(number, piece, &mut self.opened);
         let damaged =
             |_| io::Error::new(io::ErrorKind::InvalidData, "a piece that was changed on its way");
         let bytes = opened.map_err(damaged)?;
         self.opened.truncate(bytes);
         self.taken = 0;
-        self.number += 1;
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -284,30 +299,37 @@ struct Line {
 
 impl Line {
     fn send(&self, content: &[u8]) -> io::Result<()> {
+        self.progress.send(|number| self.write(number, content))
+    }
+
+    fn write(&self, number: u64, content: &[u8]) -> io::Result<()> {
         let mut piece = vec![0; 2 + content.len() + ADDED];
-        self.progress.send(|number| {
-            let sealed = self.state.write_message(number, content, &mut piece[2..]);
-            let size = sealed.map_err(io::Error::other)?;
-            piece[..2].copy_from_slice(&(size as u16).to_be_bytes());
-            let mut socket = &*self.socket;
-            socket.write_all(&piece[..2 + size])
-        })
+        let sealed = self.state.write_message(number, content, &mut piece[2..]);
+        let size = sealed.map_err(io::Error::other)?;
+        piece[..2].copy_from_slice(&(size as u16).to_be_bytes());
+        let mut socket = &*self.socket;
+        socket.write_all(&piece[..2 + size])
     }
 }
+
+/// The numbers of the last two pieces. The process that ended may have been about to note that it had sent one, so there is no
+/// telling which number would be next.
+const LAST_WORDS: u64 = 1 << 62;
 
 /// The last words over a connection, about the process that had it.
 pub(crate) struct Epitaph(Arc<Line>);
 
 impl Epitaph {
     /// Tells the controller how the process has ended that was forked from this one and had the connection: a status of `waitpid`.
-    /// Nothing is told if that process was cut off in the middle of a word, or if the controller is gone. Blocks for some seconds
-    /// at most.
+    /// Nothing is heard of it if that process was cut off in the middle of a word, or if the controller is gone. Blocks for some
+    /// seconds at most.
     pub(crate) fn tell(&self, status: i32) {
         let socket = &self.0.socket;
         let told = || {
             socket.set_write_timeout(Some(PARTING))?;
-            self.0.send(&[])?;
-            self.0.send(&status.to_be_bytes())?;
+            let reached = self.0.progress.reached().to_be_bytes();
+            self.0.write(LAST_WORDS, &[])?;
+            self.0.write(LAST_WORDS + 1, &[&status.to_be_bytes()[..], &reached].concat())?;
             socket.shutdown(Shutdown::Write)?;
             // Closing with words unread would take back those above.
             socket.set_read_timeout(Some(PARTING))
@@ -387,5 +409,75 @@ mod tests {
             }
         });
         assert!(matches!(failure, Failure::Silent(_)), "{failure}");
+    }
+
+    /// What is needed to speak to each other, after a greeting.
+    fn acquainted() -> [StatelessTransportState; 2] {
+        let key = Key::new([1; Key::BYTES]);
+        let mut one = builder(&key).unwrap().build_initiator().unwrap();
+        let mut other = builder(&key).unwrap().build_responder().unwrap();
+        let (mut said, mut heard) = ([0; 256], [0; 256]);
+        let size = one.write_message(&[], &mut said).unwrap();
+        other.read_message(&said[..size], &mut heard).unwrap();
+        let size = other.write_message(&[], &mut said).unwrap();
+        one.read_message(&said[..size], &mut heard).unwrap();
+        [one, other].map(|state| state.into_stateless_transport_mode().unwrap())
+    }
+
+    /// What a controller hears that expects piece 1, and the status that it was told, of an executor that sends this piece next.
+    fn heard(next: u64, says: impl FnOnce(&Arc<Line>)) -> (io::Result<String>, Option<i32>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let [ours, theirs] = acquainted().map(Arc::new);
+        let fate = Arc::new(OnceLock::new());
+        let mut reader = Reader {
+            socket: Arc::new(socket),
+            state: ours,
+            number: 1,
+            opened: Vec::new(),
+            taken: 0,
+            fate: Some(Arc::clone(&fate)),
+        };
+        let progress = Progress::new(next).unwrap();
+        let socket = Arc::new(listener.accept().unwrap().0);
+        let line = Arc::new(Line { socket, state: theirs, progress });
+        let heard = std::thread::scope(|scope| {
+            let controller = scope.spawn(move || {
+                let mut text = String::new();
+                reader.read_to_string(&mut text).map(|_| text)
+            });
+            says(&line);
+            controller.join().unwrap()
+        });
+        (heard, fate.get().copied())
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_told_also_if_it_was_about_to_note_a_piece() {
+        for is_written in [true, false] {
+            let (heard, status) = heard(1, |line| {
+                line.send(b"first").unwrap();
+                let cut_off = line.progress.send(|number| {
+                    if is_written {
+                        line.write(number, b", second")?;
+                    }
+                    Epitaph(Arc::clone(line)).tell(0x800);
+                    Ok(())
+                });
+                cut_off.unwrap();
+            });
+            assert_eq!(heard.unwrap(), if is_written { "first, second" } else { "first" });
+            assert_eq!(status, Some(0x800), "{is_written}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_not_believed_where_a_piece_is_missing() {
+        let (heard, status) = heard(3, |line| {
+            line.write(1, b"first").unwrap();
+            Epitaph(Arc::clone(line)).tell(0);
+        });
+        assert_eq!(heard.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(status, None);
     }
 }
