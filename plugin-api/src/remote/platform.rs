@@ -52,7 +52,7 @@ impl RemotePlugin {
     pub unsafe fn new(entry: *const abi::Entry) -> Result<RemotePlugin, Incompatible> {
         // SAFETY: magic and versions are the first 16 bytes; the rest is read after they fit.
         unsafe {
-            if (&raw const (*entry).magic).read_unaligned() != abi::ENTRY_MAGIC {
+            if !entry.is_aligned() || (*entry).magic != abi::ENTRY_MAGIC {
                 return Err(Incompatible::NoEntry);
             }
             let plugin = ((*entry).interface_major, (*entry).interface_minor);

@@ -147,6 +147,10 @@ unsafe fn optional<T: StableAbi>(
         if found.table.is_null() {
             return Ok(None);
         }
+        if !found.table.cast::<usize>().is_aligned() {
+            let difference = format!("it is at {:p}, which is no multiple of 8", found.table);
+            return Err(Incompatible::Layout { table: name, difference });
+        }
         check_layout::<T>(found.layout)
             .map_err(|difference| Incompatible::Layout { table: name, difference })?;
         // Every table consists of function pointers alone, none of which may be null.
@@ -156,5 +160,56 @@ unsafe fn optional<T: StableAbi>(
             return Err(Incompatible::NullFunction { table: name, index });
         }
         Ok(Some(&*found.table.cast::<T>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::abi;
+    use crate::remote::{Incompatible, RemotePlugin};
+    use std::mem::MaybeUninit;
+    use std::ptr::{null, null_mut, without_provenance};
+
+    unsafe extern "C" fn describe(_: *mut abi::Description) {}
+
+    unsafe extern "C" fn connect(
+        _: *const abi::Services,
+        _: *mut u32,
+        _: *mut *mut abi::PlatformHandle,
+        _: abi::Sink,
+    ) -> *mut abi::ErrorObject {
+        null_mut()
+    }
+
+    unsafe extern "C" fn table(_: abi::Text, _: u32) -> abi::TableRef {
+        abi::TableRef { table: without_provenance(9), layout: null() }
+    }
+
+    #[test]
+    fn an_entry_or_a_table_at_an_odd_address_is_none() {
+        let entry = abi::Entry {
+            magic: abi::ENTRY_MAGIC,
+            interface_major: abi::INTERFACE_MAJOR,
+            interface_minor: abi::INTERFACE_MINOR,
+            layout: null(),
+            describe,
+            connect,
+            table,
+        };
+        let mut room = [MaybeUninit::<abi::Entry>::uninit(); 2];
+        let odd = room.as_mut_ptr().cast::<u8>().wrapping_add(1).cast::<abi::Entry>();
+        // SAFETY: the room has a place for it behind its first byte; nothing is called of an odd entry.
+        let of_odd = unsafe {
+            odd.write_unaligned(entry);
+            RemotePlugin::new(odd)
+        };
+        assert_eq!(of_odd.err(), Some(Incompatible::NoEntry));
+        // SAFETY: its functions stay, and do nothing.
+        let of_odd_table = unsafe { RemotePlugin::new(&raw const entry) };
+        let Err(Incompatible::Layout { table, difference }) = of_odd_table else { panic!() };
+        assert_eq!(
+            (table, &*difference),
+            ("longshore.platform", "it is at 0x9, which is no multiple of 8")
+        );
     }
 }
