@@ -98,6 +98,17 @@ mod tests {
     }
 
     #[test]
+    fn the_variables_that_the_documentation_lists_are_known() {
+        let page = include_str!("../environment.rs");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("//! | `LONGSHORE_"));
+        let names: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names.into_iter().filter(|name| !name.starts_with('<')) {
+            assert!(KNOWN.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
     fn known_names_and_settings_of_others_resemble_nothing() {
         let settings = ["HOST_THREADS", "TOY_THREADS", "TOY_CACHE", "MY_GPU_STACK", "HOST_WORDS"];
         for name in KNOWN.into_iter().chain(settings).chain(["TEST_CASE", "TEST_TRACK"]) {
