@@ -1,7 +1,7 @@
 //! How arguments arrive.
 
 use crate::{Check, glsl, is_driver, launch, linked, refused, says};
-use longshore::{Device, ErrorCode, Grid, MemoryKind, RawArguments};
+use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, RawArguments};
 use longshore_tests::OwnImages;
 use std::ffi::c_void;
 
@@ -222,7 +222,7 @@ fn pointers_in_blocks(device: &Device) {
     // SAFETY: these are numbers, or nothing.
     unsafe {
         launch(&queue, &program, "counted", Grid::default(), (at(1), at(7))).unwrap();
-        launch(&queue, &program, "counted", Grid::default(), (at(3), 0u64)).unwrap();
+        launch(&queue, &program, "counted", Grid::default(), (at(3), DevicePointer(0))).unwrap();
     }
     assert_eq!(numbers.to_vec(&queue).unwrap(), [0, 1, 0, 1, 0, 0, 0, 10]);
 }

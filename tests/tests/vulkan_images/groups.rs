@@ -2,7 +2,7 @@
 
 use crate::refusals::MINIMAL;
 use crate::{Check, glsl, launch, linked, refused, says};
-use longshore::{Device, DeviceInfo, ErrorCode, Grid, Program};
+use longshore::{Device, DeviceInfo, DevicePointer, ErrorCode, Grid, Program};
 use longshore_tests::OwnImages;
 use longshore_tests::vulkan;
 
@@ -49,7 +49,7 @@ fn fixed_sizes(device: &Device) {
     assert_eq!(counted(device, &program, "fixed", [64, 1, 1]), [64, 1, 1, 64]);
     let queue = device.queue().unwrap();
     // SAFETY: it is refused.
-    let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 32), (0u64,)) };
+    let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 32), (DevicePointer(0),)) };
     says(&refused(launched, ErrorCode::InvalidArgument), &["64", "32"]);
 }
 
@@ -72,7 +72,7 @@ fn partly_free_sizes(device: &Device) {
     assert_eq!(counted(device, &program, "partly", [5, 2, 1]), [5, 2, 1, 10]);
     let queue = device.queue().unwrap();
     // SAFETY: it is refused.
-    let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 5), (0u64,)) };
+    let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 5), (DevicePointer(0),)) };
     refused(launched, ErrorCode::InvalidArgument);
 }
 
@@ -95,7 +95,8 @@ fn huge_sizes(device: &Device) {
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("freely").unwrap());
     for items in [[most + 1, 1, 1], [most, 2, 1], [u32::MAX; 3]] {
         // SAFETY: it is refused.
-        let launched = unsafe { queue.launch(&kernel, Grid::new([1; 3], items), (0u64,)) };
+        let launched =
+            unsafe { queue.launch(&kernel, Grid::new([1; 3], items), (DevicePointer(0),)) };
         refused(launched, ErrorCode::InvalidArgument);
     }
 }
@@ -159,7 +160,9 @@ fn no_dynamic_shared(device: &Device) {
     let program = device.load_own(glsl("plain", &source)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("plain").unwrap());
     // SAFETY: it is refused.
-    let launched = unsafe { queue.launch(&kernel, Grid::default().with_shared_bytes(16), (0u64,)) };
+    let launched = unsafe {
+        queue.launch(&kernel, Grid::default().with_shared_bytes(16), (DevicePointer(0),))
+    };
     let error = refused(launched, ErrorCode::InvalidArgument);
     says(&error, &["longshore_dynamic_shared_bytes"]);
 }
