@@ -16,8 +16,9 @@
 
 use crate::environment::is_set_uid;
 use parking_lot::Mutex;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fgetxattr, fstat, getxattr, openat, readlinkat};
 use rustix::io::Errno;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::ffi::{OsStr, OsString};
@@ -27,6 +28,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
@@ -45,6 +47,18 @@ pub(super) struct Trust {
     group: Option<u32>,
     /// The caller does not have all rights of the process.
     is_privileged: bool,
+    /// The folder of the file that was opened last: candidates come folder by folder.
+    last_folder: RefCell<Option<Folder>>,
+}
+
+/// A trusted folder, which is open.
+#[derive(Clone, Debug)]
+struct Folder {
+    /// Its path as it was asked for, absolute.
+    asked: PathBuf,
+    file: Rc<OwnedFd>,
+    /// Its path without links.
+    path: PathBuf,
 }
 
 /// A trusted file, which is open.
@@ -97,13 +111,14 @@ impl Trust {
             user: (!is_privileged || user != real).then_some(user),
             group: (!is_privileged).then_some(group),
             is_privileged,
+            last_folder: RefCell::default(),
         }
     }
 
     /// Opens a file by a way of which every step is trusted. With `facts` it must be the file that
     /// these are of. `Err` holds the reason and how to mend it.
     pub(super) fn open(&self, path: &Path, facts: Option<&Metadata>) -> Result<Trusted, String> {
-        let (file, path) = Way::new(self, path)?.go()?;
+        let (file, path) = self.way_to(path)?.go_to_file()?;
         let is_same =
             |known: &Metadata, now: &Metadata| (known.dev(), known.ino()) == (now.dev(), now.ino());
         match file.metadata() {
@@ -115,8 +130,31 @@ impl Trust {
         }
     }
 
+    /// The way to a file, from its folder on if that has been judged.
+    fn way_to(&self, path: &Path) -> Result<Way<'_>, String> {
+        let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
+        let whole = std::path::absolute(path).map_err(unreadable)?;
+        match (whole.parent(), whole.file_name()) {
+            (Some(folder), Some(name)) => {
+                let Folder { file, path, .. } = self.folder(folder)?;
+                let names = VecDeque::from([name.to_owned()]);
+                Ok(Way { trust: self, folder: file, path, names, links: 0 })
+            }
+            _ => Way::new(self, &whole),
+        }
+    }
+
+    fn folder(&self, asked: &Path) -> Result<Folder, String> {
+        let mut last = self.last_folder.borrow_mut();
+        if let Some(known) = last.as_ref().filter(|known| known.asked == asked) {
+            return Ok(known.clone());
+        }
+        let (file, path) = Way::new(self, asked)?.go_to_folder()?;
+        Ok(last.insert(Folder { asked: asked.to_owned(), file, path }).clone())
+    }
+
     /// Judges a file, a folder or a link that is open.
-    fn judge(&self, path: &Path, file: &OwnedFd) -> Result<Stat, String> {
+    fn judge(&self, path: &Path, file: &OwnedFd) -> Result<(), String> {
         let unreadable = |error: Errno| format!("'{}' cannot be read: {error}", path.display());
         let facts = fstat(file).map_err(unreadable)?;
         let kind = FileType::from_raw_mode(facts.st_mode);
@@ -130,7 +168,7 @@ impl Trust {
                 _ => acl(path, file).map_err(unreadable)?,
             },
         };
-        self.judge_rights(path, &rights).map(|()| facts)
+        self.judge_rights(path, &rights)
     }
 
     fn judge_rights(&self, path: &Path, rights: &Rights) -> Result<(), String> {
@@ -222,10 +260,17 @@ impl fmt::Display for Writer {
 fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
     const NAME: &str = "system.posix_acl_access";
     let mut bytes = [0; MAX_ACL_BYTES];
-    // A folder that can only be passed through is open without the right to ask for attributes.
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let read = match getxattr(&open, NAME, &mut bytes) {
-        Err(Errno::NOENT) => getxattr(path, NAME, &mut bytes),
+    // A step of the way is open without the right to ask for attributes.
+    let by_name = |bytes: &mut [u8]| match getxattr(
+        format!("/proc/self/fd/{}", file.as_raw_fd()),
+        NAME,
+        &mut *bytes,
+    ) {
+        Err(Errno::NOENT) => getxattr(path, NAME, &mut *bytes),
+        read => read,
+    };
+    let read = match fgetxattr(file, NAME, &mut bytes) {
+        Err(Errno::BADF) => by_name(&mut bytes),
         read => read,
     };
     match read {
@@ -264,7 +309,7 @@ fn writers(acl: &[u8]) -> Vec<Writer> {
 struct Way<'a> {
     trust: &'a Trust,
     /// The folder so far.
-    folder: OwnedFd,
+    folder: Rc<OwnedFd>,
     path: PathBuf,
     /// The names that are left.
     names: VecDeque<OsString>,
@@ -272,21 +317,20 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn new(trust: &'a Trust, path: &Path) -> Result<Way<'a>, String> {
-        let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
-        let whole = std::path::absolute(path).map_err(unreadable)?;
+    /// A way from the root to an absolute path.
+    fn new(trust: &'a Trust, whole: &Path) -> Result<Way<'a>, String> {
         let (folder, root) = Way::root(trust)?;
         let mut way = Way { trust, folder, path: root, names: VecDeque::new(), links: 0 };
-        way.put_in_front(&whole);
+        way.put_in_front(whole);
         Ok(way)
     }
 
-    fn root(trust: &Trust) -> Result<(OwnedFd, PathBuf), String> {
+    fn root(trust: &Trust) -> Result<(Rc<OwnedFd>, PathBuf), String> {
         let root = PathBuf::from("/");
         let folder = openat(CWD, &root, FOLDER, Mode::empty());
         let folder = folder.map_err(|error| format!("'/' cannot be opened: {error}"))?;
         trust.judge(&root, &folder)?;
-        Ok((folder, root))
+        Ok((Rc::new(folder), root))
     }
 
     fn put_in_front(&mut self, path: &Path) {
@@ -300,28 +344,49 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn go(mut self) -> Result<(File, PathBuf), String> {
+    fn go_to_file(mut self) -> Result<(File, PathBuf), String> {
+        match self.go()? {
+            Some(name) => self.end(&name),
+            None => Err(format!("'{}' is a folder", self.path.display())),
+        }
+    }
+
+    fn go_to_folder(mut self) -> Result<(Rc<OwnedFd>, PathBuf), String> {
+        match self.go()? {
+            Some(name) => Err(format!("'{}' is no folder", self.path.join(name).display())),
+            None => Ok((self.folder, self.path)),
+        }
+    }
+
+    /// Goes on until no name is left. Returns that of a file in the last folder, which has not been judged.
+    fn go(&mut self) -> Result<Option<OsString>, String> {
         while let Some(name) = self.names.pop_front() {
             if name == ".." {
-                self.folder = self.open(&name, FOLDER)?;
+                self.folder = Rc::new(self.open(&name, FOLDER)?);
                 self.path.pop();
                 continue;
             }
             let path = self.path.join(&name);
             let step = self.open(&name, STEP)?;
-            let facts = self.trust.judge(&path, &step)?;
-            match FileType::from_raw_mode(facts.st_mode) {
+            let facts = fstat(&step)
+                .map_err(|error| format!("'{}' cannot be read: {error}", path.display()))?;
+            let kind = FileType::from_raw_mode(facts.st_mode);
+            if kind == FileType::RegularFile && self.names.is_empty() {
+                return Ok(Some(name));
+            }
+            self.trust.judge(&path, &step)?;
+            match kind {
                 FileType::Symlink => self.follow(&step, &path)?,
-                FileType::Directory => (self.folder, self.path) = (step, path),
-                FileType::RegularFile if self.names.is_empty() => return self.end(&name, path),
+                FileType::Directory => (self.folder, self.path) = (Rc::new(step), path),
                 _ => return Err(format!("'{}' is neither a file nor a folder", path.display())),
             }
         }
-        Err(format!("'{}' is a folder", self.path.display()))
+        Ok(None)
     }
 
-    /// Opens the file for reading. Its folder has been judged, so that it is the same.
-    fn end(self, name: &OsStr, path: PathBuf) -> Result<(File, PathBuf), String> {
+    /// Opens the file for reading, and judges it. Its folder has been judged.
+    fn end(self, name: &OsStr) -> Result<(File, PathBuf), String> {
+        let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open(name, flags | OFlags::CLOEXEC)?;
         self.trust.judge(&path, &file)?;
@@ -344,7 +409,7 @@ impl<'a> Way<'a> {
     }
 
     fn open(&self, name: &OsStr, flags: OFlags) -> Result<OwnedFd, String> {
-        openat(&self.folder, name, flags, Mode::empty()).map_err(|error| {
+        openat(&*self.folder, name, flags, Mode::empty()).map_err(|error| {
             format!("'{}' cannot be opened: {error}", self.path.join(name).display())
         })
     }
