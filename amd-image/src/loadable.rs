@@ -1,5 +1,5 @@
-//! What AMD's runtimes need of a linked code object beyond what they check themselves: over a file
-//! that lacks it, some of them end the process.
+//! Requirements of AMD's runtimes on a linked code object that the runtimes do not check: some of
+//! them end the process over a file that breaks one.
 
 use crate::Malformed;
 use crate::header::wrong;

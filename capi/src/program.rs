@@ -45,7 +45,7 @@ pub(crate) unsafe fn create(
 
 pub(crate) unsafe fn destroy(handle: ol_program_handle_t) -> Result<()> {
     let found = ALL.get(handle)?;
-    // What fails before anything was undone leaves the program as it is.
+    // A failure before anything was undone leaves the program as it is.
     if let Err(error) = found.program.synchronize() {
         // Another call may have destroyed it in the meantime: the handle is none then.
         return ALL.get(handle).and(Err(error));

@@ -1,15 +1,15 @@
-//! What a host says where there is no device: why, and what to do about it.
+//! The message of a host without a device: the reason, and the remedy.
 
 use crate::discovery::{Candidate, Outcome};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::path::PathBuf;
 
-/// What a host found that is of no use, and what decided that.
+/// Plugins and devices that a host found and cannot use, and the reason.
 pub(crate) struct Absence<'a> {
     /// Where plugins were looked for.
     pub(crate) searched: &'a [PathBuf],
-    /// What became of those that were found.
+    /// Outcomes of the plugins that were found.
     pub(crate) candidates: &'a [Candidate],
     /// The selections of devices, each with what it is called.
     pub(crate) selections: Vec<String>,
@@ -55,7 +55,7 @@ impl Absence<'_> {
         }
     }
 
-    /// What a user of any program can do.
+    /// Remedies open to a user of any program.
     fn remedy(&self) -> Option<&'static str> {
         let lacks_driver = |candidate: &Candidate| {
             matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))

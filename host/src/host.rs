@@ -35,7 +35,7 @@ pub struct Host {
     searched: Vec<PathBuf>,
     devices: Vec<DeviceEntry>,
     excluded: Vec<DeviceFacts>,
-    /// What left those out, as messages call it.
+    /// The selection that left the devices out, as messages call it.
     selections: Vec<String>,
 }
 

@@ -414,7 +414,7 @@ fn a_function_that_gpus_lack_is_told_in_few_lines_with_what_there_is() {
     }
 }
 
-/// What `docs/device-code.md` says to take for functions of the C library: for CPUs and AMD, and for NVIDIA.
+/// Replacements of C library functions by `docs/device-code.md`: for CPUs and AMD, and for NVIDIA.
 fn operations() -> Vec<[String; 2]> {
     let page = include_str!("../../docs/device-code.md");
     let (_, table) = page.split_once("| of `float` |").expect("the page has the table");

@@ -62,7 +62,7 @@ pub struct ArgumentDescription {
     pub of_type: ArgumentType,
 }
 
-/// What an argument is. The values are those in kernel descriptions.
+/// Kind of an argument. The values are those in kernel descriptions.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArgumentKind {

@@ -38,7 +38,7 @@ pub(crate) unsafe fn read_bytes<'a>(value: abi::Bytes) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(value.data, value.bytes) }
 }
 
-/// What was written to a sink: all of it, unless it was more than the sink takes.
+/// Bytes written to a sink: all of them, up to the capacity of the sink.
 pub(crate) struct Collected {
     written: Vec<u8>,
     most: usize,
@@ -171,7 +171,7 @@ unsafe fn take_error(error: *mut abi::ErrorObject) -> Error {
     unsafe {
         let object = &*error;
         if object.release.is_some_and(is_ours) {
-            // Of this copy of the crate: `error_to_raw` made it from a box.
+            // This copy of the crate made it: `error_to_raw` leaked a box.
             return Box::from_raw(error.cast::<OwnedError>()).error;
         }
         let code = ErrorCode::from_raw(object.code);

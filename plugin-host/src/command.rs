@@ -57,7 +57,7 @@ enum Command {
     Panic,
 }
 
-/// What commands of a queue failed with, and its user was not told.
+/// Failures of commands of a queue that its user was not told of.
 pub(crate) trait Failures {
     /// Keeps a failure.
     fn add(&self, error: Error);

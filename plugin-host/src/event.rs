@@ -162,7 +162,7 @@ impl Record {
 
     /// Has the crew attend to a line when it is reached; false if it was reached before.
     pub(crate) fn call_when_reached(&self, line: &Arc<Line>) -> bool {
-        // Who reaches it takes the list after a state that says that somebody waits, which is set under the lock.
+        // The thread that reaches the event takes the list once the state says that a queue waits; the lock guards that state.
         let mut lines = self.lines();
         let is_waiting = self.is_awaited();
         if is_waiting {

@@ -102,7 +102,7 @@ impl Line {
     /// commands.
     ///
     /// # Errors
-    /// Those of `add`, which then must have added nothing, and `OutOfResources` if there can be no
+    /// Errors of `add`, which then must have added nothing, and `OutOfResources` if there can be no
     /// thread.
     #[inline]
     pub(crate) fn push(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<()> {
@@ -323,7 +323,7 @@ impl Line {
         while self.status.load(Ordering::Acquire) & ASLEEP != 0 {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                // Who rings meanwhile takes the flag away.
+                // A thread that rings meanwhile takes the flag away.
                 return self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP == 0;
             }
             thread::park_timeout(rest);
@@ -345,7 +345,7 @@ impl Line {
         if before & ASLEEP != 0 {
             self.wake();
         }
-        // One that has slept may have gone meanwhile.
+        // A thread that has slept may have gone meanwhile.
         if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
             crew().call(Arc::clone(self));
         }

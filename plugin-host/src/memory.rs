@@ -29,7 +29,7 @@ const GREATEST_ALIGNMENT: u64 = 1 << 30;
 /// so that a kernel which runs past it faults. New memory is zero, or has what a kernel or a copy
 /// left in an earlier allocation of the device.
 ///
-/// What is still allocated when the table is dropped is freed. A forked child has a copy of all.
+/// Dropping the table frees the remaining allocations. A forked child has a copy of all.
 #[derive(Default)]
 pub(crate) struct Allocations {
     live: Mutex<HashMap<u64, Allocation>>,

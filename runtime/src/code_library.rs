@@ -17,14 +17,14 @@ use rustix::io::fcntl_dupfd_cloexec;
 use crate::late_static_tls::{link_map, open};
 use crate::{Error, OpenName, Result, memory_file};
 
-/// What is known of linked code.
+/// Description of linked code.
 #[derive(Debug, Default)]
 pub(crate) struct Code<'a> {
     /// The start and size of each part, with `PF_W` if it is written and `PF_X` if it is executed.
     pub(crate) segments: Vec<(u64, u64, u32)>,
     /// Its functions and variables.
     pub(crate) symbols: Vec<Symbol<'a>>,
-    /// What libraries that are opened later may use.
+    /// Symbols that libraries opened later may use.
     pub(crate) exports: Vec<Symbol<'a>>,
 }
 
@@ -184,7 +184,7 @@ impl Parts {
         }
     }
 
-    /// What is loaded, without the symbols that only the file has.
+    /// Bytes that are loaded, without the symbols that only the file has.
     fn loaded(&self) -> Vec<u8> {
         let header = self.header(0, 0);
         let Parts { program_headers, dynamic, exports, hash, export_names, .. } = self;

@@ -34,7 +34,7 @@ pub unsafe fn call_resolver(resolver: u64) -> u64 {
     })
 }
 
-/// What the C library passes to resolvers: nothing.
+/// Arguments that the C library passes to resolvers: none.
 #[cfg(not(target_arch = "aarch64"))]
 pub fn with_abilities<T>(call: impl FnOnce([u64; 3]) -> T) -> T {
     call([0; 3])

@@ -68,7 +68,7 @@ pub(crate) struct LinkMap {
     name: *const c_char,
 }
 
-/// What the dynamic linker says about an open library.
+/// The entry of the dynamic linker for an open library.
 ///
 /// # Safety
 /// `library` must be an open handle.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// Makes a file in memory that has this content, with its position at the end.
 ///
 /// # Errors
-/// Those of [`check_size`]; those of the system.
+/// Errors of [`check_size`] and of the system.
 pub fn create(name: &str, content: &[u8]) -> io::Result<File> {
     check_size(content.len() as u64)?;
     let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);

@@ -26,7 +26,7 @@ impl OpenName {
     /// The name of a file that can be read.
     ///
     /// # Errors
-    /// Those of copying the file, where that is needed.
+    /// Errors of copying the file, where that is needed.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
         let number = file.as_raw_fd();
         let process = process::id().to_string();

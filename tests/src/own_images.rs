@@ -10,13 +10,13 @@ pub trait OwnImages {
     /// Loads an image. Blocks.
     ///
     /// # Errors
-    /// Those of [`Device::load`].
+    /// Errors of [`Device::load`].
     fn load_own(&self, image: impl Into<Image>) -> Result<Program>;
 
     /// Loads an image lazily. May block.
     ///
     /// # Errors
-    /// Those of [`Device::load_lazily`].
+    /// Errors of [`Device::load_lazily`].
     fn load_own_lazily(&self, image: impl Into<Image>) -> Result<Program>;
 }
 

@@ -94,7 +94,7 @@ fn fill(plugin: PathBuf, device: &str) {
     blocks.pop();
     launch();
     assert_eq!(allocate(LARGE).map(drop).unwrap_err().code(), ErrorCode::OutOfResources);
-    // What queued work may use is there again when that is done.
+    // Memory that queued work may use is free again after that work.
     queue.host_function(|| std::thread::sleep(std::time::Duration::from_millis(100))).unwrap();
     drop(blocks);
     drop(allocate(LARGE).unwrap());

@@ -313,7 +313,7 @@ fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap(
     let program = device.load_own(image).unwrap();
     let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
     let sizes = [1_usize, 100, 256, 300, 1000, 4096, 10_000, 40_000, 100_000];
-    // What the program has in its heap lies among the buffers, if those are there.
+    // Buffers on the heap would lie among the program's own data.
     let mut own = Vec::new();
     let mut buffers = Vec::new();
     for (kind, size) in KINDS.into_iter().cycle().zip(sizes.repeat(20)) {

@@ -242,7 +242,7 @@ fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
     assert!(said.contains("there is no plugin 'nosuch.so'"), "{said}");
 }
 
-/// What a program is told that asks for a device.
+/// Returns the error of a program that asks for a device.
 fn no_device(host: HostBuilder) -> String {
     let error = host.build().unwrap().default_device().err().unwrap();
     assert_eq!(error.code(), ErrorCode::NotFound);

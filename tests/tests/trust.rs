@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-/// What a program prints that another user calls.
+/// Output of a program that another user calls.
 fn called(program: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(program);
     command.args(["--exact", "the_program", "--nocapture"]).env(PROGRAM, "1");

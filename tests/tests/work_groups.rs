@@ -218,7 +218,7 @@ fn what_groups_do_together_gives_no_item_of_another_kernel_a_stack() {
     everywhere(BESIDE_GROUPS, |device, program| {
         let queue = device.queue().unwrap();
         let (plain, ones) = (program.kernel("plain").unwrap(), program.kernel("ones").unwrap());
-        // Of kernels whose items have stacks, fewer groups can run at once.
+        // Fewer groups can run at once of kernels whose items have stacks.
         assert_eq!(device.max_cooperative_groups(&plain, [64, 1, 1], 0).unwrap(), 1024);
         let x = device.buffer_of(&queue, &[7u32; 64]).unwrap();
         // SAFETY: both kernels write to 64 elements.

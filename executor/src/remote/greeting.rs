@@ -21,7 +21,7 @@ const MOST_OF_ADDRESS: usize = 8;
 /// Waits for a peer with the key. Each other peer is given up after `limit`, which the log tells of.
 ///
 /// # Errors
-/// Those of the listening socket, which does not block.
+/// Errors of the listening socket, which does not block.
 pub(super) fn accept(socket: &TcpListener, key: &Key, limit: Duration) -> io::Result<Accepted> {
     let greetings = Greetings::new()?;
     thread::scope(|scope| {
@@ -105,7 +105,7 @@ impl Greetings {
 
     /// Enters a peer, and gives up another if there are too many.
     fn add(&self, peer: &TcpStream, address: SocketAddr) -> io::Result<u64> {
-        // What is accepted inherits nothing of the listening socket on Linux, but may elsewhere.
+        // An accepted socket inherits no flag of the listening one on Linux, but may elsewhere.
         peer.set_nonblocking(false)?;
         let (socket, network) = (peer.try_clone()?, network(address.ip()));
         let mut under_way = self.shared.under_way.lock();

@@ -411,7 +411,7 @@ mod tests {
         assert!(matches!(failure, Failure::Silent(_)), "{failure}");
     }
 
-    /// What is needed to speak to each other, after a greeting.
+    /// State of an encrypted connection after its greeting.
     fn acquainted() -> [StatelessTransportState; 2] {
         let key = Key::new([1; Key::BYTES]);
         let mut one = builder(&key).unwrap().build_initiator().unwrap();
@@ -424,7 +424,7 @@ mod tests {
         [one, other].map(|state| state.into_stateless_transport_mode().unwrap())
     }
 
-    /// What a controller hears that expects piece 1, and the status that it was told, of an executor that sends this piece next.
+    /// The answer to a controller that expects piece 1 from an executor that sends this piece next, and the reported status.
     fn heard(next: u64, says: impl FnOnce(&Arc<Line>)) -> (io::Result<String>, Option<i32>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -16,7 +16,7 @@ use crate::remote::Epitaph;
 /// Returns in a new process, which ends with this one. This one waits for its end, tells the controller, and ends alike.
 ///
 /// # Errors
-/// Those of the system: there is no new process then.
+/// Errors of the system: there is no new process then.
 ///
 /// # Safety
 /// The process has one thread.

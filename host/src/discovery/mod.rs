@@ -74,7 +74,7 @@ pub(crate) struct Discovery {
 
 /// Where to look for candidates.
 struct Places {
-    /// Those that the program and the user named.
+    /// Plugins that the program and the user named.
     named: Vec<PathBuf>,
     /// The folders that are searched after them, whoever asks.
     standard: Vec<PathBuf>,
@@ -183,7 +183,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// One that is not to be opened.
+    /// A candidate that is not to be opened.
     fn settled(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
         let Found { path, backend, .. } = found;
         Judged { candidate: Candidate { path, backend, note, outcome }, trusted: None }

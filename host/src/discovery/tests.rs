@@ -30,7 +30,7 @@ fn outcome_of(toy: Toy, probe: Option<Probe>) -> Outcome {
     found.candidates.into_iter().next().unwrap().outcome
 }
 
-/// What probing alone says of a plugin, which is not loaded then.
+/// The outcome of probing alone, which does not load the plugin.
 fn probed(toy: Toy) -> Outcome {
     let folder = TempDir::new().unwrap();
     let path = plugin(folder.path(), "toy", toy);

@@ -70,7 +70,7 @@ impl WholeFile {
         }
     }
 
-    /// What a pipe has already. Later reads wait for its writers.
+    /// Reads the bytes that a pipe has already. Later reads wait for its writers.
     fn first_of_pipe(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; 4096];
         let read = match self.file.read(&mut bytes) {

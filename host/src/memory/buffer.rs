@@ -122,7 +122,7 @@ impl<T: Element> Buffer<T> {
     /// Does what waits for `queue`, behind the zeros: those of another queue are waited for first.
     ///
     /// # Errors
-    /// Those of `act` and of the work that the zeros are queued behind.
+    /// Errors of `act` and of the work that the zeros are queued behind.
     fn behind_zeros(&self, queue: &Queue, act: impl FnOnce() -> Result<()>) -> Result<()> {
         let pending = self.zeroing.as_ref().filter(|zeros| !zeros.is_done.load(Ordering::Acquire));
         let Some(zeros) = pending else { return act() };

@@ -47,7 +47,7 @@ pub(crate) fn check_verified(device: &Device, remote: &RemoteDevice, image: &Ima
 /// Whether [`of`] would find an image to load; if not, why.
 ///
 /// # Errors
-/// Those of the plugin.
+/// Errors of the plugin.
 pub(crate) fn acceptance(
     device: &Device,
     remote: &RemoteDevice,

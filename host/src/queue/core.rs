@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A queue of the plugin and what the host knows of it. It outlives the [`Queue`](super::Queue): a dropped one
 /// is parked on its device and used again.
 pub(crate) struct QueueCore {
-    /// Of this queue alone in the process.
+    /// Identifies this queue alone in the process.
     number: u64,
     shard: usize,
     remote: Gated<Open>,

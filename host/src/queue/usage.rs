@@ -109,7 +109,7 @@ impl Usage {
     /// Whether all that was queued is done. The guard is held, so that one thread looks at a time.
     fn look(&self, open: &Open, _points: &MutexGuard<'_, Points>) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        // What this replaces was stored after work was queued, which the question then sees.
+        // The replaced value was stored after work was queued, which the question then sees.
         self.state.swap(LOOKED_AT, Ordering::AcqRel);
         let is_idle = open.queue.is_idle() == Ok(true);
         if is_idle {

@@ -20,7 +20,7 @@ pub struct DeviceFacts {
     pub name: String,
     /// Its UUID, if it has one.
     pub uuid: Option<[u8; 16]>,
-    /// What it is; `None` if the plugin does not say it, or says what this version does not know.
+    /// The type of the device; `None` if the plugin reports none, or one unknown to this version.
     pub kind: Option<DeviceType>,
 }
 

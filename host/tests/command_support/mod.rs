@@ -77,7 +77,7 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-/// What a command that succeeds prints on a terminal of so many columns.
+/// Output of a command that succeeds on a terminal of this width, in columns.
 pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
     let (mut terminal, mut end) = (-1, -1);
     let size = libc::winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };

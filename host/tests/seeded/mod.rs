@@ -23,7 +23,7 @@ impl Seeded {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("liblongshore_plugin_seeded.so");
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // Of the crate itself, or of its fuzz target beside it.
+        // The folder of the crate itself, or of its fuzz target beside it.
         let root = here.ancestors().find(|folder| folder.join("plugin-api").exists()).unwrap();
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-I"]);

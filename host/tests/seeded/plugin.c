@@ -17,7 +17,7 @@ static _Atomic uint64_t next_address = 1 << 20;
 // Until then nothing is unusual.
 static int is_seeded;
 
-// What the next answers come from.
+// Source of the next answers.
 LONGSHORE_EXPORT void seeded_answers(const uint8_t *bytes, size_t count, uint64_t seed) {
     given = bytes;
     given_bytes = count;
@@ -430,7 +430,7 @@ static void set_seed(void *context, const uint8_t *data, size_t bytes) {
 
 static longshore_error_object *connect(const longshore_services *services, uint32_t *outcome,
                                        longshore_platform **platform, longshore_sink reason) {
-    // Of a process of its own nobody can call `seeded_answers`.
+    // In a process of its own the test cannot call `seeded_answers`.
     services->setting(services->context, (longshore_text){(const uint8_t *)"SEED", 4},
                       (longshore_sink){NULL, set_seed});
     for (size_t i = 0; i < 1024; i++)

@@ -19,7 +19,7 @@ pub(super) struct ObjectBlocks {
     relocations: Vec<(BlockId, u32)>,
 }
 
-/// What a section's block is: its segment, and flags.
+/// Segment and flags of a section's block.
 #[derive(Clone, Copy)]
 pub(super) struct State(u16);
 

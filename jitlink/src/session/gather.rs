@@ -26,14 +26,14 @@ pub(super) type Needed = (ObjectId, Extent);
 /// Parts of an object that pruning starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What is kept in any object: constructors, destructors and their like.
+    /// Sections kept in any object: constructors, destructors and their like.
     Kept,
     /// All that it defines.
     Whole,
     Symbol(SymbolId),
 }
 
-/// What a link starts from.
+/// Starting points of a link.
 #[derive(Default)]
 pub(super) struct Wants {
     pub(super) roots: Vec<Found>,
@@ -343,11 +343,11 @@ impl Batch {
     }
 }
 
-/// What a symbol refers to, by its own name or another one.
+/// Returns the reference of a symbol, by its own name or another one.
 fn wanted_of<'a>(symbol: &Symbol<'a>, renamed: Option<&'a [u8]>) -> Wanted<'a> {
     let wanted = Wanted::of(symbol);
     let name = renamed.unwrap_or(wanted.name);
-    // What the process has by the name of a bound is a bound of something else.
+    // A symbol of the process with the name of a bound bounds another program.
     Wanted { name, hidden: wanted.hidden || program_bound(name).is_some(), ..wanted }
 }
 

@@ -503,7 +503,7 @@ impl State {
         objects.map(|(id, _)| (id, extent)).collect()
     }
 
-    /// Those that have constructors.
+    /// Returns the objects that have constructors.
     fn with_constructors(&self, library: LibraryId, extent: Extent) -> Vec<Needed> {
         let constructs = |source: &Source| match source {
             Source::Elf(object) => {

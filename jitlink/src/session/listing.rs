@@ -9,7 +9,7 @@ use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
 use crate::memory::{Lifetime, Protection};
 use crate::{Error, Result};
 
-/// What the process that executes is told of a program.
+/// Description of a program for the process that executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
     /// The names of its functions and variables: for sanitizers, and for backtraces that look for a library.
@@ -29,7 +29,7 @@ impl Shared {
     /// without exports runs without being listed too.
     ///
     /// # Errors
-    /// Those of the dynamic linker, for a program with exports.
+    /// Errors of the dynamic linker, for a program with exports.
     pub(super) fn list_program(&self, batch: &mut Batch) -> Result<()> {
         let (Some(listing), Some(runtime)) = (self.options.listing, &self.runtime) else {
             return Ok(());

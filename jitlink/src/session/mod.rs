@@ -86,7 +86,7 @@ pub enum Lookup {
 /// Objects of a library that a look-up links though nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Also {
-    /// Those that have constructors. A session that [prunes](SessionBuilder::prune) keeps of them what the constructors need.
+    /// Objects that have constructors. A session that [prunes](SessionBuilder::prune) keeps of them what the constructors need.
     Constructors,
     /// All that have been added.
     All,

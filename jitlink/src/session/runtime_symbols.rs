@@ -62,7 +62,7 @@ impl Shared {
 }
 
 const HEADER: &str = "__ehdr_start";
-/// Of ELF.
+/// Names of ELF.
 const VERSION: u8 = 1;
 
 /// Adds an object that defines a name, and is made by hand. `None` if there is no room for it.

@@ -228,7 +228,7 @@ impl Module<Remote> for RemoteModule {
     }
 }
 
-/// What a visitor was called with. From the first breach on nothing is kept.
+/// Items passed to a visitor. From the first breach on nothing is kept.
 struct Visit<'a, T> {
     plugin: &'a str,
     found: Vec<T>,
@@ -244,7 +244,7 @@ impl<T> Visit<'_, T> {
         Visit { plugin, found: Vec::new(), calls: 0, bytes: 0, breach: None }
     }
 
-    /// What was found.
+    /// Items found so far.
     ///
     /// # Errors
     /// The first breach.

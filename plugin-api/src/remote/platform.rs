@@ -81,7 +81,7 @@ impl RemotePlugin {
     /// Looks for the driver and its devices. May block.
     ///
     /// # Errors
-    /// Those of the plugin; a breach of [`bounds`] for more devices or a longer reason.
+    /// Errors of the plugin; a breach of [`bounds`] for more devices or a longer reason.
     ///
     /// # Safety
     /// `services` stays valid until the library is closed.

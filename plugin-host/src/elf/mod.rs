@@ -66,9 +66,9 @@ pub struct Image {
     pub versioned_libraries: Vec<String>,
     /// Whether loading it calls functions of the image (`STT_GNU_IFUNC`, `IRELATIVE`).
     pub has_resolvers: bool,
-    /// What is filled anew when the loader is done.
+    /// Slots filled anew when the loader is done.
     pub slots: Vec<Slot>,
-    /// What the loader makes read-only when it is done; empty for nothing.
+    /// Range that the loader makes read-only when it is done; empty if there is none.
     pub read_only: Range<u64>,
     dynamic: Dynamic,
     /// Where the file has the types of relocations that call resolvers.

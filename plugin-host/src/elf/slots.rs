@@ -10,7 +10,7 @@ use object::elf;
 pub struct Slot {
     /// Where the word is, in a writable segment.
     pub place: u64,
-    /// What is added to the function's address.
+    /// Addend of the function's address.
     pub addend: u64,
     /// The function.
     pub content: Content,
@@ -19,7 +19,7 @@ pub struct Slot {
 /// The function whose address a word has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// One that the image lacks and that [`crate::provided`] may have, by its name.
+    /// A function that the image lacks and that [`crate::provided`] may have, by its name.
     Needed(String),
     /// The answer of the resolver at this address.
     Chosen(u64),

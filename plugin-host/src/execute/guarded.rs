@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Once;
 
-/// What becomes of further calls when one has failed.
+/// Treatment of further calls after one has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Further {
     /// They return at once: constructors rely on those before them.
@@ -36,7 +36,7 @@ struct Watch {
 }
 
 thread_local! {
-    /// What is kept of the calls that the linker makes on this thread.
+    /// Results of the calls that the linker makes on this thread.
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
 

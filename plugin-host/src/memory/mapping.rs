@@ -37,7 +37,7 @@ impl Mapping {
     /// where they would take the last of the process's addresses or areas.
     ///
     /// # Errors
-    /// Those of the kernel: `NOMEM` also if the process may have no more addresses.
+    /// Errors of the kernel: `NOMEM` also if the process may have no more addresses.
     pub(super) fn new(bytes: usize, alignment: usize) -> Result<Mapping, Errno> {
         let page = rustix::param::page_size();
         let bytes = bytes.checked_next_multiple_of(page).ok_or(Errno::NOMEM)?;

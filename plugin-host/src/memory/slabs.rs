@@ -1,6 +1,6 @@
 //! Small blocks: slots of a size class, many in one mapping.
 //!
-//! What the slots are is known here and not in the mapping, so a kernel that writes past its block
+//! The table of slots lies here and not in the mapping, so a kernel that writes past its block
 //! changes other blocks of the class, and nothing that the program relies on.
 
 use super::mapping::Mapping;
@@ -50,7 +50,7 @@ impl Slabs {
     /// Takes a slot for so many bytes at a multiple of `alignment`, a power of two up to a page.
     ///
     /// # Errors
-    /// Those of mapping.
+    /// Errors of mapping.
     pub(super) fn take(&mut self, bytes: usize, alignment: usize) -> Result<(usize, Slot), Errno> {
         let bytes = slot_bytes(bytes, alignment);
         let class = self.classes.entry(bytes).or_default();

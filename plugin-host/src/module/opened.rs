@@ -60,7 +60,7 @@ impl Opened {
             let now = unsafe { self.library.pointer::<u64>(slot.place).read_unaligned() };
             let function = match &slot.content {
                 Content::Needed(name) => provided::in_place_of(name, now),
-                // What the program has in its place stays.
+                // The program's own definition stays.
                 Content::Chosen(resolver) => {
                     let is_own = now == self.library.address(resolver.wrapping_add(slot.addend));
                     chosen.get(resolver).copied().filter(|_| is_own)

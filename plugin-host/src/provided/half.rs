@@ -138,7 +138,7 @@ impl Format {
         let bits = number.abs().to_bits();
         let exponent = (bits >> DOUBLE_FRACTION) as i32 - 1023;
         let fraction = (bits & ((1 << DOUBLE_FRACTION) - 1)) | 1 << DOUBLE_FRACTION;
-        // Of a number below the smallest normal one fewer bits are left.
+        // A number below the smallest normal one keeps fewer bits.
         let lost = (self.least_exponent - exponent).max(0) as u32;
         let shift = DOUBLE_FRACTION - self.fraction_bits + lost;
         if shift > DOUBLE_FRACTION + 1 {

@@ -66,7 +66,7 @@ impl Faults {
         let idle: vk::PFN_vkDeviceWaitIdle =
             // SAFETY: the name stands for the type.
             unsafe { std::mem::transmute(self.real(c"vkDeviceWaitIdle")) };
-        // What comes meanwhile finds the device lost.
+        // Calls made meanwhile find the device lost.
         let _alone = self.submitting.write();
         // SAFETY: the device is live; drivers for the CPU lock their queues.
         let _ = unsafe { idle(self.device) };

@@ -18,7 +18,7 @@ services! {
     OPEN_CODE_LIBRARY = "__longshore_open_code_library", fn(NewCodeLibrary) -> Result<u64>, open;
 }
 
-/// What linked code is known by.
+/// Identifies linked code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NewCodeLibrary {
     /// Its parts.

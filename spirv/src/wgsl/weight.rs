@@ -63,7 +63,7 @@ pub(super) struct Declarations<'a> {
     types: HashMap<&'a str, Range<usize>>,
 }
 
-/// What is known of constants and types so far; 0 while that of a name is being computed.
+/// Weights of constants and types known so far; 0 while that of a name is being computed.
 #[derive(Default)]
 struct Known<'a> {
     constants: HashMap<&'a str, u64>,
@@ -207,7 +207,7 @@ impl<'a> Declarations<'a> {
         elements
     }
 
-    /// What is between the brackets of a template that opens at a place, and where it ends.
+    /// Returns the text between the brackets of a template that opens at a place, and its end.
     fn template(&self, open: usize) -> (Range<usize>, usize) {
         let (mut depth, mut parentheses) = (0usize, 0usize);
         let mut at = open;

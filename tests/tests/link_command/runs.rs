@@ -260,7 +260,7 @@ fn a_common_symbol_has_its_definition_from_an_archive() {
     let folder = Folder::new();
     folder.compile("gcc", "main.c", main, &["-fcommon"]);
     folder.compile("gcc", "cc.c", "int cc = 6;", &[]);
-    // What is common there too is no reason to link a member.
+    // A member whose symbol is common too is not linked.
     let common = "int only[4]; int nowhere(void); int f(void) { return nowhere(); }";
     folder.compile("gcc", "only.c", common, &["-fcommon"]);
     folder.archive("lib.a", &["cc.o", "only.o"]);

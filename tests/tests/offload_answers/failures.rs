@@ -1,4 +1,4 @@
-//! What programs hear of work that failed, and what failed calls leave as it was.
+//! Reports of work that failed, and state that failed calls leave as it was.
 
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +52,7 @@ fn a_program_stays_if_destroying_it_meets_a_failed_kernel() {
     }
 }
 
-/// What a host function does, and what came of it.
+/// The task of a host function, and its result.
 struct Inside {
     program: ol_program_handle_t,
     before: ol_event_handle_t,

@@ -42,7 +42,7 @@ impl On {
     const CPU: On = On { backends: "host", plugins: || vec![host_plugin()], is_isolated: false };
 }
 
-/// What the descriptors of this process are of.
+/// Returns the targets of the descriptors of this process.
 fn descriptors() -> Vec<PathBuf> {
     let folder = std::fs::read_dir("/proc/self/fd").expect("Linux has it");
     folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()

@@ -131,7 +131,7 @@ impl Isolation {
     /// Asks what does not depend on the program.
     ///
     /// # Errors
-    /// Those of [`Link::ask_within`].
+    /// Errors of [`Link::ask_within`].
     pub(super) fn ask<T: DeserializeOwned>(&self, link: &Link, request: &Request<'_>) -> Result<T> {
         link.ask_within(self.connect_limit, request)
     }

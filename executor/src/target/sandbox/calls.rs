@@ -45,7 +45,7 @@ fn other_numbers() -> Vec<sock_filter> {
     vec![step(load, 0, 0), step(jump, 1, X32), step(answer, 0, refusal)]
 }
 
-/// What is refused. A call is refused if one of its rules holds, or if it has none.
+/// The refused system calls. A call is refused if one of its rules holds, or if it has none.
 fn rules(process: u32) -> Result<Rules, BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let own = [0, u64::from(process)];

@@ -38,7 +38,7 @@ const OF_THE_KERNEL: &[&str] = &[
 /// Files stay within reach, as far as the user may use them, but for those of the kernel, which can be read, and for raw devices.
 /// Being in a domain of Landlock suffices to be kept out of processes that are not.
 pub(super) fn restrict() -> Result<bool, RulesetError> {
-    // What a kernel does not know yet is left out.
+    // Rights unknown to the running kernel are left out.
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))?
         .handle_access(AccessNet::from_all(ABI::V4))?

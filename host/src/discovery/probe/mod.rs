@@ -31,10 +31,10 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 const ENDING: Duration = Duration::from_secs(4);
 /// One wait of the system takes at most this; longer limits take several.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// What is kept of the standard error of a probe, from its end.
+/// Bytes kept of the standard error of a probe, from its end.
 const MAX_SAID_BYTES: usize = 4 << 10;
 const PIECE_BYTES: usize = 16 << 10;
-/// What a pipe and a socket hold at most when a probe has ended.
+/// Bytes that a pipe and a socket hold at most when a probe has ended.
 const MAX_PIPE_BYTES: usize = 1 << 20;
 const MAX_MESSAGES: usize = 4096;
 
@@ -77,7 +77,7 @@ impl Probe {
         Probe::with(executable.with_file_name("longshore"))
     }
 
-    /// What becomes of the plugin in another process, which sees the settings of `environment`.
+    /// Tries the plugin in another process, which sees the settings of `environment`.
     /// Blocks, at most for the time limit and the moment in which its processes are ended.
     pub(super) fn run(&self, path: &Path, environment: &Environment) -> Outcome {
         match self.start(path, environment) {
@@ -196,7 +196,7 @@ impl Running {
         }
     }
 
-    /// What was said before the supervisor ended. Bounded: others may go on.
+    /// Reads the output from before the end of the supervisor. Bounded: other writers may go on.
     fn take_the_rest(&mut self) {
         for _ in 0..MAX_MESSAGES {
             if !self.hear() {

@@ -81,7 +81,7 @@ fn supervise(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What the process does that has the plugin.
+/// Runs in the process that holds the plugin.
 fn try_plugin(path: &Path, channel: &Channel, supervisor: Pid) -> ! {
     // A supervisor that has ended already sends no signal.
     let tied = set_parent_process_death_signal(Some(Signal::KILL));

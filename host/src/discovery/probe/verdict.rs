@@ -1,4 +1,4 @@
-//! What a probe is told, and how: over a socket that nothing else uses.
+//! The verdict of a probe, sent over a socket that nothing else uses.
 //!
 //! Each message begins with a number that the program has drawn for this probe. A message without it does not count, so
 //! nothing that a plugin prints or writes, to whatever descriptor, is taken for a verdict. A plugin that looks for the number
@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// What the program hears of a probe.
+/// A message from a probe to the program.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
-    /// What became of the plugin. Sent by the process that has tried it.
+    /// The outcome of the plugin. Sent by the process that has tried it.
     Verdict(Outcome),
     /// How that process has ended. Sent by its supervisor, the last message.
     End(ExitStatus),
@@ -32,7 +32,7 @@ pub(super) struct Channel {
     secret: Secret,
 }
 
-/// What [`Channel::receive`] finds.
+/// The result of [`Channel::receive`].
 pub(super) enum Received {
     Message(Message),
     /// A message that is none of ours.

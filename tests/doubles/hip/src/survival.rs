@@ -19,7 +19,7 @@ pub(crate) fn survive(image: &[u8]) {
 
 struct Code<'a>(&'a [u8]);
 
-/// Of a section: index of its name, type, bytes in the file.
+/// A section: index of its name, type, bytes in the file.
 type Section = (usize, u64, Range<usize>);
 
 impl Code<'_> {
@@ -67,7 +67,7 @@ impl Code<'_> {
         headers.map(section).collect()
     }
 
-    /// Of each segment that is loaded: its bytes in the file, and its addresses.
+    /// Each segment that is loaded: its bytes in the file, and its addresses.
     fn segments(&self) -> Vec<(u64, Range<u64>)> {
         let (start, count) = (self.number(32, 8), self.number(56, 2));
         let headers = (0..count).map(|index| start.wrapping_add(index * 56));

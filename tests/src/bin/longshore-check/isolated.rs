@@ -31,7 +31,7 @@ fn attempt(options: &Options, device: &DeviceName, behaviour: &Behaviour) -> io:
     }
     command.args(["--device", &format!("{}:{}", device.backend, device.index)]);
     command.args(["--behaviour", &behaviour.to_string()]).arg("--outcome").arg(file.path());
-    // What a kernel or a plugin prints is not part of the report.
+    // Output of a kernel or a plugin is not part of the report.
     let log = io::stderr().as_fd().try_clone_to_owned()?;
     let mut child = command.stdin(Stdio::null()).stdout(log).spawn()?;
     let status = wait(&mut child)?;
@@ -52,7 +52,7 @@ fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// What a process left behind and its end are together.
+/// Combines the output of a process with its end.
 fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
     let end = match status {
         Some(status) if status.success() => None,

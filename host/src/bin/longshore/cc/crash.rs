@@ -1,4 +1,4 @@
-//! What clang says when its own code gives up, without what only its authors can read.
+//! Messages of a clang that crashed, without the stack dump meant for its authors.
 
 /// The text without the stack and the places of files for a bug report. What the compiler says of the cause stays.
 pub(super) fn without_stack(text: &str) -> String {

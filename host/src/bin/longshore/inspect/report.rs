@@ -13,7 +13,7 @@ pub(super) struct Room(Cell<usize>);
 
 /// Bytes of all names, and of what is kept with them.
 const MOST_BYTES_NAMED: usize = 64 << 20;
-/// What is kept with a name.
+/// The entry of a name.
 const BYTES_BESIDE_NAME: usize = 512;
 
 impl Default for Room {

@@ -207,7 +207,7 @@ impl Linked {
     }
 }
 
-/// What the linker puts behind the frames of an object.
+/// The terminator that the linker puts behind the frames of an object.
 const TERMINATOR: [u8; 4] = [0; 4];
 
 /// The sections that have a part in the link.

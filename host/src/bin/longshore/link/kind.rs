@@ -91,7 +91,7 @@ fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
 /// Whether the first line of a file that says something is one of LLVM's assembly text.
 fn is_assembly_text(bytes: &[u8]) -> bool {
     const LONGEST: usize = 4 << 10;
-    /// What modules have before their functions, and functions.
+    /// Beginnings of lines in a module up to its first function.
     const STARTS: [&[u8]; 9] = [
         b"source_filename = ",
         b"target datalayout = ",

@@ -79,7 +79,7 @@ impl LazyProgram {
 /// Makes bitcode of the files that are LLVM's assembly text.
 ///
 /// # Errors
-/// Those of the compiler, which is looked for if there is such a file.
+/// Errors of the compiler, which is looked for if there is such a file.
 pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     let mut texts =
         inputs.iter_mut().filter(|input| Kind::of(&input.bytes) == Kind::AssemblyText).peekable();

@@ -67,7 +67,7 @@ fn file_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
         None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
     };
     let in_folder = |folder: &PathBuf| {
-        // What has no '/' the dynamic linker would look for elsewhere.
+        // The dynamic linker would search its own folders for a name without '/'.
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         let folder =
             if folder.is_absolute() { folder.to_owned() } else { Path::new(".").join(folder) };

@@ -73,7 +73,7 @@ struct Part {
     hint: &'static str,
 }
 
-// Of the standard library of Rust, in both forms of its symbols.
+// Rust's standard library, in both forms of its symbols.
 const PARTS: [Part; 14] = [
     Part {
         prefixes: &[
