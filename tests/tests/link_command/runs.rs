@@ -141,6 +141,14 @@ fn destructors_find_thread_local_variables_as_the_program_left_them() {
     }
 }
 
+/// Prints the names that objects have put into a section.
+const REGISTRY: &str = r#"
+    #include <stdio.h>
+    extern const char *__start_names[], *__stop_names[];
+    int main(void) {
+        for (const char **name = __start_names; name < __stop_names; name++) puts(*name);
+    }"#;
+
 #[test]
 fn what_objects_register_in_sections_is_found() {
     if super::OPTIONS.contains(&"--lazy") {
@@ -151,13 +159,7 @@ fn what_objects_register_in_sections_is_found() {
         format!("__attribute__((section(\"names\"), used)) static const char *name = \"{name}\";")
     };
     let (one, two) = (registered("one"), registered("two"));
-    let main = r#"
-        #include <stdio.h>
-        extern const char *__start_names[], *__stop_names[];
-        int main(void) {
-            for (const char **name = __start_names; name < __stop_names; name++) puts(*name);
-        }"#;
-    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two)]);
+    let folder = Folder::of_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
     let objects = ["main.o", "one.o", "two.o"];
     folder.link_as_the_system_does(&objects, &["--link-all"], &[]);
 }
@@ -176,13 +178,7 @@ fn sections_of_objects_with_constructors_are_between_the_bounds_too() {
         )
     };
     let (one, two) = (registered("one"), registered("two"));
-    let main = r#"
-        #include <stdio.h>
-        extern const char *__start_names[], *__stop_names[];
-        int main(void) {
-            for (const char **name = __start_names; name < __stop_names; name++) puts(*name);
-        }"#;
-    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two)]);
+    let folder = Folder::of_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
     folder.link_as_the_system_does(&["two.o", "main.o", "one.o"], &[], &[]);
     if !super::OPTIONS.contains(&"--lazy") {
         folder.link_as_the_system_does(&["one.o", "main.o", "two.o"], &["--gc-sections"], &[]);
