@@ -42,6 +42,10 @@ impl Context for Current {
         Ok(Entered { before: Some((&self.driver, before)), ..entered })
     }
 
+    fn visit(&self) -> Result<Entered<'_>, Failure> {
+        self.enter()
+    }
+
     fn force(&self) -> Result<Entered<'_>, Failure> {
         // SAFETY: HIP knows the device.
         unsafe { self.driver.hipSetDevice(self.ordinal) }?;

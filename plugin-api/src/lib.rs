@@ -29,6 +29,7 @@ pub mod abi;
 mod argument_type;
 pub mod backend;
 pub mod bounds;
+mod crew;
 mod description;
 mod error;
 mod export;
@@ -48,6 +49,7 @@ pub use backend::{
     Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
     Plugin, Queue,
 };
+pub use crew::{Crew, Wake};
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};
 pub use info::{DeviceInfo, DeviceType, FpCapability, InfoType, InfoValue, PlatformInfo};

@@ -79,6 +79,10 @@ impl longshore_streams::Context for PrimaryContext {
         self.force()
     }
 
+    fn visit(&self) -> Result<Entered<'_>, Failure> {
+        self.force()
+    }
+
     fn force(&self) -> Result<Entered<'_>, Failure> {
         let driver = &*self.driver;
         // SAFETY: the context is retained.

@@ -9,6 +9,7 @@ use crate::event::Timestamps;
 use crate::memory::Memory;
 use crate::physical::Physical;
 use crate::pipeline_cache::{CacheFile, Identity};
+use crate::timeline::Timeline;
 use crate::transfer::Staging;
 use crate::{VulkanBackend, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue, error, module};
 use ash::ext::debug_utils;
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Most `VkQueue`s of a family that are used; queues of ours share them.
 const MOST_LANES: u32 = 8;
@@ -58,6 +59,8 @@ pub(crate) struct DeviceCore {
     next_lane: AtomicUsize,
     transfer: Option<Lane>,
     lost: OnceLock<Error>,
+    /// The timelines that lines wait for, or did.
+    awaited: Mutex<Vec<Weak<Timeline>>>,
     names: Option<debug_utils::Device>,
     workers: Workers,
 }
@@ -94,6 +97,7 @@ impl VulkanDevice {
             next_lane: AtomicUsize::new(0),
             transfer,
             lost: OnceLock::new(),
+            awaited: Mutex::default(),
             names,
             workers: Workers::default(),
             physical: Arc::clone(physical),
@@ -297,9 +301,23 @@ impl DeviceCore {
             );
             let told = told.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
             log::error!("{told}");
-            let _ = self.lost.set(told);
+            if self.lost.set(told).is_ok() {
+                self.tell_of_loss();
+            }
         }
         error
+    }
+
+    /// Has a timeline that lines wait for told when the device is lost.
+    pub(crate) fn will_be_told(&self, timeline: &Arc<Timeline>) {
+        let mut awaited = self.awaited.lock();
+        awaited.retain(|timeline| timeline.strong_count() > 0);
+        awaited.push(Arc::downgrade(timeline));
+    }
+
+    fn tell_of_loss(&self) {
+        let awaited = self.awaited.lock().clone();
+        awaited.iter().filter_map(Weak::upgrade).for_each(|timeline| timeline.release_all());
     }
 
     /// Writes the pipeline cache to its file.

@@ -17,7 +17,7 @@
 //! - [`VulkanEvent`]: a place in a queue.
 //!
 //! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
-//! hands it to the driver: a thread that waits for the queue, or the queue's own thread. So a launch
+//! hands it to the driver: a thread that waits for the queue, or one that all queues share. So a launch
 //! costs a recording, what is queued together is submitted together, and a driver that runs work
 //! inside of `vkQueueSubmit`, as those on CPUs do, blocks nobody who did not ask to wait. Only work
 //! whose dependencies the driver has already, or that is done, is handed over: queues that share a

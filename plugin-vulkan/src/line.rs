@@ -6,23 +6,26 @@
 //! waits, or when the driver is ready for more.
 //!
 //! Whoever takes steps from the list holds the line's role; one thread at a time does. It is a thread
-//! that waits for the queue and finds nobody at it, or the line's own thread, which starts with the
-//! first work that nobody waits for. A step of the host is done when all before it is done, and then
-//! raises the timeline itself; so what waits for a value need not know what it stands for.
+//! that waits for the queue and finds nobody at it, or one of those that attend to what nobody waits
+//! for, see `worker.rs`. Such a thread goes when there is nothing more to do, and also where the next
+//! step waits for what another queue has not come to: it is called again then. A step of the host is
+//! done when all before it is done, and then raises the timeline itself; so what waits for a value
+//! need not know what it stands for.
 
 mod worker;
+
+pub(crate) use worker::{Called, attend_to};
 
 use crate::batch::Batch;
 use crate::device::DeviceCore;
 use crate::place::Place;
-use crate::timeline::Timeline;
+use crate::timeline::{Awaited, Timeline};
 use crate::transfer::CopyJob;
 use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use worker::Worker;
 
 /// So many empty batches are kept.
 const MOST_SPARE: usize = 4;
@@ -33,8 +36,6 @@ pub(crate) struct Line {
     lane: usize,
     timeline: Arc<Timeline>,
     state: Mutex<State>,
-    /// There is something for the line's thread.
-    work: Condvar,
     /// The role was given back, or a step was taken.
     moved: Condvar,
     /// The thread that runs a function of the program; 0 if none does.
@@ -58,7 +59,8 @@ struct State {
     flying: VecDeque<Box<Batch>>,
     /// The first failure that nobody was told of.
     error: Option<Error>,
-    worker: Worker,
+    /// A thread does what nobody waits for, or was called to, or will be when what the next step waits for has come.
+    attended: bool,
     closed: bool,
 }
 
@@ -73,7 +75,7 @@ pub(crate) enum HostWork {
     Function(HostFunction),
     /// Copies what the device cannot.
     Copy(CopyJob),
-    /// Waits for a place in another queue that the driver was not given yet.
+    /// Waits for a place in another queue that the driver was not given when this was queued.
     Wait(Place),
 }
 
@@ -97,7 +99,6 @@ impl Line {
             lane: device.next_lane(),
             timeline: Timeline::new(device)?,
             state: Mutex::default(),
-            work: Condvar::new(),
             moved: Condvar::new(),
             runner: AtomicUsize::new(0),
         }))
@@ -166,7 +167,7 @@ impl Line {
         self.close_open(&mut state);
         let tail = state.tail;
         let mut role = self.take_role(state);
-        self.take_steps(&mut role.state, |value| value <= tail);
+        self.take_steps(&mut role.state, |step| step.value() <= tail);
         let earlier = role.unlocked(|| self.timeline.wait(tail));
         let result = earlier.and_then(|()| role.unlocked(work));
         let earlier = self.take_error(&mut role.state, tail);
@@ -226,15 +227,12 @@ impl Line {
         let (timeline, value) = (&place.timeline, place.value);
         self.device.refuse_if_lost()?;
         // In this order: a failure is noted before its value is reached.
-        let (is_submitted, is_reached) = (timeline.is_submitted(value), place.is_reached()?);
-        let has_failed = place.failure().is_some();
-        if Arc::ptr_eq(timeline, &self.timeline) || (is_reached && !has_failed) {
+        let is_reached = place.is_reached()?;
+        if Arc::ptr_eq(timeline, &self.timeline) || (is_reached && place.failure().is_none()) {
             return Ok(());
         }
         let mut state = self.state.lock();
-        let of_device = Arc::ptr_eq(timeline.device(), &self.device);
-        // Later failures of what the driver has are the loss of the device.
-        if of_device && is_submitted && !has_failed {
+        if self.is_for_the_driver(&place) {
             self.close_open(&mut state);
             self.open(&mut state)?.waits.push((Arc::clone(timeline), value));
         } else {
@@ -250,10 +248,14 @@ impl Line {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
     }
 
-    /// Lets the line's thread end when all is done. Nothing may be queued afterwards.
-    pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
-        self.work.notify_one();
+    /// Sees to it that nobody who drops the line waits for what is still to be done. Nothing may be queued
+    /// afterwards.
+    pub(crate) fn close(self: &Arc<Line>) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        if !self.timeline.was_seen(state.tail) {
+            self.rouse(&mut state);
+        }
     }
 
     /// After something was queued: waits, or sees to it that somebody does it.
@@ -280,7 +282,7 @@ impl Line {
                 self.await_move(&mut state);
             } else {
                 let mut role = self.take_role(state);
-                self.take_steps(&mut role.state, |value| value <= tail);
+                self.take_steps(&mut role.state, |step| step.value() <= tail);
                 drop(role);
                 state = self.state.lock();
             }
@@ -374,17 +376,17 @@ impl Line {
         state.steps.push_back(Step::Host(value, work));
     }
 
-    /// Does the steps whose values are wanted, from the first on, until one is not. The role is the
-    /// caller's.
+    /// Does the steps that are wanted, from the first on, until one is not. The role is the caller's.
     fn take_steps(
         self: &Arc<Line>,
         state: &mut MutexGuard<'_, State>,
-        wanted: impl Fn(u64) -> bool,
+        wanted: impl Fn(&Step) -> bool,
     ) {
-        while state.steps.front().is_some_and(|step| wanted(step.value())) {
+        while state.steps.front().is_some_and(&wanted) {
             let Some(step) = state.steps.pop_front() else { return };
             match step {
                 Step::Submit(batch) => self.submit(state, batch),
+                Step::Host(value, HostWork::Wait(place)) => self.wait_in_turn(state, value, place),
                 Step::Host(value, work) => self.run(state, value, work),
             }
             if state.waiting > 0 {
@@ -413,6 +415,49 @@ impl Line {
         });
         if batch.reset() {
             state.spare.push_back(batch);
+        }
+    }
+
+    /// Waits for a place in another queue: leaves that to the driver if it can, and it was not reached yet.
+    fn wait_in_turn(self: &Arc<Line>, state: &mut MutexGuard<'_, State>, value: u64, place: Place) {
+        if !place.timeline.was_seen(place.value)
+            && self.is_for_the_driver(&place)
+            && let Ok(mut batch) = self.batch(state)
+        {
+            batch.waits.push((Arc::clone(&place.timeline), place.value));
+            batch.value = value;
+            state.host_steps -= 1;
+            self.submit(state, batch);
+        } else {
+            self.run(state, value, HostWork::Wait(place));
+        }
+    }
+
+    /// Whether the driver can wait for a place: it was given it, and will reach it without a failure, but for the loss of the
+    /// device.
+    fn is_for_the_driver(&self, place: &Place) -> bool {
+        Arc::ptr_eq(place.timeline.device(), &self.device)
+            && place.timeline.is_submitted(place.value)
+            && place.failure().is_none()
+    }
+
+    /// How far a place must come before a thread need not block for it.
+    fn awaited(&self, place: &Place) -> Option<Awaited> {
+        if place.timeline.is_given_up() {
+            return None;
+        }
+        if !place.timeline.is_submitted(place.value) {
+            return Some(Awaited::Submitted);
+        }
+        let is_reached = place.timeline.was_seen(place.value);
+        (!is_reached && !self.is_for_the_driver(place)).then_some(Awaited::Reached)
+    }
+
+    /// Whether a step blocks nobody for the sake of another queue.
+    fn is_free(&self, step: &Step) -> bool {
+        match step {
+            Step::Host(_, HostWork::Wait(place)) => self.awaited(place).is_none(),
+            _ => true,
         }
     }
 
@@ -475,11 +520,9 @@ impl Drop for Role<'_> {
         if self.state.waiting > 0 {
             self.line.moved.notify_all();
         }
-        // Nobody was roused for what was queued, or for the end, while the role was taken.
+        // Nobody was roused for what was queued while the role was taken.
         if has_work(&self.state) {
             self.line.rouse(&mut self.state);
-        } else if self.state.closed {
-            self.line.work.notify_one();
         }
     }
 }

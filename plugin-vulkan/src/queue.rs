@@ -13,9 +13,10 @@ use std::sync::Arc;
 /// Bytes of the program that are captured when a copy is queued; more is copied later.
 const CAPTURED_BYTES: u64 = 64 << 10;
 
-/// An in-order queue. Its thread, `longshore-vk<number>`, starts with the first work that nobody
-/// waits for. [`Queue::synchronize`] may do what is pending, host functions too, on the calling
-/// thread. A host function may use its own queue, but what waits for that is `InvalidQueue`.
+/// An in-order queue. A thread of the process's queues, named `longshore-vk<number>`, does what nobody
+/// waits for; a queue has one while it has something to do, and none while it waits for another queue.
+/// [`Queue::synchronize`] may do what is pending, host functions too, on the calling thread. A host
+/// function may use its own queue, but what waits for that is `InvalidQueue`.
 ///
 /// The first launch of a kernel with a size that a pipeline must be built for blocks until the driver
 /// has compiled it. Overlapping copies copy as if through a buffer. Dropping the queue does not wait.

@@ -1,12 +1,13 @@
 //! Timeline semaphores: how far an order of work has come.
 
 use crate::device::DeviceCore;
+use crate::line::{Called, attend_to};
 use ash::prelude::VkResult;
 use ash::vk;
 use longshore_plugin_api::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,11 +25,34 @@ pub(crate) struct Timeline {
     seen: AtomicU64,
     /// The highest value that the driver was given to reach, or that was reached.
     submitted: AtomicU64,
-    /// How many threads wait for `submitted`.
+    /// How many threads and lines wait for `submitted`.
     waiting: AtomicUsize,
     turn: Mutex<()>,
     raised: Condvar,
+    /// The lines that go on when a value has come so far.
+    parked: Mutex<Parked>,
+    /// The driver cannot wait for it.
+    is_stuck: AtomicBool,
     failures: Mutex<Failures>,
+}
+
+/// How far a value is to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The driver was given it.
+    Submitted,
+    /// It was reached.
+    Reached,
+}
+
+#[derive(Default)]
+struct Parked {
+    until_submitted: Vec<(u64, Called)>,
+    until_reached: Vec<(u64, Called)>,
+    /// A thread waits for the values of `until_reached`, or was called to.
+    is_attended: bool,
+    /// The device will tell of its loss.
+    is_known: bool,
 }
 
 /// The latest work that failed, on a device that was not lost over it.
@@ -75,6 +99,8 @@ impl Timeline {
             waiting: AtomicUsize::new(0),
             turn: Mutex::new(()),
             raised: Condvar::new(),
+            parked: Mutex::default(),
+            is_stuck: AtomicBool::new(false),
             failures: Mutex::default(),
         }))
     }
@@ -155,12 +181,91 @@ impl Timeline {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             drop(self.turn.lock());
             self.raised.notify_all();
+            self.release_submitted();
         }
     }
 
     /// Whether the driver will reach a value without anything else being done.
     pub(crate) fn is_submitted(&self, value: u64) -> bool {
         self.submitted.load(Ordering::SeqCst) >= value
+    }
+
+    /// Whether nobody tells any more when a value is reached: on a lost device, or where the driver has failed to.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_stuck.load(Ordering::Acquire) || self.device.is_lost()
+    }
+
+    /// Has a thread attend to a line when a value has come so far, or the device is lost. Does not block.
+    ///
+    /// # Errors
+    /// The line, if it can go on now.
+    pub(crate) fn call_when(
+        self: &Arc<Timeline>,
+        awaited: Awaited,
+        value: u64,
+        line: Called,
+    ) -> Result<(), Called> {
+        let mut parked = self.parked.lock();
+        if !parked.is_known {
+            self.device.will_be_told(self);
+            parked.is_known = true;
+        }
+        match awaited {
+            Awaited::Submitted => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                // In this order, as in `note_submitted` and where the device is lost: one of the two sees what the other did.
+                if self.is_submitted(value) || self.is_given_up() {
+                    self.waiting.fetch_sub(1, Ordering::SeqCst);
+                    return Err(line);
+                }
+                parked.until_submitted.push((value, line));
+            }
+            Awaited::Reached => {
+                if self.was_seen(value) || self.is_given_up() {
+                    return Err(line);
+                }
+                parked.until_reached.push((value, line));
+                if !std::mem::replace(&mut parked.is_attended, true) {
+                    attend_to(Arc::clone(self));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all lines go on that wait for a value, as the device is lost.
+    pub(crate) fn release_all(&self) {
+        drop(self.turn.lock());
+        self.raised.notify_all();
+        self.release_submitted();
+    }
+
+    /// Lets the lines go on that wait for what the driver has, or will never have.
+    fn release_submitted(&self) {
+        let mut parked = self.parked.lock();
+        let is_over = self.is_given_up();
+        let free = take(&mut parked.until_submitted, |value| is_over || self.is_submitted(value));
+        self.waiting.fetch_sub(free.len(), Ordering::SeqCst);
+        drop(parked);
+        free.into_iter().for_each(Called::go_on);
+    }
+
+    /// Waits for one value after the other that lines wait for, and lets them go on, until there is none. Blocks.
+    pub(crate) fn release_as_reached(&self) {
+        loop {
+            let mut parked = self.parked.lock();
+            let Some(next) = parked.until_reached.iter().map(|(value, _)| *value).min() else {
+                parked.is_attended = false;
+                return;
+            };
+            drop(parked);
+            if self.wait(next).is_err() {
+                self.is_stuck.store(true, Ordering::Release);
+            }
+            let is_free = |value| self.is_given_up() || self.was_seen(value);
+            let free = take(&mut self.parked.lock().until_reached, is_free);
+            free.into_iter().for_each(Called::go_on);
+        }
     }
 
     /// Remembers that the work of a value failed.
@@ -214,6 +319,11 @@ impl Timeline {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         lost
     }
+}
+
+/// Takes the lines out whose values are wanted.
+fn take(parked: &mut Vec<(u64, Called)>, wanted: impl Fn(u64) -> bool) -> Vec<Called> {
+    parked.extract_if(.., |(value, _)| wanted(*value)).map(|(_, line)| line).collect()
 }
 
 impl Drop for Timeline {

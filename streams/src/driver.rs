@@ -4,8 +4,9 @@ use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
 use crate::kernel::Launch;
+use crate::line::BusyLine;
 use crate::memory::Registrations;
-use longshore_plugin_api::ErrorCode;
+use longshore_plugin_api::{Crew, ErrorCode};
 use std::ffi::{CStr, c_void};
 
 /// A loaded driver. Its functions may be called from any thread.
@@ -22,8 +23,6 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// What people call it: "CUDA".
     const NAME: &'static str;
-    /// How the names of queues' threads begin.
-    const THREAD: &'static str;
     /// So many bytes of pageable memory it captures when a copy to the device is queued. Where it captures
     /// less than 64 KiB, queues do so themselves.
     const CAPTURED_BYTES: u64;
@@ -44,6 +43,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     }
     /// The memory of the process that was registered with the driver by backends.
     fn registrations() -> &'static Registrations;
+    /// The threads that do what queues keep: a static of [`BusyLine::crew`].
+    fn crew() -> &'static Crew<BusyLine<Self>>;
     /// A device has done all that some queue or event of it was waited for. Blocks whoever waited.
     fn was_waited_for(_device: &DeviceCore<Self>) {}
     /// A device is given up: nothing runs on it. Its context is current.
@@ -212,8 +213,14 @@ pub trait Context: Send + Sync + 'static {
     /// Makes it current. Afterwards the thread has the one current again that it had, unless it had none.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn enter(&self) -> Result<Self::Entered<'_>, Failure>;
+
+    /// The same, for long, on a thread that may outlive the context: afterwards it has what it had before, be that none.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn visit(&self) -> Result<Self::Entered<'_>, Failure>;
 
     /// The same on a thread that cannot be asked what it has.
     ///

@@ -5,7 +5,7 @@ use crate::call::Code;
 use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Event as RawEvent;
-use crate::line::Line;
+use crate::line::{BusyLine, Line};
 use crate::step::Step;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::{Condvar, Mutex};
@@ -29,12 +29,20 @@ pub(crate) struct Record<D: Driver> {
     device: Arc<DeviceCore<D>>,
     raw: RawEvent,
     kind: EventKind,
+    /// The driver has it, or has refused it. Set with the lock of `submission`, looked at without.
     submitted: AtomicBool,
-    /// Why the driver did not record it. Nobody waits for it then.
-    failure: Mutex<Option<Error>>,
+    submission: Mutex<Submission<D>>,
     changed: Condvar,
     /// The first failure before it that its queue has told nobody of.
     behind: Mutex<Option<Error>>,
+}
+
+/// Whether a record could be handed to the driver, and the lines that wait for that.
+struct Submission<D: Driver> {
+    /// Why the driver did not record it. Nobody waits for it then.
+    failure: Option<Error>,
+    /// Lines that go on when the driver has it.
+    parked: Vec<BusyLine<D>>,
 }
 
 impl<D: Driver> StreamEvent<D> {
@@ -136,7 +144,7 @@ impl<D: Driver> Record<D> {
             device: Arc::clone(device),
             kind,
             submitted: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            submission: Mutex::new(Submission { failure: None, parked: Vec::new() }),
             changed: Condvar::new(),
             behind: Mutex::new(None),
         }))
@@ -158,21 +166,34 @@ impl<D: Driver> Record<D> {
             self.device.check("recording an event", recorded)
         });
         *self.behind.lock() = line.untold();
-        let mut failure = self.failure.lock();
-        *failure = recorded.clone().err();
+        let mut submission = self.submission.lock();
+        submission.failure = recorded.clone().err();
         self.submitted.store(true, Ordering::Release);
         self.changed.notify_all();
+        let parked = std::mem::take(&mut submission.parked);
+        drop(submission);
+        parked.into_iter().for_each(|line| D::crew().call(line));
         recorded
     }
 
+    /// Has the crew attend to a line when the driver has it. Gives the line back if the driver has it already.
+    pub(crate) fn park(&self, line: BusyLine<D>) -> Option<BusyLine<D>> {
+        let mut submission = self.submission.lock();
+        if self.is_submitted() {
+            return Some(line);
+        }
+        submission.parked.push(line);
+        None
+    }
+
     /// Blocks until the driver has it.
-    pub(crate) fn await_submission(&self) {
+    fn await_submission(&self) {
         if self.is_submitted() {
             return;
         }
-        let mut failure = self.failure.lock();
+        let mut submission = self.submission.lock();
         while !self.is_submitted() {
-            self.changed.wait(&mut failure);
+            self.changed.wait(&mut submission);
         }
     }
 
@@ -182,7 +203,7 @@ impl<D: Driver> Record<D> {
     /// # Errors
     /// A lost device; those of the driver.
     pub(crate) fn hold_up(&self, line: &Line<D>) -> Result<()> {
-        if self.failure.lock().is_some() {
+        if self.submission.lock().failure.is_some() {
             return line.device().refuse_if_lost();
         }
         if let Some(error) = self.behind.lock().clone() {
@@ -221,7 +242,7 @@ impl<D: Driver> Record<D> {
     }
 
     fn refuse_failed(&self) -> Result<()> {
-        self.failure.lock().clone().map_or(Ok(()), Err)
+        self.submission.lock().failure.clone().map_or(Ok(()), Err)
     }
 }
 

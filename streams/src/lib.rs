@@ -17,7 +17,7 @@
 //! long as nothing in the queue needs the host; small copies from pageable memory take memory once, and a
 //! lock of the device for each 128 KiB. The driver's own host functions may not call the driver, and one
 //! that waits holds up those of all streams; so functions of the program, and copies that would block the
-//! caller, run on a thread of the queue, and what is queued behind them is kept until they are done. A
+//! caller, run on threads that the backend's queues share, and what is queued behind them is kept until they are done. A
 //! stream never waits for the host, so queues cannot block each other.
 //!
 //! Start reading at [`StreamQueue`], then `line.rs`; for a new driver, at [`Driver`].
@@ -53,6 +53,7 @@ pub use event::StreamEvent;
 pub use facts::{Facts, Features, Limits, lines, text};
 pub use handle::{DevicePtr, Event, Function, Handle, Module, Pool, Stream};
 pub use kernel::{Launch, StreamKernel};
+pub use line::BusyLine;
 pub use memory::Registrations;
 pub use module::{ModuleCore, StreamModule};
 pub use platform::StreamPlatform;

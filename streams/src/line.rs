@@ -2,27 +2,35 @@
 //!
 //! Work goes straight to the stream until a *step* comes that a thread of the host must do: a function of
 //! the program, a copy that would block the caller, a wait for an event that no stream has reached yet
-//! because its own queue keeps it. From then on the line *keeps* what is queued, as steps, and its thread
-//! does them one after the other: a step for the stream it hands over, a step of the host it does when
-//! the stream has done all before. When none is left, work goes straight to the stream again.
+//! because its own queue keeps it. From then on the line *keeps* what is queued, as steps, and a thread of the
+//! backend's crew does them one after the other: a step for the stream it hands over, a step of the host it does
+//! when the stream has done all before. When none is left, the thread goes, and work goes straight to the stream again.
+//!
+//! Where the next step waits for an event that the driver was not given, the line is *parked* on that event's record:
+//! its thread goes at once, and the crew is called again when the driver has the event.
 //!
 //! The stream itself waits for nothing but other streams' work that the driver has, so no queue can keep
 //! another from going on.
 
 use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
-use crate::driver::{Driver, EventKind};
+use crate::driver::{Context, Driver, EventKind};
+use crate::event::Record;
 use crate::handle::Stream;
 use crate::in_flight::InFlight;
 use crate::memory::{Found, Locked, locked_by_others};
 use crate::staging::Staging;
 use crate::step::Step;
-use longshore_plugin_api::{Error, ErrorCode, Result};
+use longshore_plugin_api::{AtWork, Crew, Error, ErrorCode, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
+
+/// Number of threads of a backend's crew that are started without waiting for others. Most of them wait for a
+/// stream, or for whatever a function of the program waits for.
+const MOST_THREADS: usize = 64;
 
 /// The work of one queue.
 pub(crate) struct Line<D: Driver> {
@@ -32,11 +40,10 @@ pub(crate) struct Line<D: Driver> {
     /// Where pinned memory was found last.
     pinned: Mutex<Found>,
     in_flight: Arc<InFlight>,
-    /// Work is kept. Set and cleared with the lock, looked at without.
+    /// Work is kept, and the crew has the line: it was called, a thread does steps, or the line is parked. Set and
+    /// cleared with the lock, looked at without.
     keeps: AtomicBool,
     state: Mutex<State<D>>,
-    /// There is something for the line's thread.
-    work: Condvar,
     /// A step was done.
     moved: Condvar,
 }
@@ -50,27 +57,16 @@ struct State<D: Driver> {
     error: Option<Error>,
     /// The thread that runs a function of the program.
     runner: Option<ThreadId>,
-    has_thread: bool,
-    closed: bool,
 }
 
 impl<D: Driver> State<D> {
     fn new() -> State<D> {
-        State {
-            steps: VecDeque::new(),
-            kept: 0,
-            done: 0,
-            error: None,
-            runner: None,
-            has_thread: false,
-            closed: false,
-        }
+        State { steps: VecDeque::new(), kept: 0, done: 0, error: None, runner: None }
     }
 }
 
 /// The right to add to a line that keeps its work.
 pub(crate) struct Keeping<'a, D: Driver> {
-    line: &'a Arc<Line<D>>,
     state: MutexGuard<'a, State<D>>,
 }
 
@@ -78,7 +74,6 @@ impl<D: Driver> Keeping<'_, D> {
     pub(crate) fn push(mut self, step: Step<D>) {
         self.state.steps.push_back(step);
         self.state.kept += 1;
-        self.line.work.notify_one();
     }
 }
 
@@ -97,7 +92,6 @@ impl<D: Driver> Line<D> {
             device: Arc::clone(device),
             keeps: AtomicBool::new(false),
             state: Mutex::new(State::new()),
-            work: Condvar::new(),
             moved: Condvar::new(),
         }))
     }
@@ -117,12 +111,12 @@ impl<D: Driver> Line<D> {
     /// Where work must be added that comes behind what is kept; nothing if none is, so that it goes
     /// straight to the stream.
     #[inline]
-    pub(crate) fn keeping(self: &Arc<Line<D>>) -> Option<Keeping<'_, D>> {
+    pub(crate) fn keeping(&self) -> Option<Keeping<'_, D>> {
         if !self.keeps.load(Ordering::Acquire) {
             return None;
         }
         let state = self.state.lock();
-        self.keeps.load(Ordering::Relaxed).then_some(Keeping { line: self, state })
+        self.keeps.load(Ordering::Relaxed).then_some(Keeping { state })
     }
 
     /// Queues something that a thread of the host does, and keeps what comes behind it.
@@ -131,13 +125,35 @@ impl<D: Driver> Line<D> {
     /// A lost device; `OutOfResources` if there can be no thread.
     pub(crate) fn keep(self: &Arc<Line<D>>, step: Step<D>) -> Result<()> {
         self.device.refuse_if_lost()?;
-        let mut state = self.state.lock();
-        if !state.has_thread {
-            self.start_thread()?;
-            state.has_thread = true;
-        }
+        let state = self.state.lock();
+        // The thread that comes finds the step, as it needs the lock.
+        let wake = match self.keeps.load(Ordering::Relaxed) {
+            true => None,
+            false => Some(D::crew().try_call(BusyLine::new(self))?),
+        };
         self.keeps.store(true, Ordering::Release);
-        Keeping { line: self, state }.push(step);
+        Keeping { state }.push(step);
+        drop(wake);
+        Ok(())
+    }
+
+    /// Queues a wait for a record, and keeps what comes behind it if the driver was not given the record. No thread
+    /// is needed before it is.
+    ///
+    /// # Errors
+    /// A lost device; those of the driver.
+    pub(crate) fn await_record(self: &Arc<Line<D>>, record: Arc<Record<D>>) -> Result<()> {
+        self.device.refuse_if_lost()?;
+        let state = self.state.lock();
+        if !self.keeps.load(Ordering::Relaxed) {
+            if record.park(BusyLine::new(self)).is_some() {
+                drop(state);
+                return record.hold_up(self);
+            }
+            // The thread that is called when the driver has it finds the step, as it needs the lock.
+            self.keeps.store(true, Ordering::Release);
+        }
+        Keeping { state }.push(Step::Wait(record));
         Ok(())
     }
 
@@ -238,12 +254,6 @@ impl<D: Driver> Line<D> {
         self.state.lock().error.get_or_insert(error);
     }
 
-    /// No more work will come. What is queued is still done.
-    pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
-        self.work.notify_one();
-    }
-
     /// Blocks until the stream has done what it was given.
     ///
     /// # Errors
@@ -266,7 +276,7 @@ impl<D: Driver> Line<D> {
         self.device.failed(format_args!("waiting for queue {queue}"), failure)
     }
 
-    /// The same, but asleep, if that can be: whoever waits on the line's thread is in no hurry, and the driver
+    /// The same, but asleep, if that can be: whoever waits on a thread of the crew is in no hurry, and the driver
     /// otherwise burns a processor.
     ///
     /// # Errors
@@ -294,33 +304,20 @@ impl<D: Driver> Line<D> {
         Ok(())
     }
 
-    fn start_thread(self: &Arc<Line<D>>) -> Result<()> {
-        let (line, at_work) = (Arc::clone(self), self.device.at_work());
-        let name = format!("{}{}", D::THREAD, self.in_flight.queue);
-        let work = move || {
-            line.work();
-            // In this order: who waits for the thread may close the device then.
-            drop(line);
-            drop(at_work);
-        };
-        let started = thread::Builder::new().name(name).spawn(work);
-        started.map(drop).map_err(|error| {
-            let message = format!("no thread for the queue's host functions: {error}");
-            Error::new(ErrorCode::OutOfResources, message)
-        })
-    }
-
-    /// Does steps until the line is closed and none is left.
-    fn work(self: &Arc<Line<D>>) {
+    /// Does steps until none is left, or the next one waits for a record, which is the answer.
+    fn do_steps(self: &Arc<Line<D>>) -> Option<Arc<Record<D>>> {
+        // Each step enters the device too, so it matters to functions of the program alone whether this fails.
+        let _current = self.device.context().visit().ok();
         let mut state = self.state.lock();
         loop {
+            if let Some(Step::Wait(record)) = state.steps.front()
+                && !record.is_submitted()
+            {
+                return Some(Arc::clone(record));
+            }
             let Some(step) = state.steps.pop_front() else {
                 self.keeps.store(false, Ordering::Release);
-                if state.closed {
-                    return;
-                }
-                self.work.wait(&mut state);
-                continue;
+                return None;
             };
             if step.is_function() {
                 state.runner = Some(thread::current().id());
@@ -333,6 +330,40 @@ impl<D: Driver> Line<D> {
             }
             state.done += 1;
             self.moved.notify_all();
+        }
+    }
+}
+
+/// A line that keeps work. The device is not closed before that is done.
+pub struct BusyLine<D: Driver> {
+    // Dropped in this order: whoever waits for the line may close the device then.
+    line: Arc<Line<D>>,
+    _at_work: AtWork,
+}
+
+impl<D: Driver> BusyLine<D> {
+    fn new(line: &Arc<Line<D>>) -> BusyLine<D> {
+        BusyLine { line: Arc::clone(line), _at_work: line.device.at_work() }
+    }
+
+    /// The threads of all queues of a backend, with this name.
+    pub const fn crew(name: &'static str) -> Crew<BusyLine<D>> {
+        Crew::new(name, MOST_THREADS, BusyLine::attend)
+    }
+
+    /// Does steps until none is left, or the line is parked.
+    fn attend(self) {
+        let mut line = self;
+        while let Some(record) = line.line.do_steps() {
+            // A parked line may be done before this thread has let go of the record, which keeps the device.
+            let at_work = line.line.device.at_work();
+            let back = record.park(line);
+            drop(record);
+            drop(at_work);
+            match back {
+                Some(back) => line = back,
+                None => return,
+            }
         }
     }
 }

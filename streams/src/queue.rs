@@ -12,9 +12,10 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// An in-order queue: a stream of the driver that does not wait for the process's default one. Its thread
-/// starts with the first work that only the host can do. A host function may use the driver and its own
-/// queue, but what waits for that is `InvalidQueue`.
+/// An in-order queue: a stream of the driver that does not wait for the process's default one. While it has work that
+/// only the host can do, and does not wait for an event that the driver lacks, it has a thread, of a few that all queues
+/// share. A host function finds the queue's device current; it may use the driver and its own queue, but what waits for
+/// that is `InvalidQueue`.
 ///
 /// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not wait.
 ///
@@ -100,12 +101,6 @@ impl<B: StreamBackend> StreamQueue<B> {
     }
 }
 
-impl<B: StreamBackend> Drop for StreamQueue<B> {
-    fn drop(&mut self) {
-        self.line.close();
-    }
-}
-
 impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
     #[inline]
     fn launch(
@@ -180,7 +175,7 @@ impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
         }
         match record.is_submitted() {
             true => record.hold_up(&self.line),
-            false => self.line.keep(Step::Wait(record)),
+            false => self.line.await_record(record),
         }
     }
 

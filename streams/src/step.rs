@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Alignment of captured values: that of the largest types that kernels take.
 const VALUE_ALIGNMENT: usize = 16;
 
-/// Something that the line's thread hands to the stream, or does itself.
+/// Something that a thread of the crew hands to the stream, or does itself.
 pub(crate) enum Step<D: Driver> {
     Launch(KeptLaunch<D>),
     Copy(Copy<D>),
@@ -22,6 +22,7 @@ pub(crate) enum Step<D: Driver> {
     Prefetch(Span, PrefetchTarget),
     Function(HostFunction),
     Record(Arc<Record<D>>),
+    /// To be done when the driver has the record.
     Wait(Arc<Record<D>>),
 }
 
@@ -48,10 +49,7 @@ impl<D: Driver> Step<D> {
                 before
             }
             Step::Record(record) => record.submit(line),
-            Step::Wait(record) => {
-                record.await_submission();
-                record.hold_up(line)
-            }
+            Step::Wait(record) => record.hold_up(line),
         }
     }
 }

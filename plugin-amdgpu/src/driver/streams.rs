@@ -7,9 +7,9 @@ use super::types::{
 use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
-use longshore_plugin_api::ErrorCode;
+use longshore_plugin_api::{Crew, ErrorCode};
 use longshore_streams::{
-    Call, Code, DeviceCore, EventKind, Failure, Launch, Registrations, forward,
+    BusyLine, Call, Code, DeviceCore, EventKind, Failure, Launch, Registrations, forward,
 };
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -17,13 +17,13 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
+static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-hip");
 
 impl longshore_streams::Driver for Driver {
     type Context = Current;
     type Own = AmdgpuOwn;
 
     const NAME: &'static str = "HIP";
-    const THREAD: &'static str = "longshore-hip";
     const CAPTURED_BYTES: u64 = 0;
 
     /// "6.3.42134".
@@ -59,6 +59,10 @@ impl longshore_streams::Driver for Driver {
 
     fn registrations() -> &'static Registrations {
         &REGISTRATIONS
+    }
+
+    fn crew() -> &'static Crew<BusyLine<Driver>> {
+        &CREW
     }
 
     fn was_waited_for(device: &DeviceCore<Driver>) {

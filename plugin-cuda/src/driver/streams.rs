@@ -8,21 +8,21 @@ use super::types::{
 use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaOwn;
-use longshore_plugin_api::ErrorCode;
-use longshore_streams::{Call, Code, EventKind, Launch, Registrations, forward};
+use longshore_plugin_api::{Crew, ErrorCode};
+use longshore_streams::{BusyLine, Call, Code, EventKind, Launch, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `CU_DEVICE_CPU`.
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
+static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-cu");
 
 impl longshore_streams::Driver for Driver {
     type Context = PrimaryContext;
     type Own = CudaOwn;
 
     const NAME: &'static str = "CUDA";
-    const THREAD: &'static str = "longshore-cu";
     const CAPTURED_BYTES: u64 = 64 << 10;
 
     fn version_text(&self) -> String {
@@ -51,6 +51,10 @@ impl longshore_streams::Driver for Driver {
 
     fn registrations() -> &'static Registrations {
         &REGISTRATIONS
+    }
+
+    fn crew() -> &'static Crew<BusyLine<Driver>> {
+        &CREW
     }
 
     forward! {

@@ -20,6 +20,15 @@ const IMAGE: &[u8] = b"
 @group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
 @compute @workgroup_size(64)
 fn bump(@builtin(global_invocation_id) at: vec3<u32>) { numbers[at.x] += 1u; }
+@compute @workgroup_size(64)
+fn linger(@builtin(global_invocation_id) at: vec3<u32>) {
+    var number = numbers[at.x];
+    // Drivers may end loops of more rounds.
+    for (var round = 0u; round < 60000u; round++) {
+        number = number * 1664525u + numbers[number & 63u];
+    }
+    numbers[at.x] = number;
+}
 ";
 const ITEMS: usize = 64;
 const BYTES: u64 = 4 * ITEMS as u64;
@@ -272,6 +281,133 @@ fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
         drop(second_queue);
         is_loss(rig.close());
         assert_eq!(calls.load(Ordering::SeqCst), 2);
+    });
+}
+
+/// A queue in which a function waits for the answer to be dropped, and an event behind it.
+fn held_up(queue: &VulkanQueue, event: &VulkanEvent) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel::<()>();
+    queue.host_function(host_function(move || assert!(released.recv().is_err()))).unwrap();
+    queue.record_event(event).unwrap();
+    release
+}
+
+/// Queues that wait for an event, and count when they go on. Their events are behind that.
+fn waiting_queues(
+    device: &VulkanDevice,
+    event: &VulkanEvent,
+    count: &Arc<AtomicUsize>,
+) -> Vec<(VulkanQueue, VulkanEvent)> {
+    let wait = |_| {
+        let (queue, end) = (device.create_queue().unwrap(), device.create_event(false).unwrap());
+        queue.wait_event(event).unwrap();
+        let count = Arc::clone(count);
+        let add = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        queue.host_function(host_function(add)).unwrap();
+        queue.record_event(&end).unwrap();
+        (queue, end)
+    };
+    (0..50).map(wait).collect()
+}
+
+#[test]
+fn queues_that_wait_for_a_queue_that_is_held_up_go_on_behind_it() {
+    on_a_device(|platform| {
+        let (rig, other) = (Rig::new(platform), platform.open(0).unwrap());
+        rig.write(&[1; ITEMS], true).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let release = held_up(&rig.queue, &rig.events[1]);
+        rig.launch(false).unwrap();
+        let behind = rig.device.create_event(false).unwrap();
+        rig.queue.record_event(&behind).unwrap();
+        // The driver cannot wait for another device.
+        let near = waiting_queues(&rig.device, &behind, &count);
+        let far = waiting_queues(&other, &behind, &count);
+        let second = &near[0].0;
+        second.wait_event(&far[0].1).unwrap();
+        launch(second, &rig.kernel, rig.memory, false).unwrap();
+        // A thread that waits for a queue does the work of the queue.
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| near[1].0.synchronize());
+            assert!(!near[2].0.is_idle().unwrap());
+            assert_eq!(count.load(Ordering::SeqCst), 0);
+            drop(release);
+            waits.join().unwrap().unwrap();
+        });
+        near.iter().chain(&far).for_each(|(_, end)| end.synchronize().unwrap());
+        assert_eq!(count.load(Ordering::SeqCst), 100);
+        second.synchronize().unwrap();
+        assert_eq!(rig.numbers().unwrap(), [3; ITEMS]);
+        drop((near, far, behind));
+        other.close().unwrap();
+        rig.close().unwrap();
+    });
+}
+
+#[test]
+fn queues_that_are_dropped_while_they_wait_do_their_work_before_the_device_is_closed() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let other = platform.open(0).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let release = held_up(&rig.queue, &rig.events[1]);
+        let near = waiting_queues(&rig.device, &rig.events[1], &count);
+        let far = waiting_queues(&other, &rig.events[1], &count);
+        drop((near, far));
+        assert_eq!(count.load(Ordering::SeqCst), 0);
+        let ends = thread::spawn(move || drop(release));
+        other.close().unwrap();
+        rig.close().unwrap();
+        assert_eq!(count.load(Ordering::SeqCst), 100);
+        ends.join().unwrap();
+    });
+}
+
+#[test]
+fn a_queue_that_is_dropped_while_the_device_works_does_not_wait() {
+    on_a_device(|platform| {
+        let rig = Rig::new(platform);
+        let queue = rig.device.create_queue().unwrap();
+        let linger = rig.module.kernel("linger").unwrap().0;
+        for _ in 0..20 {
+            launch(&queue, &linger, rig.memory, false).unwrap();
+        }
+        queue.record_event(&rig.events[1]).unwrap();
+        // Until no thread attends to the queue any more.
+        thread::sleep(Duration::from_millis(50));
+        drop(queue);
+        assert!(!rig.events[1].is_complete().unwrap(), "dropping the queue has waited");
+        // Kernels outlive what is queued of them.
+        rig.events[1].synchronize().unwrap();
+        drop(linger);
+        rig.close().unwrap();
+    });
+}
+
+#[test]
+fn queues_that_wait_for_a_device_that_is_lost_go_on_with_its_failure() {
+    on_a_device(|platform| {
+        let (rig, other) = (Rig::new(platform), platform.open(0).unwrap());
+        let count = Arc::new(AtomicUsize::new(0));
+        let release = held_up(&rig.queue, &rig.events[1]);
+        let near = waiting_queues(&rig.device, &rig.events[1], &count);
+        let far = waiting_queues(&other, &rig.events[1], &count);
+        rig.faults.lose();
+        let third = rig.device.create_queue().unwrap();
+        is_loss(launch(&third, &rig.kernel, rig.memory, true));
+        // The function of the program is still running, and nobody waits for it.
+        for (queue, end) in &far {
+            is_loss(end.synchronize());
+            is_loss(queue.synchronize());
+        }
+        near.iter().for_each(|(queue, _)| is_loss(queue.synchronize()));
+        drop(release);
+        drop((near, far, third));
+        other.close().unwrap();
+        is_loss(rig.close());
+        assert_eq!(count.load(Ordering::SeqCst), 100, "host functions are called all the same");
     });
 }
 

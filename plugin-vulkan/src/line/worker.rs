@@ -1,53 +1,80 @@
-//! The line's own thread, which does what nobody waits for.
+//! The threads that do what nobody waits for.
 
-use super::{Line, State, has_work};
-use longshore_plugin_api::AtWork;
+use super::{HostWork, Line, State, Step, has_work};
+use crate::place::Place;
+use crate::timeline::{Awaited, Timeline};
+use longshore_plugin_api::{AtWork, Crew};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 
-/// The line's thread lets the driver work on so many batches before it hands over a small one.
+/// The driver may work on so many batches before a small one is handed over that nobody waits for.
 const ENOUGH_FLYING: usize = 2;
 /// A batch of so many commands is not small.
 const ENOUGH_COMMANDS: u32 = 512;
+/// So many threads are started without waiting for others: many queues may have functions of the program or
+/// a driver to wait for at the same time.
+const MOST_AT_ONCE: usize = 64;
 
-/// What the thread does.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Worker {
-    #[default]
-    NotStarted,
-    Awake,
-    Asleep,
+/// The threads of all queues of the process.
+static CREW: Crew<Turn> = Crew::new("longshore-vk", MOST_AT_ONCE, Turn::take);
+
+/// Something for a thread of the crew.
+enum Turn {
+    Line(Called),
+    /// Lines wait for values of a timeline. In this order, too.
+    Timeline(Arc<Timeline>, AtWork),
+}
+
+/// A line that a thread attends to, or will. The fields go in this order: whoever waits for the work of a device closes
+/// it when the last has gone.
+pub(crate) struct Called {
+    line: Arc<Line>,
+    _at_work: AtWork,
+}
+
+impl Called {
+    /// Has a thread attend to the line.
+    pub(crate) fn go_on(self) {
+        CREW.call(Turn::Line(self));
+    }
+}
+
+/// Has a thread wait for the values of a timeline that lines wait for.
+pub(crate) fn attend_to(timeline: Arc<Timeline>) {
+    let at_work = timeline.device().at_work();
+    CREW.call(Turn::Timeline(timeline, at_work));
+}
+
+impl Turn {
+    fn take(self) {
+        match self {
+            Turn::Line(called) => attend(called),
+            Turn::Timeline(timeline, at_work) => {
+                timeline.release_as_reached();
+                drop(timeline);
+                drop(at_work);
+            }
+        }
+    }
 }
 
 impl Line {
     /// Sees to it that what is queued is done although nobody waits for it.
     #[inline]
     pub(super) fn rouse(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
-        if state.taken {
-            return;
-        }
-        match state.worker {
-            Worker::Awake => {}
-            Worker::Asleep => {
-                state.worker = Worker::Awake;
-                self.work.notify_one();
-            }
-            Worker::NotStarted => self.start(state),
+        if !state.taken && !state.attended {
+            self.call(state);
         }
     }
 
-    /// Starts the line's thread; without one, the calling thread does the work.
-    #[cold]
-    fn start(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("longshore-vk{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let (line, at_work) = (Arc::clone(self), self.device.at_work());
-        match thread::Builder::new().name(name.clone()).spawn(move || line.work(at_work)) {
-            Ok(_) => state.worker = Worker::Awake,
+    /// Has a thread of the crew attend to the line; without one, the calling thread does the work.
+    fn call(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
+        let called = Called { line: Arc::clone(self), _at_work: self.device.at_work() };
+        match CREW.try_call(Turn::Line(called)) {
+            // The thread finds the line attended to, as it needs the lock.
+            Ok(_wake) => state.attended = true,
             Err(error) => {
-                log::warn!("thread '{name}' of a queue cannot be started: {error}");
+                log::warn!("{error}");
                 state.taken = true;
                 // A function of the program may have queued more.
                 while has_work(state) {
@@ -59,47 +86,60 @@ impl Line {
         }
     }
 
-    /// The life of the line's thread. `at_work` goes last, after all that is the device's.
-    fn work(self: Arc<Line>, at_work: AtWork) {
-        let mut state = self.state.lock();
-        loop {
-            if state.taken || !has_work(&state) {
-                if state.closed && !state.taken {
-                    break;
-                }
-                state.worker = Worker::Asleep;
-                self.work.wait(&mut state);
-                state.worker = Worker::Awake;
-                continue;
-            }
-            // If it cannot wait, whoever submits next notices why.
-            if let Some(value) = self.is_ahead(&mut state)
-                && MutexGuard::unlocked(&mut state, || self.timeline.wait(value)).is_ok()
-            {
-                continue;
-            }
-            if state.steps.is_empty() {
-                self.close_open(&mut state);
-            }
-            let mut role = self.take_role(state);
-            self.take_steps(&mut role.state, |_| true);
-            drop(role);
-            state = self.state.lock();
-        }
-        let tail = state.tail;
-        drop(state);
-        let _ = self.timeline.wait(tail);
-        drop(self);
-        drop(at_work);
-    }
-
     /// The value to wait for if the driver has enough to do and the open batch may still grow.
-    fn is_ahead(&self, state: &mut MutexGuard<'_, State>) -> Option<u64> {
+    fn is_ahead(&self, state: &State) -> Option<u64> {
         let is_small = state.open.as_ref().is_some_and(|open| open.commands() < ENOUGH_COMMANDS);
         if !state.steps.is_empty() || !is_small || state.flying.len() < ENOUGH_FLYING {
             return None;
         }
         let value = state.flying[state.flying.len() - ENOUGH_FLYING].value;
         (!self.timeline.was_seen(value)).then_some(value)
+    }
+
+    /// The place in another queue that the first step would block a thread for.
+    fn obstacle(&self, state: &State) -> Option<(Place, Awaited)> {
+        match state.steps.front() {
+            Some(Step::Host(_, HostWork::Wait(place))) => {
+                Some((place.clone(), self.awaited(place)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Does what a line has to do until there is nothing more, or only what waits for another queue: then a thread is called again
+/// when that has come so far.
+fn attend(mut called: Called) {
+    // Whoever goes on with a parked line may be done before this thread has gone from here.
+    let _at_work = called.line.device.at_work();
+    let line = Arc::clone(&called.line);
+    let mut state = line.state.lock();
+    while !state.taken && has_work(&state) {
+        if let Some((place, awaited)) = line.obstacle(&state) {
+            // Still attended to: by whoever is called then, maybe at this moment.
+            match place.timeline.call_when(awaited, place.value, called) {
+                Ok(()) => return,
+                Err(back) => called = back,
+            }
+        }
+        // If it cannot wait, whoever submits next notices why.
+        if let Some(value) = line.is_ahead(&state)
+            && MutexGuard::unlocked(&mut state, || line.timeline.wait(value)).is_ok()
+        {
+            continue;
+        }
+        if state.steps.is_empty() {
+            line.close_open(&mut state);
+        }
+        let mut role = line.take_role(state);
+        line.take_steps(&mut role.state, |step| line.is_free(step));
+        drop(role);
+        state = line.state.lock();
+    }
+    state.attended = false;
+    let (tail, closed) = (state.tail, state.closed);
+    drop(state);
+    if closed {
+        let _ = line.timeline.wait(tail);
     }
 }

@@ -17,6 +17,57 @@ pub struct Case {
     pub check: fn(&Double),
 }
 
+/// Cases of copies, of a round. `pinning` is the driver's function that gives page-locked memory, if the backend uses one there.
+#[macro_export]
+macro_rules! cases_of_copies {
+    ($round:ident, $pinning:expr) => {{
+        use $crate::doubled::{cases::Case, copies};
+        &[
+            Case {
+                name: "small copies from pageable memory are taken along when they are queued",
+                driver: copies::SLOW,
+                check: |double| copies::small_copies_are_taken_along(double, &$round, $pinning),
+            },
+            Case {
+                name: "memory that is page-locked in part is copied, and read when what writes it is done",
+                driver: copies::SLOW,
+                check: |double| copies::what_is_locked_in_part_is_copied_whole(double, &$round),
+            },
+        ]
+    }};
+}
+
+/// Cases of queues that the host has work in, of a round. `current` is the driver's function that says which device is current.
+#[macro_export]
+macro_rules! cases_of_queues {
+    ($round:ident, $current:expr) => {{
+        use $crate::doubled::{cases::Case, host_functions, parked};
+        &[
+            Case {
+                name: "a function of the program finds the device of its queue current",
+                driver: "devices=2",
+                check: |double| {
+                    host_functions::a_function_finds_its_device_current(double, &$round, $current)
+                },
+            },
+            Case {
+                name: "queues that were given up while they waited are done when their device is closed",
+                driver: "devices=1",
+                check: |double| {
+                    parked::dropped_queues_are_done_before_their_device_is_closed(double, &$round)
+                },
+            },
+            Case {
+                name: "queues that wait when the device is lost are told so, and call their functions",
+                driver: "devices=1",
+                check: |double| {
+                    parked::queues_that_wait_are_told_that_the_device_is_lost(double, &$round)
+                },
+            },
+        ]
+    }};
+}
+
 /// Which case a process is for.
 const CASE: &str = "LONGSHORE_TEST_CASE";
 /// The case of a process whose driver was made by another test's process.

@@ -9,6 +9,8 @@ pub mod cases;
 pub mod copies;
 mod failures;
 pub mod faults;
+pub mod host_functions;
+pub mod parked;
 mod round;
 mod tools;
 

@@ -8,8 +8,8 @@ mod settings;
 mod targets;
 
 use longshore_tests::doubled::cases::{self, Case};
-use longshore_tests::doubled::copies;
 use longshore_tests::doubled::{AMDGPU, Round};
+use longshore_tests::{cases_of_copies, cases_of_queues};
 use std::process::ExitCode;
 
 const ROUND: Round =
@@ -23,21 +23,18 @@ const CONNECTING: [&str; 5] = [
     "hipGetDeviceCount",
 ];
 
-const COPIES: &[Case] = &[
-    Case {
-        name: "small copies from pageable memory are taken along when they are queued",
-        driver: copies::SLOW,
-        check: |double| copies::small_copies_are_taken_along(double, &ROUND, Some("hipHostMalloc")),
-    },
-    Case {
-        name: "memory that is page-locked in part is copied, and read when what writes it is done",
-        driver: copies::SLOW,
-        check: |double| copies::what_is_locked_in_part_is_copied_whole(double, &ROUND),
-    },
-];
+const COPIES: &[Case] = cases_of_copies!(ROUND, Some("hipHostMalloc"));
+const QUEUES: &[Case] = cases_of_queues!(ROUND, "hipGetDevice");
 
 fn main() -> ExitCode {
-    let lists =
-        [COPIES, devices::CASES, failures::CASES, faults::CASES, settings::CASES, targets::CASES];
+    let lists = [
+        COPIES,
+        QUEUES,
+        devices::CASES,
+        failures::CASES,
+        faults::CASES,
+        settings::CASES,
+        targets::CASES,
+    ];
     cases::main(&ROUND, &lists.concat())
 }

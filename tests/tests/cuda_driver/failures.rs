@@ -30,10 +30,12 @@ const FUNCTIONS: Functions = Functions {
 };
 
 /// What is only a hint, or a question to which there is another way: at the end the context is entered in
-/// another one, a thread is left without a context that is gone if that can be, and who would sleep until an
-/// event is reached can wait awake.
-const NOT_NEEDED: [&str; 13] = [
+/// another one, a thread is left without a context that is gone if that can be, threads that queues share enter it
+/// with each call where they cannot for long, and who would sleep until an event is reached can wait awake.
+const NOT_NEEDED: [&str; 15] = [
     "cuCtxGetCurrent",
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
     "cuCtxSetCurrent",
     "cuDriverGetVersion",
     "cuGetErrorString",

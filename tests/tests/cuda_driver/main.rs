@@ -7,8 +7,8 @@ mod faults;
 mod settings;
 
 use longshore_tests::doubled::cases::{self, Case};
-use longshore_tests::doubled::copies;
 use longshore_tests::doubled::{CUDA, Round};
+use longshore_tests::{cases_of_copies, cases_of_queues};
 use std::process::ExitCode;
 
 const ROUND: Round =
@@ -23,20 +23,10 @@ const CONNECTING: [&str; 6] = [
     "cuDeviceTotalMem_v2",
 ];
 
-const COPIES: &[Case] = &[
-    Case {
-        name: "small copies from pageable memory are taken along when they are queued",
-        driver: copies::SLOW,
-        check: |double| copies::small_copies_are_taken_along(double, &ROUND, None),
-    },
-    Case {
-        name: "memory that is page-locked in part is copied, and read when what writes it is done",
-        driver: copies::SLOW,
-        check: |double| copies::what_is_locked_in_part_is_copied_whole(double, &ROUND),
-    },
-];
+const COPIES: &[Case] = cases_of_copies!(ROUND, None);
+const QUEUES: &[Case] = cases_of_queues!(ROUND, "cuCtxGetDevice");
 
 fn main() -> ExitCode {
-    let lists = [COPIES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES];
+    let lists = [COPIES, QUEUES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES];
     cases::main(&ROUND, &lists.concat())
 }

@@ -2,6 +2,8 @@
 
 mod failures;
 mod images;
+#[path = "../support/offload.rs"]
+mod offload;
 mod queries;
 
 use longshore::{Environment, Host};
@@ -9,6 +11,7 @@ use longshore_capi::*;
 use longshore_tests::Fixtures;
 use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
+use offload::{code, devices, event, kernel, ok, said};
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -50,15 +53,7 @@ impl Library {
     }
 
     fn devices(&self) -> Vec<ol_device_handle_t> {
-        unsafe extern "C" fn add(device: ol_device_handle_t, found: *mut c_void) -> bool {
-            // SAFETY: it is the list below.
-            unsafe { (*found.cast::<Vec<ol_device_handle_t>>()).push(device) };
-            true
-        }
-        let mut devices = Vec::new();
-        // SAFETY: the callback writes to the list.
-        ok(unsafe { olIterateDevices(Some(add), (&raw mut devices).cast()) });
-        devices
+        devices()
     }
 
     /// The CPU, which comes first.
@@ -72,21 +67,6 @@ impl Drop for Library {
         // SAFETY: always allowed.
         unsafe { olShutDown() };
     }
-}
-
-fn ok(result: ol_result_t) {
-    assert!(result.is_null(), "{:?}: {}", code(result), said(result));
-}
-
-fn code(result: ol_result_t) -> ol_errc_t {
-    // SAFETY: results live as long as the process.
-    unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
-}
-
-fn said(result: ol_result_t) -> String {
-    // SAFETY: as above; details are texts.
-    let text = unsafe { result.as_ref().map(|error| CStr::from_ptr(error.Details)) };
-    text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// An image of the suite for the CPU.
@@ -109,20 +89,6 @@ fn queue(device: ol_device_handle_t) -> ol_queue_handle_t {
     // SAFETY: the queue is written to the variable.
     ok(unsafe { olCreateQueue(device, &mut queue) });
     queue
-}
-
-fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
-    let mut event = null_mut();
-    // SAFETY: the event is written to the variable.
-    ok(unsafe { olCreateEvent(queue, OL_EVENT_FLAGS_NONE, &mut event) });
-    event
-}
-
-fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_handle_t {
-    let mut kernel = null_mut();
-    // SAFETY: the symbol is written to the variable.
-    ok(unsafe { olGetSymbol(program, name.as_ptr(), OL_SYMBOL_KIND_KERNEL, &mut kernel) });
-    kernel
 }
 
 /// Queues a kernel without arguments.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn platform_name(device: ol_device_handle_t) -> String {
+pub(crate) fn platform_name(device: ol_device_handle_t) -> String {
     let mut platform: ol_platform_handle_t = null_mut();
     let mut name = [0u8; 256];
     // SAFETY: there is room for the answers.
