@@ -1,7 +1,7 @@
 //! A process that this one has started, and its end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +21,8 @@ pub struct Child {
     pid: Pid,
     file: Arc<OwnedFd>,
     status: OnceLock<Option<ExitStatus>>,
+    /// The process that serves, if that is another one: the child waits for it, and ends as it does.
+    server: OnceLock<Server>,
     /// The thread that has started it, which ends after it.
     keeper: Option<JoinHandle<()>>,
 }
@@ -30,7 +32,8 @@ impl Child {
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(file) => {
-                Ok(Self { pid, file: Arc::new(file), status: OnceLock::new(), keeper: None })
+                let (status, server) = (OnceLock::new(), OnceLock::new());
+                Ok(Self { pid, file: Arc::new(file), status, server, keeper: None })
             }
             Err(error) => {
                 // It is our child, which nobody has waited for, so the number is still its.
@@ -47,9 +50,17 @@ impl Child {
         self
     }
 
-    /// Its number.
+    /// Says that another process serves, which has this pidfd. What is none, or of a process that has ended, is passed over.
+    pub(super) fn serves(&self, process: OwnedFd) {
+        if let Some(number) = number(&process) {
+            let _ = self.server.set(Server { number, file: process });
+        }
+    }
+
+    /// The number of the process that serves, to which a debugger attaches.
     pub fn id(&self) -> u32 {
-        self.pid.as_raw_nonzero().get().unsigned_abs()
+        let serving = self.server.get().map_or(self.pid, |server| server.number);
+        serving.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// A file that becomes readable when it ends (a pidfd).
@@ -63,15 +74,31 @@ impl Child {
 
     /// Kills it, if it has not ended. Does not block.
     pub fn kill(&self) {
-        if self.status.get().is_none() {
-            let _ = pidfd_send_signal(&self.file, Signal::KILL);
+        if self.status.get().is_some() {
+            return;
+        }
+        match self.server.get() {
+            Some(server) => {
+                let _ = pidfd_send_signal(&server.file, Signal::KILL);
+                // It waits for that one, unless it is stopped.
+                let _ = pidfd_send_signal(&self.file, Signal::CONT);
+            }
+            None => _ = pidfd_send_signal(&self.file, Signal::KILL),
         }
     }
 
     /// Kills it, if it has not ended, and waits until it has.
     pub(super) fn end(&self) {
         self.kill();
-        self.status.get_or_init(|| self.reap());
+        self.status.get_or_init(|| {
+            if let Some(server) = self.server.get() {
+                while !ends_within(&server.file, Duration::from_secs(1000)) {}
+                if !ends_within(&self.file, DYING) {
+                    let _ = pidfd_send_signal(&self.file, Signal::KILL);
+                }
+            }
+            self.reap()
+        });
     }
 
     /// How it ended, if it does so within this time. Blocks for that time. `Some(None)` if something else in this process has
@@ -96,19 +123,9 @@ impl Child {
 
     fn ends_within(&self, limit: Duration) -> bool {
         let start = Instant::now();
-        loop {
-            let left = limit.saturating_sub(start.elapsed());
-            let timeout = Timespec {
-                tv_sec: left.as_secs().min(i64::MAX as u64) as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            let mut files = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut files, Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => {}
-                Ok(ready) => return ready > 0,
-                Err(_) => return false,
-            }
-        }
+        let serves =
+            |server: &Server| !ends_within(&server.file, limit.saturating_sub(start.elapsed()));
+        ends_within(&self.file, limit) && !self.server.get().is_some_and(serves)
     }
 
     fn reap(&self) -> Option<ExitStatus> {
@@ -124,6 +141,39 @@ impl Child {
                 // Another part of the program waits for all children, or ignores them.
                 _ => return None,
             }
+        }
+    }
+}
+
+/// A process that serves, and that another one has started.
+#[derive(Debug)]
+struct Server {
+    file: OwnedFd,
+    number: Pid,
+}
+
+/// The number of a process that has a pidfd, where `/proc` tells it.
+fn number(process: &OwnedFd) -> Option<Pid> {
+    let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+    let facts = std::fs::read_to_string(facts).ok()?;
+    let number = facts.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    number.trim().parse().ok().filter(|number| *number > 0).and_then(Pid::from_raw)
+}
+
+/// Whether a process ends within this time. Blocks for that time.
+fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        let left = limit.saturating_sub(start.elapsed());
+        let timeout = Timespec {
+            tv_sec: left.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let mut files = [PollFd::new(process, PollFlags::IN)];
+        match poll(&mut files, Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(ready) => return ready > 0,
+            Err(_) => return false,
         }
     }
 }

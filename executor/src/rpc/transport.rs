@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 
@@ -31,9 +31,14 @@ pub struct Transport {
     socket: Option<Arc<UnixStream>>,
     /// Says after what time reads and writes of the stream fail.
     limit: Box<dyn Fn(Limits) -> io::Result<()> + Send + Sync>,
-    /// What the controlling side shares.
-    memory: Option<OwnedFd>,
+    /// This side passes it with its greeting: memory to share, or the process that serves.
+    passed: Option<OwnedFd>,
+    /// Takes the process that serves, if the controlling side is told of one.
+    on_server: Option<OnServer>,
 }
+
+/// Takes the process that serves, as a pidfd.
+type OnServer = Box<dyn FnOnce(OwnedFd) + Send>;
 
 /// After what time reads and writes of a stream fail.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,7 +92,8 @@ impl Transport {
             why: Box::new(|| Ended::Cut),
             socket: None,
             limit: Box::new(|_| Ok(())),
-            memory: None,
+            passed: None,
+            on_server: None,
         }
     }
 
@@ -105,6 +111,16 @@ impl Transport {
         }
         self.why = Box::new(why);
         self
+    }
+
+    /// Tells the controlling side which process serves: this one, of which that is a pidfd, and not the one that it has started.
+    pub(crate) fn served_by(self, process: OwnedFd) -> Self {
+        Self { passed: Some(process), ..self }
+    }
+
+    /// Says what to do if another process serves than the one that was started.
+    pub(crate) fn on_server(self, take: impl FnOnce(OwnedFd) + Send + 'static) -> Self {
+        Self { on_server: Some(Box::new(take)), ..self }
     }
 
     /// Says why the stream has ended, once it has.
@@ -134,7 +150,8 @@ impl Transport {
                 limited.set_read_timeout(limits.read)?;
                 limited.set_write_timeout(limits.write)
             }),
-            memory,
+            passed: memory,
+            on_server: None,
         }
     }
 
@@ -142,24 +159,23 @@ impl Transport {
     pub(super) fn greet(&mut self, limits: Limits) -> Result<Option<OwnedFd>, Ended> {
         let stream = |error: io::Error| Ended::Stream(error.to_string());
         (self.limit)(limits).map_err(stream)?;
+        let passed = self.passed.take();
         let memory = match self.side {
             From::Controller => {
-                let memory = self.memory.take();
-                self.send_greeting(memory.as_ref().map(AsFd::as_fd)).map_err(|e| self.failed(e))?;
-                let (greeting, _) = self.receive_greeting()?;
-                memory.filter(|_| greeting.shares_memory)
+                let greeting = greeting(passed.is_some());
+                self.send_greeting(greeting, passed.as_ref()).map_err(|e| self.failed(e))?;
+                let (greeting, server) = self.receive_greeting()?;
+                if let (Some(server), Some(take)) = (server, self.on_server.take()) {
+                    take(server);
+                }
+                passed.filter(|_| greeting.shares_memory)
             }
             From::Executor => {
-                let (greeting, memory) = self.receive_greeting()?;
+                let (greeted, memory) = self.receive_greeting()?;
                 let memory = memory
-                    .filter(|_| greeting.shares_memory && greeting.link_bytes == LINK_BYTES as u64);
-                let accepted = Greeting {
-                    version: VERSION,
-                    shares_memory: memory.is_some(),
-                    link_bytes: LINK_BYTES as u64,
-                };
-                let sent = self.writer.write_all(&accepted.to_bytes());
-                sent.and_then(|()| self.writer.flush()).map_err(|e| self.failed(e))?;
+                    .filter(|_| greeted.shares_memory && greeted.link_bytes == LINK_BYTES as u64);
+                let greeting = greeting(memory.is_some());
+                self.send_greeting(greeting, passed.as_ref()).map_err(|e| self.failed(e))?;
                 memory
             }
         };
@@ -167,18 +183,13 @@ impl Transport {
         Ok(memory)
     }
 
-    fn send_greeting(&mut self, memory: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let greeting = Greeting {
-            version: VERSION,
-            shares_memory: memory.is_some(),
-            link_bytes: LINK_BYTES as u64,
-        };
+    fn send_greeting(&mut self, greeting: Greeting, passed: Option<&OwnedFd>) -> io::Result<()> {
         let bytes = greeting.to_bytes();
-        let (Some(socket), Some(memory)) = (&self.socket, memory) else {
+        let (Some(socket), Some(passed)) = (&self.socket, passed) else {
             self.writer.write_all(&bytes)?;
             return self.writer.flush();
         };
-        let files = [memory];
+        let files = [passed.as_fd()];
         let mut space =
             [const { std::mem::MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -200,7 +211,13 @@ impl Transport {
             let received = retry_on_intr(|| {
                 recvmsg(&**socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)
             });
-            filled = received.map_err(|e| self.failed(e.into()))?.bytes;
+            let received = received.map_err(|e| self.failed(e.into()))?;
+            let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
+            if is_cut && matches!(self.side, From::Controller) {
+                let problem = "no descriptor is left for the process that serves";
+                return Err(Ended::Stream(problem.to_owned()));
+            }
+            filled = received.bytes;
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(mut files) = message {
                     memory = files.next();
@@ -217,6 +234,10 @@ impl Transport {
     fn failed(&self, error: io::Error) -> Ended {
         ended_by(&error, &self.why)
     }
+}
+
+fn greeting(shares_memory: bool) -> Greeting {
+    Greeting { version: VERSION, shares_memory, link_bytes: LINK_BYTES as u64 }
 }
 
 /// What an error of a stream says of the connection.

@@ -7,10 +7,9 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, set_parent_process_death_signal, waitpid,
-};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
+use super::waiting::{Forked, attend, code_of, fork};
 use crate::remote::Epitaph;
 
 /// Returns in a new process, which ends with this one. This one waits for its end, tells the controller, and ends alike.
@@ -22,31 +21,21 @@ use crate::remote::Epitaph;
 /// The process has one thread.
 pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
     let parent = getpid();
-    // SAFETY: promised by the caller: the child can do all that this process can.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
+    // SAFETY: promised by the caller.
+    match unsafe { fork()? } {
+        Forked::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() != Some(parent) {
                 super::leave(1);
             }
             Ok(())
         }
-        child => {
-            let child = Pid::from_raw(child).expect("a process has a number");
-            let status = wait(child);
-            epitaph.tell(status.into_raw());
-            super::leave(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
-        }
+        Forked::Parent(child) => tell(epitaph, attend(child)),
     }
 }
 
-fn wait(child: Pid) -> ExitStatus {
-    loop {
-        match waitpid(Some(child), WaitOptions::empty()) {
-            Ok(Some((_, status))) => return ExitStatus::from_raw(status.as_raw()),
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => super::fail(1, &format!("waiting for the process that serves: {error}")),
-        }
-    }
+/// Tells the controller how the process has ended that served it, and ends this one alike.
+pub(super) fn tell(epitaph: &Epitaph, status: ExitStatus) -> ! {
+    epitaph.tell(status.into_raw());
+    super::leave(code_of(status))
 }

@@ -1,6 +1,7 @@
 //! What an executor does without.
 
 use std::fs::File;
+use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -56,31 +57,44 @@ fn maker(socket: i32) -> Option<Pid> {
 
 /// Closes all descriptors but the standard streams and the socket.
 fn close_others(socket: i32) -> Result<(), String> {
+    close_from(3, socket).map_err(|error| format!("closing inherited descriptors: {error}"))
+}
+
+/// Closes all descriptors but this one.
+///
+/// # Errors
+/// Errors of the system.
+pub(super) fn close_all_but(kept: i32) -> io::Result<()> {
+    close_from(0, kept)
+}
+
+/// Closes all descriptors from `first` on but one.
+fn close_from(first: i32, kept: i32) -> io::Result<()> {
     let close = |first: i32, last: u32| {
-        // SAFETY: nothing in this process uses these descriptors: it has just begun.
+        // SAFETY: nothing in this process uses these descriptors: it has just begun, or does nothing but wait.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    let closed = match socket {
-        4.. => close(3, socket.unsigned_abs() - 1).and_then(|()| close(socket + 1, u32::MAX)),
-        _ => close(socket.max(2) + 1, u32::MAX),
+    let closed = match kept - first {
+        1.. => close(first, kept.unsigned_abs() - 1).and_then(|()| close(kept + 1, u32::MAX)),
+        0 => close(kept + 1, u32::MAX),
+        _ => close(first, u32::MAX),
     };
     match closed {
         // Before Linux 5.9.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => close_each(socket),
-        closed => closed.map_err(|error| format!("closing inherited descriptors: {error}")),
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => close_each_from(first, kept),
+        closed => closed,
     }
 }
 
-fn close_each(socket: i32) -> Result<(), String> {
-    let fail = |error: std::io::Error| format!("closing inherited descriptors: {error}");
-    let folder = File::open("/proc/self/fd").map_err(fail)?;
+fn close_each_from(first: i32, kept: i32) -> io::Result<()> {
+    let folder = File::open("/proc/self/fd")?;
     let ours = folder.as_raw_fd();
     drop(folder);
-    let entries = std::fs::read_dir("/proc/self/fd").map_err(fail)?;
+    let entries = std::fs::read_dir("/proc/self/fd")?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     for number in numbers.collect::<Vec<_>>() {
-        if number > 2 && number != socket && number != ours {
+        if number >= first && number != kept && number != ours {
             // SAFETY: nothing in this process uses the descriptor.
             unsafe { libc::close(number) };
         }
@@ -92,7 +106,7 @@ fn close_each(socket: i32) -> Result<(), String> {
 fn keep_from_children(socket: i32) -> Result<(), String> {
     // SAFETY: sets a flag of a descriptor.
     match unsafe { libc::fcntl(socket, libc::F_SETFD, libc::FD_CLOEXEC) } {
-        -1 => Err(format!("--fd {socket}: {}", std::io::Error::last_os_error())),
+        -1 => Err(format!("--fd {socket}: {}", io::Error::last_os_error())),
         _ => Ok(()),
     }
 }

@@ -39,10 +39,11 @@ pub(super) const OURS: &str = "longshore-rpc";
 /// Whether there are threads that do not serve the controller, but for the first one, which cannot quite end.
 fn others_are_left() -> bool {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return true };
-    let first = std::process::id().to_string();
+    // By the numbers that `/proc` has, which need not be those that this process sees.
+    let Ok(first) = fs::read_link("/proc/self") else { return true };
     threads.flatten().any(|thread| {
         let name = fs::read_to_string(thread.path().join("comm"));
         let is_ours = name.is_ok_and(|name| name.starts_with(OURS));
-        !is_ours && thread.file_name().to_str() != Some(&first)
+        !is_ours && thread.file_name() != first
     })
 }

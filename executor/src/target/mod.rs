@@ -7,6 +7,7 @@ mod hygiene;
 mod last_threads;
 mod sandbox;
 mod service;
+mod waiting;
 
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,7 @@ use std::process::exit;
 use std::sync::Arc;
 
 use longshore_runtime::static_tls::attach_thread;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use crate::plugin::serve::Server;
 use crate::protocol::NO_SANDBOX;
@@ -23,6 +25,7 @@ use crate::rpc::{Connection, Ended, Options, Transport};
 
 use arguments::{Arguments, Controller, Parsed, Sandbox};
 use first_thread::FirstThread;
+use sandbox::namespaces::{self, Entered, First};
 use service::Target;
 
 /// What `longshore-executor` does: serves a controller until that goes. Does not return.
@@ -54,18 +57,12 @@ fn run(arguments: &Arguments) -> Ended {
         ..Options::default()
     };
     let transport = match &arguments.controller {
-        Controller::Parent(socket) => {
-            enter_sandbox(arguments.sandbox);
-            match parent(*socket) {
-                Ok(transport) => transport,
-                Err(ended) => return ended,
-            }
-        }
-        Controller::Network(address, key) => match listen(address, key) {
-            Ok(transport) => {
-                enter_sandbox(arguments.sandbox);
-                transport
-            }
+        Controller::Parent(socket) => match parent(*socket, arguments.sandbox) {
+            Ok(transport) => transport,
+            Err(ended) => return ended,
+        },
+        Controller::Network(address, key) => match listen(address, key, arguments.sandbox) {
+            Ok(transport) => transport,
             Err(problem) => fail(1, &problem),
         },
     };
@@ -80,17 +77,23 @@ fn run(arguments: &Arguments) -> Ended {
     }
 }
 
-fn enter_sandbox(wanted: Sandbox) {
-    if let Err(problem) = sandbox::enter(wanted) {
-        fail(NO_SANDBOX, &problem);
-    }
-}
-
-fn parent(socket: i32) -> Result<Transport, Ended> {
-    // Others may have inherited the controller's end of the socket.
+fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, Ended> {
+    // Others may have inherited the controller's end of the socket. In a namespace the controller has no number.
     let controller = hygiene::controller(socket)?;
+    // SAFETY: this is the process's first thread, and there is no other one yet.
+    let is_apart = match unsafe { enter_namespaces(wanted) } {
+        Entered::Waiting(first) => await_end(first),
+        Entered::Inside => true,
+        Entered::NotPermitted => false,
+    };
+    enter_sandbox(wanted, is_apart);
     // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
-    let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
+    let mut transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
+    if is_apart {
+        let own = pidfd_open(getpid(), PidfdFlags::empty());
+        let own = own.map_err(|error| Ended::Stream(format!("a descriptor of itself: {error}")))?;
+        transport = transport.served_by(own);
+    }
     Ok(match controller {
         Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
         None => transport,
@@ -98,7 +101,7 @@ fn parent(socket: i32) -> Result<Transport, Ended> {
 }
 
 /// Waits for a controller, and returns in the process that is to serve it.
-fn listen(address: &str, key: &Path) -> Result<Transport, String> {
+fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, String> {
     let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
     let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
     let failed = |error: std::io::Error| format!("--listen {address}: {error}");
@@ -106,8 +109,47 @@ fn listen(address: &str, key: &Path) -> Result<Transport, String> {
     let (transport, epitaph) = listener.accept_with_epitaph().map_err(failed)?;
     drop(listener);
     // SAFETY: greeting has left no thread, and this is the process's first.
-    unsafe { guardian::split(&epitaph) }.map_err(failed)?;
+    let is_apart = match unsafe { enter_namespaces(wanted) } {
+        Entered::Waiting(first) => guardian::tell(&epitaph, first.end()),
+        Entered::Inside => true,
+        Entered::NotPermitted => {
+            // SAFETY: as above.
+            unsafe { guardian::split(&epitaph) }.map_err(failed)?;
+            false
+        }
+    };
+    enter_sandbox(wanted, is_apart);
     Ok(transport)
+}
+
+/// Forks a process into namespaces of its own, if a sandbox is wanted and the system permits that.
+///
+/// # Safety
+/// The process has one thread.
+unsafe fn enter_namespaces(wanted: Sandbox) -> Entered {
+    if wanted == Sandbox::Off {
+        return Entered::NotPermitted;
+    }
+    // SAFETY: promised by the caller.
+    match unsafe { namespaces::enter() } {
+        Ok(entered) => entered,
+        Err(error) => fail(NO_SANDBOX, &format!("--sandbox: namespaces: {error}")),
+    }
+}
+
+/// The rest of the started process's life, when another one serves.
+fn await_end(first: First) -> ! {
+    // A reader of the code's output is to see its end when the code closes it.
+    if let Err(error) = first.close_others() {
+        fail(1, &format!("closing inherited descriptors: {error}"));
+    }
+    waiting::end_alike(first.end())
+}
+
+fn enter_sandbox(wanted: Sandbox, is_apart: bool) {
+    if let Err(problem) = sandbox::enter(wanted, is_apart) {
+        fail(NO_SANDBOX, &problem);
+    }
 }
 
 /// Ends the process at once, whatever its other threads do.

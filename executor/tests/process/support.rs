@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use longshore_executor::controller::{Executor, Spawn};
 use longshore_executor::rpc::{Peer, Service};
@@ -49,6 +50,16 @@ pub(crate) fn status(process: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     Some(line?.trim().to_owned())
+}
+
+/// Whether a process ends within some seconds; one that nobody has waited for has ended.
+pub(crate) fn is_gone(process: u32) -> bool {
+    let is_there = || status(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']));
+    let start = Instant::now();
+    while is_there() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    !is_there()
 }
 
 /// The children of this process, also those that nobody has waited for.

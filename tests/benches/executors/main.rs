@@ -152,12 +152,14 @@ fn look_ups(report: &mut Report) -> Result<()> {
 }
 
 fn life(report: &mut Report) -> Result<()> {
-    let start = || {
-        let start = Instant::now();
-        let process = process(Spawn::new(executor())).expect("it starts");
-        let took = start.elapsed();
-        drop(process);
-        took
+    let start = |spawn: fn(Spawn) -> Spawn| {
+        move || {
+            let start = Instant::now();
+            let process = process(spawn(Spawn::new(executor()))).expect("it starts");
+            let took = start.elapsed();
+            drop(process);
+            took
+        }
     };
     let nothing = || {
         let start = Instant::now();
@@ -177,15 +179,19 @@ fn life(report: &mut Report) -> Result<()> {
         process.kill();
         waiting.join().expect("it does not panic").duration_since(killed)
     };
-    let [floor, ours, noticed] = in_turns([
+    let [floor, ours, boxed, noticed] = in_turns([
         Some(Contender { turn: Box::new(nothing) }),
-        Some(Contender { turn: Box::new(start) }),
+        Some(Contender { turn: Box::new(start(|spawn| spawn)) }),
+        Some(Contender { turn: Box::new(start(|spawn| spawn.argument("--sandbox"))) }),
         Some(Contender { turn: Box::new(notice) }),
     ]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Duration::from_micros(1500);
         let name = "an executor, started and ready (floor: /bin/true, to its end)";
         report.row(name, Some(&floor), &ours, Limit::new("1.5 ms", most, most));
+    }
+    if let Some(boxed) = boxed {
+        report.note("the same in the sandbox", &boxed);
     }
     if let Some(noticed) = noticed {
         let most = Duration::from_millis(2);

@@ -11,12 +11,14 @@ use std::process::{Child, Command, Stdio};
 use longshore::{Environment, Host, IsolateLimits, IsolateSandbox, Outcome};
 use longshore_tests::world::{World, copy_into, executor, host_plugin, root};
 
+use crate::permitted::has_namespaces;
 use crate::support::round;
 
 /// Attempts at what drivers and kernels need, which succeed in the sandbox.
-const NEEDED: [&str; 9] = [
+const NEEDED: [&str; 10] = [
     "own_thread",
     "own_thread_name",
+    "own_dumps",
     "own_signal",
     "own_limit",
     "own_file",
@@ -28,8 +30,47 @@ const NEEDED: [&str; 9] = [
 /// Attempts that only Landlock refuses to root.
 const FILES: [&str; 5] =
     ["kernel_setting", "kernel_setting_elsewhere", "kill_preference", "kernel_log_file", "disk"];
-const MEMORY: [&str; 5] =
-    ["read_memory", "write_memory", "read_environment", "read_maps", "open_descriptor"];
+const MEMORY: [&str; 7] = [
+    "read_memory",
+    "write_memory",
+    "read_environment",
+    "read_maps",
+    "open_descriptor",
+    "memory_of_parent",
+    "memory_of_parents_parent",
+];
+/// Attempts that only a namespace of process numbers refuses.
+const NUMBERS: [&str; 7] = [
+    "affinity_of_other",
+    "priority_of_other",
+    "scheduler_of_other",
+    "session_of_other",
+    "group_of_other",
+    "descriptor_of_other",
+    "number_of_system",
+];
+/// Attempts that namespaces refuse without a filter of system calls, too.
+const APART: [&str; 19] = [
+    "compare",
+    "trace",
+    "read_by_call",
+    "write_by_call",
+    "take_descriptor",
+    "send_signal",
+    "send_signal_to_thread",
+    "send_signal_by_thread",
+    "send_signal_by_descriptor",
+    "send_signal_with_value",
+    "send_signal_to_thread_with_value",
+    "send_signal_to_all",
+    "send_signal_to_group_of_parent",
+    "limit_other",
+    "affinity",
+    "scheduler",
+    "io_priority",
+    "move_memory",
+    "segment_of_other",
+];
 
 /// The aims of the attempts, which end with this.
 struct Aims {
@@ -37,6 +78,7 @@ struct Aims {
     victim: Child,
     tcp: TcpListener,
     abstract_name: String,
+    segment: i32,
     _sockets: (UnixListener, UnixDatagram, UnixListener),
 }
 
@@ -55,7 +97,9 @@ impl Aims {
             UnixListener::bind_addr(&address).unwrap(),
         );
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self { world, victim, tcp, abstract_name, _sockets: sockets }
+        // SAFETY: makes a segment that nothing maps.
+        let segment = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
+        Self { world, victim, tcp, abstract_name, segment, _sockets: sockets }
     }
 
     fn environment(&self) -> Environment {
@@ -67,6 +111,7 @@ impl Aims {
             ("ADDRESS", self.writable_address().to_string()),
             ("FOLDER", self.world.path().to_str().unwrap().to_owned()),
             ("ABSTRACT", self.abstract_name.clone()),
+            ("SEGMENT", self.segment.to_string()),
             ("PORT", self.tcp.local_addr().unwrap().port().to_string()),
         ];
         settings.into_iter().fold(Environment::empty(), set)
@@ -102,6 +147,8 @@ impl Drop for Aims {
     fn drop(&mut self) {
         self.victim.kill().unwrap();
         self.victim.wait().unwrap();
+        // SAFETY: the segment is this test's.
+        unsafe { libc::shmctl(self.segment, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }
 
@@ -130,6 +177,7 @@ fn each_attempt_to_leave_the_sandbox_is_refused() {
     let open = aims.tried(IsolateSandbox::Off, &executor()).unwrap();
     let boxed = aims.tried(IsolateSandbox::Available, &executor()).unwrap();
     assert!(open.len() > 100 && open.len() == boxed.len(), "{open:?}");
+    let has_namespaces = has_namespaces();
     let (mut escaped, mut unshown) = (Vec::new(), Vec::new());
     for (name, error) in &open {
         let in_sandbox = boxed[name];
@@ -138,7 +186,8 @@ fn each_attempt_to_leave_the_sandbox_is_refused() {
         } else if *error != 0 {
             unshown.push(name.as_str());
         }
-        let is_held = has_landlock() || !FILES.contains(&name.as_str());
+        let is_held = (has_landlock() || !FILES.contains(&name.as_str()))
+            && (has_namespaces || !NUMBERS.contains(&name.as_str()));
         if in_sandbox == 0 && is_held && !NEEDED.contains(&name.as_str()) {
             escaped.push(name.as_str());
         }
@@ -178,11 +227,40 @@ fn a_sandbox_that_the_kernel_cannot_hold_is_refused_where_it_is_required() {
     let boxed = aims.tried(IsolateSandbox::Available, &executor).unwrap();
     assert!(
         boxed.iter().all(|(name, error)| {
-            let is_known = [&MEMORY[..], &FILES, &NEEDED].concat().contains(&name.as_str());
+            let is_known =
+                [&MEMORY[..], &FILES, &NEEDED, &NUMBERS].concat().contains(&name.as_str());
             is_known || *error != 0
         }),
         "{boxed:?}"
     );
+}
+
+#[test]
+fn namespaces_keep_it_from_other_processes_where_nothing_else_does() {
+    if !has_namespaces() {
+        println!("this system permits no namespaces; nothing was tried");
+        return;
+    }
+    let aims = Aims::new();
+    let executor = without_landlock(&aims.world, &["-DWITHOUT_FILTER"]);
+    let open = aims.tried(IsolateSandbox::Off, &executor).unwrap();
+    let apart = aims.tried(IsolateSandbox::Available, &executor).unwrap();
+    assert_eq!(apart["program"], 0, "there is no filter");
+    for name in [&MEMORY[..], &NUMBERS, &APART].concat() {
+        assert_eq!(open[name], 0, "'{name}' is permitted without a sandbox");
+        assert_ne!(apart[name], 0, "'{name}' is permitted in namespaces");
+    }
+}
+
+#[test]
+fn a_sandbox_without_a_namespace_of_numbers_keeps_it_from_the_memory_of_others() {
+    let aims = Aims::new();
+    let executor = without_landlock(&aims.world, &["-DWITHOUT_NUMBERS"]);
+    let boxed = aims.tried(IsolateSandbox::Available, &executor).unwrap();
+    if has_namespaces() {
+        assert!(MEMORY.iter().all(|name| boxed[*name] != 0), "{boxed:?}");
+    }
+    assert!(NUMBERS.iter().all(|name| boxed[*name] == 0), "{boxed:?}");
 }
 
 #[test]

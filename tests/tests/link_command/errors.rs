@@ -220,6 +220,7 @@ fn libraries_of_compilers_are_told_in_the_hint() {
         ("__tsan_init", "libtsan.so"),
         ("__asan_init", "libasan.so"),
         ("__ubsan_handle_add_overflow", "-lubsan"),
+        ("__msan_init", "compile without it"),
         ("__atomic_load", "-latomic"),
         ("__kmpc_fork_call", "-lomp"),
         ("__llvm_profile_instrument_target", "libclang_rt.profile-x86_64.a"),

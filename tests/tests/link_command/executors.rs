@@ -6,9 +6,9 @@ use longshore_tests::world;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const EXIT: &str = "int main(int argc, char **argv) { return argc; }";
 
@@ -45,39 +45,141 @@ fn an_executor_is_found_in_an_installation() {
     assert!(error.contains("hint: --executor=PATH"), "{error}");
 }
 
-#[test]
-fn a_program_in_an_executor_that_listens_ends_the_command_as_it_ends() {
+/// An object, and the exit code or the signal with which its program ends.
+type Ending = (&'static str, Option<i32>, Option<i32>);
+
+/// Programs that end in different ways.
+fn endings() -> (Folder, [Ending; 6]) {
     let folder = Folder::of_c(&[
         ("returns", EXIT),
         ("exits", "#include <stdlib.h>\nint main(void) { exit(7); }"),
         ("leaves", "#include <unistd.h>\nint main(void) { _exit(8); }"),
         ("aborts", "#include <stdlib.h>\nint main(void) { abort(); }"),
+        ("faults", "int main(void) { *(volatile int *)8 = 1; }"),
+        ("terminates", "#include <signal.h>\nint main(void) { raise(SIGTERM); }"),
     ]);
-    let key = folder.0.path().join("key");
-    fs::write(&key, "a".repeat(64)).unwrap();
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    for (object, code, signal) in [
+    let endings = [
         ("returns.o", Some(1), None),
         ("exits.o", Some(7), None),
         ("leaves.o", Some(8), None),
         ("aborts.o", None, Some(libc::SIGABRT)),
-    ] {
+        ("faults.o", None, Some(libc::SIGSEGV)),
+        ("terminates.o", None, Some(libc::SIGTERM)),
+    ];
+    (folder, endings)
+}
+
+/// An executor that listens, in a process group of its own, and its output.
+struct Listening {
+    process: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Listening {
+    /// Starts one. Its key is the file `key` of the folder.
+    fn start(folder: &Folder, options: &[&str]) -> Self {
+        let key = folder.0.path().join("key");
+        fs::write(&key, "a".repeat(64)).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let mut listening = Command::new(world::executor());
-        listening.args(["--listen", "127.0.0.1:0", "--core", "0", "--key"]).arg(&key);
-        let mut listening = listening.stdout(Stdio::piped()).spawn().unwrap();
+        listening.args(["--listen", "127.0.0.1:0", "--core", "0", "--key"]).arg(&key).args(options);
+        // SAFETY: the call changes the new process alone.
+        unsafe {
+            listening.pre_exec(|| {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                Ok(())
+            });
+        }
+        let mut process = listening.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
-        BufReader::new(listening.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening at ").unwrap();
-        let executor = format!("--executor={address}");
-        let output = folder.link(&[object, &executor, "--executor-key", "key"]);
+        output.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
+        Self { process, output, address }
+    }
+
+    /// Links and runs an object there.
+    fn link(&self, folder: &Folder, object: &str) -> Output {
+        let executor = format!("--executor={}", self.address);
+        folder.link(&[object, &executor, "--executor-key", "key"])
+    }
+}
+
+const SANDBOXES: [&[&str]; 2] = [&[], &["--sandbox"]];
+
+#[test]
+fn a_program_in_an_executor_that_listens_ends_the_command_as_it_ends() {
+    let (folder, endings) = endings();
+    for (sandbox, (object, code, signal)) in
+        SANDBOXES.into_iter().flat_map(|s| endings.map(|e| (s, e)))
+    {
+        let mut listening = Listening::start(&folder, sandbox);
+        let output = listening.link(&folder, object);
+        let said = error_of(&output);
+        assert_eq!(
+            (output.status.code(), output.status.signal()),
+            (code, signal),
+            "{object} {sandbox:?}: {said}"
+        );
+        let ended = listening.process.wait().unwrap();
+        assert_eq!(
+            ended.code(),
+            code.or(signal.map(|signal| 128 + signal)),
+            "{object} {sandbox:?}"
+        );
+    }
+}
+
+#[test]
+fn an_executor_that_listens_tells_of_a_signal_that_all_its_terminal_s_processes_get() {
+    let source = "#include <stdio.h>\n#include <unistd.h>\n
+        int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
+    let folder = Folder::of_c(&[("main", source)]);
+    for sandbox in SANDBOXES {
+        let mut listening = Listening::start(&folder, sandbox);
+        let executor = format!("--executor={}", listening.address);
+        let arguments = ["main.o", &executor, "--executor-key", "key"];
+        let output = std::thread::scope(|scope| {
+            let linking = scope.spawn(|| folder.link(&arguments));
+            let mut line = String::new();
+            listening.output.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            let group = -libc::pid_t::try_from(listening.process.id()).unwrap();
+            // SAFETY: the group is that of the processes that listen.
+            unsafe { libc::kill(group, libc::SIGINT) };
+            linking.join().unwrap()
+        });
+        assert_eq!(output.status.signal(), Some(libc::SIGINT), "{sandbox:?} {}", error_of(&output));
+        assert_eq!(listening.process.wait().unwrap().code(), Some(130), "{sandbox:?}");
+    }
+}
+
+#[test]
+fn a_program_in_a_sandbox_ends_the_command_as_it_ends() {
+    let (folder, endings) = endings();
+    let thread = "#include <pthread.h>\n#include <unistd.h>\n
+        static void *run(void *unused) { usleep(10000); return 0; }
+        int main(void) {
+            pthread_t id;
+            pthread_create(&id, 0, run, 0);
+            pthread_exit(0);
+        }";
+    folder.compile("gcc", "ends_first.c", thread, &[]);
+    let executor = folder.0.path().join("sandboxed");
+    let script =
+        format!("#!/bin/sh\nexec {} \"$@\" --core 0 --sandbox\n", world::executor().display());
+    fs::write(&executor, script).unwrap();
+    fs::set_permissions(&executor, fs::Permissions::from_mode(0o700)).unwrap();
+    let of_thread = ("ends_first.o", Some(0), None);
+    for (object, code, signal) in endings.into_iter().chain([of_thread]) {
+        let output = folder.link(&[object, "--executor=./sandboxed"]);
         let said = error_of(&output);
         assert_eq!(
             (output.status.code(), output.status.signal()),
             (code, signal),
             "{object}: {said}"
         );
-        let ended = listening.wait().unwrap();
-        assert_eq!(ended.code(), code.or(signal.map(|signal| 128 + signal)), "{object}");
     }
 }
 
