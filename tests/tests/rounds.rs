@@ -5,7 +5,7 @@ use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
 use longshore_tests::OwnImages;
 use longshore_tests::amount::Amount;
-use longshore_tests::held::{OTHERS_MAPPINGS, assert_nothing_is_left_by};
+use longshore_tests::held::assert_nothing_is_left_by;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
 use std::process::ExitCode;
@@ -65,9 +65,7 @@ fn leave_nothing_behind(device: Device, usual: usize) {
     (0..first).for_each(|_| round(&device, &image));
     let free_before = free_mib(&device);
     println!("measured: {rounds} rounds, free MiB of the device before: {free_before:?}");
-    assert_nothing_is_left_by(OTHERS_MAPPINGS, || {
-        (0..rounds).for_each(|_| round(&device, &image));
-    });
+    assert_nothing_is_left_by(rounds, || round(&device, &image));
     let free_after = free_mib(&device);
     println!("measured: free MiB of the device after: {free_after:?}");
     if let (Some(before), Some(after)) = (free_before, free_after) {
