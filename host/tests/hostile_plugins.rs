@@ -1,9 +1,12 @@
 //! Plugins whose answers come from a seed: the program gets errors, and neither panics nor takes memory that a plugin made up.
 #![cfg(feature = "command")]
 
+mod absurd;
 mod command_support;
 mod seeded;
 
+use absurd::{ANSWERS, Absurd};
+use longshore::IsolateLimits;
 use seeded::{Seeded, Walked};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +53,7 @@ fn sum(seeds: impl IntoIterator<Item = u64>, walk: impl Fn(u64) -> Walked) -> Wa
         sum.launches += walked.launches;
         sum.unloads += walked.unloads;
         sum.breaches += walked.breaches;
+        sum.losses += walked.losses;
     }
     sum
 }
@@ -83,16 +87,59 @@ fn the_same_seed_gives_the_same_walk() {
     }
 }
 
+/// Limits that a process keeps in which no answer beyond a bound is believed.
+fn limits() -> IsolateLimits {
+    IsolateLimits::default().memory_bytes(MOST_BYTES as u64)
+}
+
 #[test]
 fn such_a_plugin_in_a_process_of_its_own_costs_the_same() {
     let seeded = Seeded::new();
     let executor = command_support::executor();
     let folder = tempfile::tempdir().unwrap();
     let sum = sum(seeds(60), |seed| {
-        let host = seeded.host(seed).isolate("all").executor(&executor);
+        let host = seeded.host(seed).isolate("all").executor(&executor).isolate_limits(limits());
         let host = if seed % 4 == 3 { host.isolate_without_shared_memory() } else { host };
         seeded::walk(host, folder.path())
     });
     println!("{sum:?}");
     assert!(sum.devices > 20 && sum.kernels > 10 && sum.breaches > 60, "{sum:?}");
+    // The process with the plugin believes no answer either.
+    assert_eq!(sum.losses, 0, "{sum:?}");
+}
+
+/// Asserts what the program is told of each answer.
+fn are_told(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
+    // A log record and the name of a setting cost nothing, however long.
+    for fine in ["none", "log", "setting"] {
+        assert_eq!(absurd::first_error(host(&Absurd::new(fine))), Ok(()), "{fine}");
+    }
+    for (wrong, said) in ANSWERS {
+        let error = absurd::first_error(host(&Absurd::new(wrong))).expect_err(wrong);
+        assert!(format!("{error:?}").contains(said), "{wrong}: {error}");
+        // The plugin's own error is kept.
+        let is_own = ["message", "vendor"].contains(&wrong);
+        assert_eq!(error.is_breach(), !is_own, "{wrong}: {error}");
+        assert!(is_own || error.message().contains("plugin 'absurd': "), "{wrong}: {error}");
+    }
+}
+
+/// P-70 to P-77.
+#[test]
+fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
+    are_told(|absurd| absurd.host());
+    let error = absurd::first_error(Absurd::new("pinned address").host()).unwrap_err();
+    let said = "plugin 'absurd': longshore.pinning, pin: address 0, expected another with success";
+    assert_eq!(error.message(), said);
+}
+
+#[test]
+fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_it() {
+    let executor = command_support::executor();
+    for shares_memory in [true, false] {
+        are_told(|absurd| {
+            let host = absurd.host().isolate("all").executor(&executor).isolate_limits(limits());
+            if shares_memory { host } else { host.isolate_without_shared_memory() }
+        });
+    }
 }

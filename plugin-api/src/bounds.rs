@@ -160,6 +160,26 @@ pub(crate) fn argument_count(plugin: &str, name: &str, count: usize) -> Result<(
     at_most(plugin, place, count as u64, "arguments", ARGUMENTS as u64)
 }
 
+/// Checks the group size that suits a kernel.
+///
+/// # Errors
+/// A breach for 0.
+pub fn group_items(plugin: &str, items: u32) -> Result<()> {
+    if items > 0 {
+        return Ok(());
+    }
+    let place = "longshore.occupancy, optimal_group_items";
+    Err(breach(plugin, place, "0 items", "at least 1"))
+}
+
+/// Checks a profile section.
+///
+/// # Errors
+/// A breach for contents that reach beyond the last address.
+pub fn section(plugin: &str, address: u64, bytes: u64) -> Result<()> {
+    range(plugin, "longshore.instrumentation, profile, section", address, bytes)
+}
+
 /// Copies a text of a plugin. What is not UTF-8 in it becomes replacement characters.
 ///
 /// # Errors
@@ -226,6 +246,7 @@ pub(crate) fn written(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::argument_type::ArgumentType;
 
     fn refused(result: Result<impl std::fmt::Debug>, message: &str) {
         let error = result.unwrap_err();
@@ -245,6 +266,8 @@ mod tests {
         let global = |address, bytes| global("toy", "g", &GlobalAddress { address, bytes });
         assert_eq!(global(1 << 63, MEMORY_BYTES), Ok(()));
         let place = "plugin 'toy': longshore.module, global 'g'";
+        assert_eq!(section("toy", u64::MAX, 0), Ok(()));
+        assert!(section("toy", u64::MAX, 1).is_err());
         refused(
             global(0, u64::MAX),
             &format!("{place}: {} bytes, expected at most {MEMORY_BYTES}", u64::MAX),
@@ -266,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_suits_a_kernel_has_an_item() {
+        assert_eq!(group_items("toy", 1), Ok(()));
+        refused(
+            group_items("toy", 0),
+            "plugin 'toy': longshore.occupancy, optimal_group_items: 0 items, expected at least 1",
+        );
+    }
+
+    #[test]
     fn each_number_of_a_kernel_is_checked() {
         let most = KernelAttributes {
             argument_sizes: Some(vec![ARGUMENT_BYTES; ARGUMENTS]),
@@ -281,6 +313,10 @@ mod tests {
         };
         for (error, field) in [
             (with(|kernel| kernel.argument_sizes = Some(vec![0; ARGUMENTS + 1])), "argument_count"),
+            (
+                with(|kernel| kernel.argument_types = vec![ArgumentType::UNKNOWN; ARGUMENTS + 1]),
+                "argument_count",
+            ),
             (
                 with(|kernel| kernel.argument_sizes = Some(vec![4, u32::MAX])),
                 "size of argument 1: 4294967295 bytes, expected at most 16777216",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use super::values::{
     Attributes, Description, Failure, Section, Sections, Symbols, Tracker, check_text,
-    from_tracker, memory_kind, symbol_kind, to_tracker,
+    from_tracker, memory_kind, to_tracker,
 };
 
 /// The method of calls with a [`Request`], or a [`Callback`].

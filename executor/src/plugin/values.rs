@@ -270,8 +270,38 @@ pub(super) type Sections = Bounded<Section, PROFILE_SECTIONS>;
 /// All of a module, with their kinds.
 pub(super) type Symbols = Bounded<(String, u32), SYMBOLS>;
 
+impl Symbols {
+    /// All symbols of a known kind.
+    ///
+    /// # Errors
+    /// A breach for too many symbols and for a name beyond its bound.
+    pub(super) fn known(self, plugin: &str) -> Result<Vec<(String, SymbolKind)>, Error> {
+        let place = "longshore.module, symbols";
+        let symbols = self.checked(plugin, place, "symbols")?;
+        for (name, _) in &symbols {
+            check_text(plugin, format_args!("{place}, name"), name, bounds::SYMBOL_BYTES)?;
+        }
+        let known = |(name, kind)| Some((name, SymbolKind::from_raw(kind)?));
+        Ok(symbols.into_iter().filter_map(known).collect())
+    }
+}
+
+impl Sections {
+    /// All sections of a known kind.
+    ///
+    /// # Errors
+    /// A breach for too many sections and for one that reaches beyond the last address.
+    pub(super) fn known(self, plugin: &str) -> Result<Vec<ProfileSection>, Error> {
+        let sections = self.checked(plugin, "longshore.instrumentation, profile", "sections")?;
+        for section in &sections {
+            bounds::section(plugin, section.address, section.contents.len() as u64)?;
+        }
+        Ok(sections.into_iter().filter_map(Section::into_section).collect())
+    }
+}
+
 impl Section {
-    pub(super) fn into_section(self) -> Option<ProfileSection> {
+    fn into_section(self) -> Option<ProfileSection> {
         let kind = ProfileSectionKind::from_raw(self.kind)?;
         Some(ProfileSection { kind, address: self.address, contents: self.contents })
     }
@@ -298,11 +328,6 @@ pub(super) fn memory_kind(kind: u32) -> Result<MemoryKind, Error> {
     MemoryKind::from_raw(kind).ok_or_else(|| {
         Error::new(ErrorCode::InvalidEnumeration, format!("{kind} is no memory kind"))
     })
-}
-
-/// The kind of symbol with this number, if it is one.
-pub(super) fn symbol_kind(kind: u32) -> Option<SymbolKind> {
-    SymbolKind::from_raw(kind)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore::{
     ArgumentType, Device, DeviceInfo, Environment, Grid, Host, HostBuilder, Image, MemoryKind,
-    PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
+    Outcome, PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +74,8 @@ pub(crate) struct Walked {
     pub(crate) unloads: usize,
     /// Answers that were beyond a bound.
     pub(crate) breaches: usize,
+    /// Errors for the process of the plugin being gone.
+    pub(crate) losses: usize,
 }
 
 impl Walked {
@@ -86,6 +88,7 @@ impl Walked {
         let shown = format!("{error} {error:?}");
         assert!(shown.len() < 1 << 18, "{} bytes of an error", shown.len());
         self.breaches += usize::from(error.is_breach());
+        self.losses += usize::from(error.message().contains("is gone: "));
         None
     }
 }
@@ -97,6 +100,7 @@ pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
     for candidate in host.candidates() {
         let _ = (candidate.to_string(), candidate.outcome.reason());
         walked.breaches += usize::from(candidate.outcome.reason().contains(", expected "));
+        walked.losses += usize::from(matches!(candidate.outcome, Outcome::Crashed(_)));
     }
     for entry in host.devices().iter().take(4) {
         let _ = (entry.name(), entry.plugin().clone());

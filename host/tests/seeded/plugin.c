@@ -367,26 +367,15 @@ static longshore_error_object *profile(longshore_module *m, longshore_profile_vi
     return result();
 }
 
-static const longshore_platform_table platform_table = {info, device_count, device_info, open_device,
-                                                        destroy_platform};
-static const longshore_device_table device_table = {accepts, allocate, free_memory, load,
-                                                    create_queue, create_event, of_device};
-static const longshore_module_table module_table = {kernel, global, symbols, of_module, of_module,
-                                                    of_module};
-static const longshore_queue_table queue_table = {launch, copy, fill, host_function, with_event,
-                                                  with_event, is_idle, of_queue, of_queue};
-static const longshore_event_table event_table = {is_complete, of_event, elapsed, of_event};
-static const longshore_pinning_table pinning_table = {pin, unpin};
+#include "../hostile_tables.h"
+
 static const longshore_peer_table peer_table = {can_access, enable};
 static const longshore_prefetch_table prefetch_table = {prefetch};
-static const longshore_occupancy_table occupancy_table = {optimal, cooperative};
 static const longshore_selection_table selection_table = {rank};
 static const longshore_extent_table extent_table = {set_extent};
 static const longshore_adoption_table adoption_table = {adopt};
 static const longshore_lazy_table lazy_table = {load};
 static const longshore_cluster_table cluster_table = {in_clusters};
-static const longshore_arguments_table arguments_table = {describe_arguments};
-static const longshore_instrumentation_table instrumentation_table = {pool_tracker, profile};
 
 static longshore_table_ref table(longshore_text name, uint32_t version) {
     static const struct {

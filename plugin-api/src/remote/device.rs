@@ -169,11 +169,7 @@ impl Device<Remote> for RemoteDevice {
         let ask = table.optimal_group_items;
         // SAFETY: a live device, a kernel of a loaded module, a place to write to.
         unsafe { from_raw(ask(self.handle, kernel.handle(), shared, &mut items))? };
-        if items > 0 {
-            return Ok(items);
-        }
-        let place = "longshore.occupancy, optimal_group_items";
-        Err(bounds::breach(&self.tables.plugin, place, "0 items", "at least 1"))
+        bounds::group_items(&self.tables.plugin, items).map(|()| items)
     }
 
     fn max_cooperative_groups(

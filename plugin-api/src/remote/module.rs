@@ -304,8 +304,7 @@ impl Visit<'_, ProfileSection> {
                 let place = format_args!("{place}, contents");
                 bounds::borrow(plugin, place, contents, bounds::PROFILE_BYTES)?
             };
-            let place = format_args!("{place}, section");
-            bounds::range(plugin, place, address, contents.len() as u64)?;
+            bounds::section(plugin, address, contents.len() as u64)?;
             let kind = ProfileSectionKind::from_raw(kind);
             Ok(kind.map(|kind| ProfileSection { kind, address, contents: contents.to_vec() }))
         });

@@ -129,3 +129,26 @@ impl Service for Callbacks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_beyond_its_bound_is_not_passed_on() {
+        let passed = Arc::new(Mutex::new(Vec::new()));
+        let log = {
+            let passed = Arc::clone(&passed);
+            move |record: Record<'_>| {
+                passed.lock().push((record.target.len(), record.message.len()));
+            }
+        };
+        let callbacks = Callbacks::new(Arc::new(log), Watchdog::new(None));
+        let long = "x".repeat(bounds::MESSAGE_BYTES + 1);
+        let most = &long[1..];
+        for (target, message) in [(most, most), (&*long, "x"), ("x", &*long), ("x", "y")] {
+            callbacks.take(&Callback::Log { level: 1, target, message });
+        }
+        assert_eq!(*passed.lock(), [(most.len(), most.len()), (1, 1)]);
+    }
+}

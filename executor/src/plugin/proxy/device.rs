@@ -16,7 +16,7 @@ use super::module::{IsolatedKernel, IsolatedModule};
 use super::queue::IsolatedQueue;
 use super::window::Block;
 use crate::plugin::protocol::{Id, Image, Request};
-use crate::plugin::values::Accepts;
+use crate::plugin::values::{Accepts, check_text};
 
 /// An open device. Once its process is gone, what gives something up succeeds without a word, and all else fails.
 pub struct IsolatedDevice {
@@ -112,6 +112,10 @@ impl Device<Isolated> for IsolatedDevice {
         let (accepts, _) = self.link.with_image(image, |image: Image<'_>| {
             self.link.ask::<Accepts>(&Request::Accepts { device: self.id, image })
         })?;
+        if let Accepts::Refused(why) = &accepts {
+            let (plugin, place) = (self.link.backend(), "longshore.device, accepts, reason");
+            check_text(plugin, place, why, bounds::REASON_BYTES)?;
+        }
         Ok(accepts.into())
     }
 
@@ -189,7 +193,9 @@ impl Device<Isolated> for IsolatedDevice {
 
     fn optimal_group_items(&self, kernel: &IsolatedKernel, shared_bytes: u64) -> Result<u32> {
         let kernel = kernel.id();
-        self.link.ask(&Request::OptimalGroupItems { device: self.id, kernel, shared_bytes })
+        let request = Request::OptimalGroupItems { device: self.id, kernel, shared_bytes };
+        let items = self.link.ask(&request)?;
+        bounds::group_items(self.link.backend(), items).map(|()| items)
     }
 
     fn max_cooperative_groups(

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use longshore_plugin_api::{
-    Arguments, CopyRequest, Device, DeviceInfo, Event, ImageBytes, KernelAttributes, LaunchShape,
-    MemoryKind, Module, Place, Platform, PlatformInfo, Queue, Span,
+    ArgumentType, Arguments, CopyRequest, Device, DeviceInfo, Event, ImageBytes, KernelAttributes,
+    LaunchShape, MemoryKind, Module, Place, Platform, PlatformInfo, Queue, Span,
 };
 
 use super::device::IsolatedDevice;
@@ -19,6 +19,7 @@ use crate::controller::Spawn;
 use crate::plugin::protocol::{
     Attributes, CALL, Callback, Connected, Description, POST, Request, decode, encode,
 };
+use crate::plugin::values::Accepts;
 use crate::rpc::{Connection, Options, Peer, Service, Transport};
 
 /// Says that the tests are to be the executor, and what numbers it draws.
@@ -117,9 +118,10 @@ impl Absurd {
     fn connected(&self) -> Connected {
         let name = if self.is("description") { "x".repeat(5000) } else { "made up".to_owned() };
         let devices = if self.is("devices") { u32::MAX } else { 1 };
-        match self.is("reason") {
-            true => Connected::NoDriver("x".repeat(1 << 20)),
-            false => Connected::Platform { description: description(&name), devices },
+        match &*self.0 {
+            "reason" => Connected::NoDriver("x".repeat(1 << 20)),
+            "misnamed" => Connected::Misnamed("x".repeat(5000)),
+            _ => Connected::Platform { description: description(&name), devices },
         }
     }
 }
@@ -137,15 +139,25 @@ impl Service for Absurd {
             Request::PlatformInfo { .. } => told("x".repeat(many("info", 1 << 20))),
             Request::DeviceInfo { .. } => told(vec![b'x'; many("device_info", 1 << 20)]),
             Request::Kernel { .. } => {
-                let argument_sizes = Some(vec![8; many("kernel", 1 << 20)]);
-                let attributes = KernelAttributes { argument_sizes, ..Default::default() };
+                let attributes = KernelAttributes {
+                    argument_sizes: Some(vec![8; many("kernel", 1 << 20)]),
+                    argument_types: vec![ArgumentType::UNKNOWN; many("types", 1 << 20)],
+                    private_bytes: if self.is("private") { u64::MAX } else { 0 },
+                    ..Default::default()
+                };
                 told((1_u64, Attributes::from(attributes)))
             }
             Request::Global { .. } => told((u64::MAX, many("global", 2) as u64 - 1)),
-            Request::Symbols { .. } => told(vec![("x", 0_u32); many("symbols", 1 << 21)]),
-            Request::Profile { .. } => {
-                told(vec![(0_u32, 0_u64, vec![0_u8; 2]); many("profile", 10_000)])
+            Request::Accepts { .. } => told(Accepts::Refused("x".repeat(many("refusal", 1 << 20)))),
+            Request::Symbols { .. } => {
+                let name = "x".repeat(many("symbol", 1 << 21));
+                told(vec![(name, 0_u32); many("symbols", 1 << 21)])
             }
+            Request::Profile { .. } => {
+                let address = if self.is("section") { u64::MAX } else { 0 };
+                told(vec![(0_u32, address, vec![0_u8; 2]); many("profile", 10_000)])
+            }
+            Request::OptimalGroupItems { .. } => told(if self.is("items") { 0_u32 } else { 64 }),
             Request::Allocate { .. } => told(if self.is("allocate") { 0_u64 } else { 4096 }),
             Request::PoolTracker { .. } => told(None::<[u64; 4]>),
             Request::Open { .. } | Request::Load { .. } | Request::CreateQueue { .. } => {
@@ -224,10 +236,12 @@ fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> 
     platform.info(PlatformInfo::Name)?;
     platform.device_info(0, DeviceInfo::Name)?;
     let device = platform.open(0)?;
+    device.accepts(b"an image")?;
     let address = device.allocate(MemoryKind::Device, 100, 8)?;
     // SAFETY: the image stays in place.
     let module = device.load(unsafe { ImageBytes::new(b"an image") })?;
-    module.kernel("k")?;
+    let (kernel, _) = module.kernel("k")?;
+    device.optimal_group_items(&kernel, 0)?;
     module.global("g")?;
     module.symbols()?;
     module.profile()?;
@@ -253,13 +267,23 @@ fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value(
         ("devices", "longshore.platform, device_count: 4294967295 devices, expected at most 1024"),
         ("description", "describe, name: 5000 bytes, expected at most 4096"),
         ("reason", "connect, reason: 1048576 bytes, expected at most 65536"),
+        ("misnamed", "describe, backend: 5000 bytes, expected at most 4096"),
+        ("refusal", "longshore.device, accepts, reason: 1048576 bytes, expected at most 65536"),
         ("info", "longshore.platform, info Name: 1048576 bytes, expected at most 65536"),
         ("device_info", "device_info Name of device 0: 1048576 bytes, expected at most 65536"),
         ("allocate", "longshore.device, allocate: address 0, expected another with success"),
         ("kernel", "kernel 'k', argument_count: 1048576 arguments, expected at most 32768"),
+        ("types", "kernel 'k', argument_count: 1048576 arguments, expected at most 32768"),
+        (
+            "private",
+            "private_bytes: 18446744073709551615 bytes, expected at most 9223372036854775807",
+        ),
+        ("items", "longshore.occupancy, optimal_group_items: 0 items, expected at least 1"),
         ("global", "global 'g': 1 bytes at 0xffffffffffffffff, expected an end within 64 bits"),
         ("symbols", "longshore.module, symbols: 2097152 symbols, expected at most 1048576"),
+        ("symbol", "longshore.module, symbols, name: 2097152 bytes, expected at most 1048576"),
         ("profile", "longshore.instrumentation, profile: 10000 sections, expected at most 4096"),
+        ("section", "section: 2 bytes at 0xffffffffffffffff, expected an end within 64 bits"),
     ] {
         let error = open(what).expect_err(what);
         assert!(error.is_breach() && error.message().starts_with("plugin 'toy': "), "{error}");

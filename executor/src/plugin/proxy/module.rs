@@ -12,9 +12,7 @@ use super::Isolated;
 use super::device::given_up;
 use super::link::Link;
 use crate::arena::Piece;
-use crate::plugin::protocol::{
-    Attributes, Id, Request, Section, Sections, Symbols, Tracker, from_tracker, symbol_kind,
-};
+use crate::plugin::protocol::{Attributes, Id, Request, Sections, Symbols, Tracker, from_tracker};
 
 /// A loaded image. If its process is gone, so are its destructors and what it has counted.
 pub struct IsolatedModule {
@@ -63,10 +61,7 @@ impl Module<Isolated> for IsolatedModule {
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let symbols: Symbols = self.link.ask(&Request::Symbols { module: self.id })?;
-        let place = "longshore.module, symbols";
-        let symbols = symbols.checked(self.link.backend(), place, "symbols")?;
-        let known = |(name, kind)| Some((name, symbol_kind(kind)?));
-        Ok(symbols.into_iter().filter_map(known).collect())
+        symbols.known(self.link.backend())
     }
 
     fn run_constructors(&self) -> Result<()> {
@@ -103,8 +98,6 @@ impl Module<Isolated> for IsolatedModule {
             return Ok(Vec::new());
         }
         let sections: Sections = self.link.ask(&Request::Profile { module: self.id })?;
-        let place = "longshore.instrumentation, profile";
-        let sections = sections.checked(self.link.backend(), place, "sections")?;
-        Ok(sections.into_iter().filter_map(Section::into_section).collect())
+        sections.known(self.link.backend())
     }
 }

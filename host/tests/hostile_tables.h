@@ -1,0 +1,15 @@
+// The tables of the plugins that answer what no plugin should. Included behind their functions, which have the same names.
+
+static const longshore_platform_table platform_table = {info, device_count, device_info,
+                                                        open_device, destroy_platform};
+static const longshore_device_table device_table = {accepts, allocate, free_memory, load,
+                                                    create_queue, create_event, of_device};
+static const longshore_module_table module_table = {kernel, global, symbols, of_module, of_module,
+                                                    of_module};
+static const longshore_queue_table queue_table = {launch, copy, fill, host_function, with_event,
+                                                  with_event, is_idle, of_queue, of_queue};
+static const longshore_event_table event_table = {is_complete, of_event, elapsed, of_event};
+static const longshore_pinning_table pinning_table = {pin, unpin};
+static const longshore_occupancy_table occupancy_table = {optimal, cooperative};
+static const longshore_arguments_table arguments_table = {describe_arguments};
+static const longshore_instrumentation_table instrumentation_table = {pool_tracker, profile};
