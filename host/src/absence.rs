@@ -122,4 +122,26 @@ mod tests {
         let broken = [candidate(Outcome::Missing)];
         assert!(message(&absence(&broken)).ends_with("missing: it does not exist"));
     }
+
+    #[test]
+    fn devices_that_a_selection_leaves_out_are_told_without_the_remedy_for_plugins() {
+        let found = [candidate(Outcome::NoDriver("libtoy.so is missing".into()))];
+        let left_out = DeviceFacts {
+            backend: "host".into(),
+            index: 0,
+            name: "CPU".into(),
+            uuid: None,
+            kind: None,
+        };
+        let absence = Absence {
+            searched: &[],
+            candidates: &found,
+            selections: vec!["LONGSHORE_DEVICES \"!host:*\"".into()],
+            excluded: vec![&left_out],
+        };
+        let said = message(&absence);
+        let start = "there is no device to use; LONGSHORE_DEVICES \"!host:*\" leaves out all";
+        assert!(said.starts_with(start) && said.contains("\n  host:0 "), "{said}");
+        assert!(!said.contains("install the driver"), "{said}");
+    }
 }

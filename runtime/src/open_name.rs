@@ -29,11 +29,12 @@ impl OpenName {
     /// Errors of copying the file, where that is needed.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
         let number = file.as_raw_fd();
-        let process = process::id().to_string();
-        let paths =
-            [process.as_str(), "self"].map(|process| format!("/proc/{process}/fd/{number}"));
-        match paths.into_iter().find(|path| is_same(file, path.as_ref())) {
-            Some(path) => Ok(Self { path: terminated(path.into())?, copy: None }),
+        // The number that `/proc` has for this process, which in a namespace of processes need not be the one that this process sees.
+        let process = std::fs::read_link("/proc/self").unwrap_or_default();
+        let paths = [&process, Path::new("self")]
+            .map(|process| Path::new("/proc").join(process).join("fd").join(number.to_string()));
+        match paths.into_iter().find(|path| is_same(file, path)) {
+            Some(path) => Ok(Self { path: terminated(path.into_os_string())?, copy: None }),
             None => Self::copied(file),
         }
     }
@@ -120,6 +121,51 @@ mod tests {
         assert_eq!(name.path().to_str(), Ok(expected.as_str()));
         assert!(name.is_by_number());
         assert_eq!(content(&name), b"content");
+    }
+
+    #[test]
+    fn a_file_has_that_name_also_in_a_process_that_sees_another_number_of_its_own() {
+        let file = file();
+        // SAFETY: the children make files' names and end.
+        let code = unsafe {
+            in_child(|| match libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {
+                0 => in_child(|| named_by_the_number_of_proc(&file)),
+                _ => NOT_PERMITTED,
+            })
+        };
+        match code {
+            NOT_PERMITTED => println!("this system permits no namespaces; nothing was tried"),
+            code => assert_eq!(code, 0),
+        }
+    }
+
+    const NOT_PERMITTED: i32 = 77;
+
+    /// 0 if a file's name has the number in it that `/proc` has for this process, which is another one than it sees.
+    fn named_by_the_number_of_proc(file: &File) -> i32 {
+        let number = std::fs::read_link("/proc/self").unwrap();
+        let name = OpenName::of(file.as_fd()).unwrap();
+        let expected = format!("/proc/{}/fd/{}", number.display(), file.as_raw_fd());
+        let is_expected = name.path().to_str() == Ok(expected.as_str());
+        let sees_another = number != Path::new(&process::id().to_string());
+        i32::from(!is_expected) + 2 * i32::from(!sees_another)
+    }
+
+    /// The exit code of a child that answers it.
+    ///
+    /// # Safety
+    /// The child uses nothing that another thread may have locked.
+    unsafe fn in_child(code: impl FnOnce() -> i32) -> i32 {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(code());
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            libc::WEXITSTATUS(status)
+        }
     }
 
     #[test]

@@ -105,3 +105,25 @@ fn auth_name(kind: u32) -> Option<&'static str> {
         |names: &[&'static str], first| names.get(kind.checked_sub(first)? as usize).copied();
     name(&STATIC, 580).or_else(|| name(&DYNAMIC, 1041))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relocations_of_pointer_authentication_have_the_names_of_the_abi() {
+        for (number, found) in [
+            (579, None),
+            (580, Some("R_AARCH64_AUTH_ABS64")),
+            (588, Some("R_AARCH64_AUTH_GOT_LD_PREL19")),
+            (598, Some("R_AARCH64_AUTH_TLSDESC_CALL")),
+            (599, None),
+            (1040, None),
+            (1041, Some("R_AARCH64_AUTH_RELATIVE")),
+            (1044, Some("R_AARCH64_AUTH_IRELATIVE")),
+            (1045, None),
+        ] {
+            assert_eq!(name(number), found, "{number}");
+        }
+    }
+}
