@@ -34,6 +34,7 @@ pub mod controller;
 pub mod plugin;
 mod protocol;
 mod ranges;
+mod readiness;
 pub mod remote;
 pub mod rpc;
 pub mod target;

@@ -7,9 +7,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use longshore_executor::remote::{Key, Listener, RemoteError, connect};
 use longshore_executor::rpc::{CallError, Connection, Ended, Options, Peer, Service};
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Echo;
 
@@ -29,8 +33,12 @@ struct Waiting {
 
 impl Waiting {
     fn start(key: &Path) -> Self {
+        Self::start_with(key, &[])
+    }
+
+    fn start_with(key: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longshore-executor"));
-        command.args(["--listen", "127.0.0.1:0", "--key"]).arg(key);
+        command.args(["--listen", "127.0.0.1:0", "--key"]).arg(key).args(arguments);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -102,7 +110,7 @@ fn silent_peers_do_not_lock_out_the_controller_that_has_the_key() {
 fn silent_peers_of_one_address_push_out_each_other_alone() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
-    let listener = listener.greeting_limit(std::time::Duration::from_secs(1000));
+    let listener = listener.greeting_limit(Duration::from_secs(1000));
     let address = listener.address().unwrap();
     let accepting = thread::spawn(move || listener.accept().map(drop));
     let mut other = connect_from([127, 0, 0, 2], address);
@@ -131,7 +139,7 @@ fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 /// Waits until the other side has closed the connection.
 fn is_sent_away(peer: &mut TcpStream) -> bool {
     peer.set_nonblocking(false).unwrap();
-    peer.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
     match peer.read(&mut [0; 8]) {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -147,7 +155,7 @@ fn is_waiting(peer: &mut TcpStream) -> bool {
 fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
-    let listener = listener.greeting_limit(std::time::Duration::from_millis(50));
+    let listener = listener.greeting_limit(Duration::from_millis(50));
     let address = listener.address().unwrap().to_string();
     let accepting = thread::spawn(move || listener.accept().unwrap());
     let mut slow = TcpStream::connect(&address).unwrap();
@@ -206,6 +214,76 @@ fn an_executor_that_is_killed_ends_the_calls() {
     executor.process.kill().unwrap();
     assert_eq!(connection.wait_for_end(), Ended::Cut);
     assert_eq!(connection.call(0, &[]), Err(CallError::Ended(Ended::Cut)));
+}
+
+/// A field of `/proc/PROCESS/status`, if there is such a process.
+fn status(process: u32, field: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    Some(line?.trim().to_owned())
+}
+
+/// Waits until a process has one of these states.
+fn await_state(process: u32, states: &[char]) {
+    let start = Instant::now();
+    while status(process, "State").is_some_and(|state| !state.starts_with(states)) {
+        assert!(start.elapsed() < PATIENCE, "{process} does not become {states:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn send(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
+}
+
+/// An executor and its controller, and the executor's processes: first the one that was started, last the one that serves.
+fn serving(folder: &Path, arguments: &[&str]) -> (Waiting, Connection, Vec<u32>) {
+    let path = key_file(folder, 'e');
+    let executor = Waiting::start_with(&path, arguments);
+    let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
+    assert_eq!(connection.call(0, b"here").unwrap(), b"here");
+    let mut processes = vec![executor.process.id()];
+    while let Some(last) = processes.last() {
+        let children = std::fs::read_to_string(format!("/proc/{last}/task/{last}/children"));
+        match children.unwrap().split_whitespace().next() {
+            Some(child) => processes.push(child.parse().unwrap()),
+            None => break,
+        }
+    }
+    assert!(processes.len() > 1, "{processes:?}");
+    (executor, connection, processes)
+}
+
+#[test]
+fn a_stopped_process_that_serves_ends_with_its_controller() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&[][..], &["--sandbox"]] {
+        let (mut executor, connection, processes) = serving(folder.path(), arguments);
+        let last = *processes.last().unwrap();
+        send(last, Signal::STOP);
+        await_state(last, &['T']);
+        drop(connection);
+        await_state(last, &['Z', 'X']);
+        assert_eq!(executor.process.wait().unwrap().code(), Some(128 + libc::SIGKILL));
+        processes.into_iter().for_each(|process| await_state(process, &['Z', 'X']));
+    }
+}
+
+#[test]
+fn an_executor_is_stopped_and_goes_on_with_the_process_that_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&[][..], &["--sandbox"]] {
+        let (mut executor, connection, processes) = serving(folder.path(), arguments);
+        let ends = [processes[0], *processes.last().unwrap()];
+        for _ in 0..3 {
+            send(processes[0], Signal::TSTP);
+            ends.iter().for_each(|process| await_state(*process, &['T']));
+            send(processes[0], Signal::CONT);
+            assert_eq!(connection.call(0, b"still here").unwrap(), b"still here");
+        }
+        connection.close();
+        assert!(executor.process.wait().unwrap().success());
+    }
 }
 
 #[test]

@@ -219,7 +219,7 @@ pub trait Context: Send + Sync + 'static {
     /// The same, for long, on a thread that may outlive the context: afterwards it has what it had before, be that none.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn visit(&self) -> Result<Self::Entered<'_>, Failure>;
 
     /// The same on a thread that cannot be asked what it has.

@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 
+use crate::readiness::is_ready_within;
 use crate::rpc::{Death, Ended};
 
 /// A child process. It is killed and waited for when this is dropped, so that nothing is left of it.
@@ -50,7 +51,7 @@ impl Child {
         self
     }
 
-    /// Says that another process serves, which has this pidfd. What is none, or of a process that has ended, is passed over.
+    /// Says that another process serves, which has this pidfd. Any other descriptor, and that of a process that has ended, is passed over.
     pub(super) fn serves(&self, process: OwnedFd) {
         if let Some(number) = number(&process) {
             let _ = self.server.set(Server { number, file: process });
@@ -162,20 +163,7 @@ fn number(process: &OwnedFd) -> Option<Pid> {
 
 /// Whether a process ends within this time. Blocks for that time.
 fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
-    let start = Instant::now();
-    loop {
-        let left = limit.saturating_sub(start.elapsed());
-        let timeout = Timespec {
-            tv_sec: left.as_secs().min(i64::MAX as u64) as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let mut files = [PollFd::new(process, PollFlags::IN)];
-        match poll(&mut files, Some(&timeout)) {
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(ready) => return ready > 0,
-            Err(_) => return false,
-        }
-    }
+    is_ready_within(&mut [PollFd::new(process, PollFlags::IN)], Some(limit))
 }
 
 /// How long a process whose end of the stream is closed may take to be gone.
@@ -188,5 +176,30 @@ impl Drop for Child {
             // It has nothing to say, and ends at once.
             let _ = keeper.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::zombie_processes, reason = "whatever gets the number waits for it")]
+    fn sleeper() -> Pid {
+        let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        Pid::from_raw(child.id().cast_signed()).unwrap()
+    }
+
+    #[test]
+    fn a_child_has_not_ended_while_the_process_that_serves_runs() {
+        const MOMENT: Duration = Duration::from_millis(50);
+        let child = Child::new(sleeper()).unwrap();
+        let server = Child::new(sleeper()).unwrap();
+        child.serves(server.file.try_clone().unwrap());
+        assert_eq!(child.id(), server.id());
+        pidfd_send_signal(&child.file, Signal::KILL).unwrap();
+        assert_eq!(child.wait(MOMENT), None);
+        server.end();
+        let ended = child.wait(Duration::from_secs(60)).flatten().unwrap();
+        assert_eq!(ended.signal(), Some(libc::SIGKILL));
     }
 }

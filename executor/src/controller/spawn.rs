@@ -11,12 +11,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
 use super::Child;
 use crate::arena::Arena;
 use crate::protocol::NO_SANDBOX;
+use crate::readiness::is_ready_within;
 use crate::rpc::{Connection, Ended, Options, Peer, Service, Transport};
 
 /// How an executor is started.
@@ -252,7 +253,7 @@ fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
         // The caller waits for it.
         let _ = answer.send(child);
         if let Some(file) = file {
-            while poll(&mut [PollFd::new(&file, PollFlags::IN)], None).is_err() {}
+            while !is_ready_within(&mut [PollFd::new(&file, PollFlags::IN)], None) {}
         }
     })?;
     let child =

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
@@ -320,6 +321,11 @@ const LAST_WORDS: u64 = 1 << 62;
 pub(crate) struct Epitaph(Arc<Line>);
 
 impl Epitaph {
+    /// The socket of the connection.
+    pub(crate) fn controller(&self) -> BorrowedFd<'_> {
+        self.0.socket.as_fd()
+    }
+
     /// Tells the controller how the process has ended that was forked from this one and had the connection: a status of `waitpid`.
     /// Nothing is heard of it if that process was cut off in the middle of a word, or if the controller is gone. Blocks for some
     /// seconds at most.

@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::waiting::{Forked, attend, code_of, fork};
+use super::waiting::{Forked, Role, attend, code_of, fork};
 use crate::remote::Epitaph;
 
 /// Returns in a new process, which ends with this one. This one waits for its end, tells the controller, and ends alike.
@@ -30,7 +30,9 @@ pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
             }
             Ok(())
         }
-        Forked::Parent(child) => tell(epitaph, attend(child)),
+        Forked::Parent(child) => {
+            tell(epitaph, attend(child, Role::Work, Some(epitaph.controller())))
+        }
     }
 }
 

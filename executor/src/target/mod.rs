@@ -110,7 +110,10 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
     drop(listener);
     // SAFETY: greeting has left no thread, and this is the process's first.
     let is_apart = match unsafe { enter_namespaces(wanted) } {
-        Entered::Waiting(first) => guardian::tell(&epitaph, first.end()),
+        Entered::Waiting(first) => {
+            let status = first.end(Some(epitaph.controller()));
+            guardian::tell(&epitaph, status)
+        }
         Entered::Inside => true,
         Entered::NotPermitted => {
             // SAFETY: as above.
@@ -143,7 +146,7 @@ fn await_end(first: First) -> ! {
     if let Err(error) = first.close_others() {
         fail(1, &format!("closing inherited descriptors: {error}"));
     }
-    waiting::end_alike(first.end())
+    waiting::end_alike(first.end(None))
 }
 
 fn enter_sandbox(wanted: Sandbox, is_apart: bool) {

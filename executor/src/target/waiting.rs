@@ -1,15 +1,24 @@
 //! A process that has forked the one that does the work: it waits for that one, and passes signals on to it.
+//!
+//! A stop reaches the one that does the work as `SIGSTOP`: it may have a session of its own, where the system passes over a
+//! terminal's stop.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Resource, Rlimit, WaitId, WaitIdOptions, WaitOptions, setrlimit, waitid, waitpid,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open,
+    pidfd_send_signal, setrlimit, waitid, waitpid,
 };
+
+use crate::readiness::is_ready_within;
 
 /// The two sides of a fork.
 pub(super) enum Forked {
@@ -41,15 +50,32 @@ pub(super) unsafe fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Waits until the child has ended. Until then the child gets the signals by which users and systems end programs.
-pub(super) fn attend(child: Pid) -> ExitStatus {
+/// What a child does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The work.
+    Work,
+    /// It waits, as this process does, for the one that does the work.
+    Wait,
+}
+
+/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue programs.
+/// If there is a controller's socket, the child is killed some time after the controller has gone: it may be stopped.
+pub(super) fn attend(child: Pid, role: Role, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
     // For people who list processes.
     let _ = rustix::thread::set_name(c"longshore-wait");
     CHILD.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
-    let pass_on: extern "C" fn(i32) = pass_on;
-    for signal in PASSED_ON {
-        // SAFETY: the handler does what handlers may do.
-        unsafe { libc::signal(signal, pass_on as usize) };
+    CHILD_WAITS.store(role == Role::Wait, Ordering::Relaxed);
+    let handlers: [(&[i32], extern "C" fn(i32)); 2] =
+        [(&PASSED_ON, pass_on), (&[libc::SIGTSTP], stop)];
+    for (signals, handler) in handlers {
+        for signal in signals {
+            // SAFETY: the handler does what handlers may do.
+            unsafe { libc::signal(*signal, handler as usize) };
+        }
+    }
+    if let Some(controller) = controller {
+        end_with(child, controller);
     }
     let ended = || -> rustix::io::Result<ExitStatus> {
         let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -64,6 +90,22 @@ pub(super) fn attend(child: Pid) -> ExitStatus {
         Err(error) => super::fail(1, &format!("waiting for the process that serves: {error}")),
     }
 }
+
+/// Waits until the child has ended, or the controller is gone and the child was killed over it.
+fn end_with(child: Pid, controller: BorrowedFd<'_>) {
+    // Without this nobody tells a stopped child that the controller is gone.
+    let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return };
+    // The end of what comes is seen without a read, which is the child's to do.
+    let gone = PollFd::from_borrowed_fd(controller, PollFlags::RDHUP);
+    if is_ready_within(&mut [PollFd::new(&process, PollFlags::IN), gone], None)
+        && !is_ready_within(&mut [PollFd::new(&process, PollFlags::IN)], Some(PARTING))
+    {
+        let _ = pidfd_send_signal(process.as_fd(), Signal::KILL);
+    }
+}
+
+/// Time in which a child ends by itself when its controller is gone: as long as a controller waits for one that it asks to end.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// Ends this process as another one has ended. It leaves no core file: the other one has left its own.
 pub(super) fn end_alike(status: ExitStatus) -> ! {
@@ -88,10 +130,19 @@ pub(super) fn code_of(status: ExitStatus) -> i32 {
 
 /// The process that gets the signals; 0 while there is none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+/// Whether that one passes signals on itself.
+static CHILD_WAITS: AtomicBool = AtomicBool::new(false);
 
 /// A child that has one of the terminal already gets it twice.
-const PASSED_ON: [i32; 6] =
-    [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+const PASSED_ON: [i32; 7] = [
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+];
 
 extern "C" fn pass_on(signal: i32) {
     let child = CHILD.load(Ordering::Relaxed);
@@ -99,4 +150,10 @@ extern "C" fn pass_on(signal: i32) {
         // SAFETY: the child has not been waited for.
         unsafe { libc::kill(child, signal) };
     }
+}
+
+extern "C" fn stop(signal: i32) {
+    pass_on(if CHILD_WAITS.load(Ordering::Relaxed) { signal } else { libc::SIGSTOP });
+    // SAFETY: stops this process, unless it is number 1 of a namespace.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }

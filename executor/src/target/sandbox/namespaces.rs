@@ -13,11 +13,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, Pid, Signal, dumpable_behavior, set_dumpable_behavior,
@@ -26,8 +27,9 @@ use rustix::process::{
 
 use super::give_up_capabilities;
 use crate::protocol::NO_SANDBOX;
+use crate::readiness::is_ready_within;
 use crate::target::hygiene::close_all_but;
-use crate::target::waiting::{Forked, attend, fork};
+use crate::target::waiting::{Forked, Role, attend, fork};
 use crate::target::{fail, leave};
 
 /// Which process has returned from [`enter`].
@@ -90,9 +92,10 @@ impl First {
         close_all_but(self.status.as_raw_fd())
     }
 
-    /// Waits until nothing is left in the namespace. How number 2 has ended.
-    pub(in crate::target) fn end(mut self) -> ExitStatus {
-        let own = attend(self.process);
+    /// Waits until nothing is left in the namespace. How number 2 has ended, be it that it was killed some time after the end of
+    /// the controller, if that has this socket.
+    pub(in crate::target) fn end(mut self, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
+        let own = attend(self.process, Role::Wait, controller);
         let mut told = [0; 4];
         match self.status.read_exact(&mut told) {
             Ok(()) => ExitStatus::from_raw(i32::from_le_bytes(told)),
@@ -118,7 +121,7 @@ unsafe fn be_first(status: OwnedFd) -> io::Result<()> {
     // SAFETY: promised by the caller.
     if let Forked::Parent(second) = unsafe { fork()? } {
         close_all_but(status.as_raw_fd())?;
-        let ended = attend(second).into_raw();
+        let ended = attend(second, Role::Work, None).into_raw();
         // The reader waits for this.
         let _ = File::from(status).write_all(&ended.to_le_bytes());
         leave(0);
@@ -128,7 +131,7 @@ unsafe fn be_first(status: OwnedFd) -> io::Result<()> {
 
 fn has_no_reader(pipe: &OwnedFd) -> bool {
     let mut files = [PollFd::new(pipe, PollFlags::empty())];
-    poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    is_ready_within(&mut files, Some(Duration::ZERO))
 }
 
 /// Moves the process into namespaces of which one is of users, in which its user is the same. `false` where that is not permitted.
