@@ -18,13 +18,17 @@ use std::panic::catch_unwind;
 /// `environment`. They stay valid for the life of the process, from any thread.
 pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static abi::Services {
     let mut contexts = CONTEXTS.lock();
-    let context =
-        *contexts.entry(backend.to_owned()).or_insert_with(|| Context::leaked(backend.to_owned()));
+    let context = context_of(&mut contexts, backend);
     *context.environment.write() = environment.clone();
     &context.services
 }
 
-/// The settings that the plugins of a backend have asked for in this process.
+/// Remembers that a plugin of a backend has asked for a setting, in a process of its own.
+pub(crate) fn note_setting(backend: &str, name: &str) {
+    context_of(&mut CONTEXTS.lock(), backend).note(name);
+}
+
+/// The settings that the plugins of a backend have asked for, here or in processes of their own.
 pub(crate) fn settings_asked_for(backend: &str) -> BTreeSet<String> {
     let context = CONTEXTS.lock().get(backend).copied();
     context.map(|context| context.asked_for.lock().clone()).unwrap_or_default()
@@ -33,7 +37,13 @@ pub(crate) fn settings_asked_for(backend: &str) -> BTreeSet<String> {
 /// How many names of settings are remembered for a backend.
 const MOST_SETTINGS: usize = 100;
 
-static CONTEXTS: Mutex<BTreeMap<String, &'static Context>> = Mutex::new(BTreeMap::new());
+type Contexts = BTreeMap<String, &'static Context>;
+
+static CONTEXTS: Mutex<Contexts> = Mutex::new(BTreeMap::new());
+
+fn context_of(contexts: &mut Contexts, backend: &str) -> &'static Context {
+    contexts.entry(backend.to_owned()).or_insert_with(|| Context::leaked(backend.to_owned()))
+}
 
 /// What the functions find behind their context pointer. `services` points back at the whole.
 struct Context {
@@ -71,10 +81,12 @@ impl Context {
         }
     }
 
-    /// Remembers that a setting was asked for; a bounded number of them.
+    /// Remembers that a setting was asked for; a bounded number of them. No variable has a name with other characters.
     fn note(&self, name: &str) {
+        let is_usable =
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         let mut asked_for = self.asked_for.lock();
-        if asked_for.len() < MOST_SETTINGS && !asked_for.contains(name) {
+        if is_usable && asked_for.len() < MOST_SETTINGS && !asked_for.contains(name) {
             asked_for.insert(name.to_owned());
         }
     }

@@ -3,7 +3,9 @@
 
 mod command_support;
 
-use command_support::{alone, command, longshore, on_terminal, outcome, toy_plugin};
+use command_support::{
+    alone, command, isolating_command, longshore, on_terminal, outcome, toy_plugin,
+};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -133,13 +135,14 @@ fn a_misspelt_variable_is_told_once_with_the_right_one() {
         }
         assert_eq!(listed.stderr.lines().count(), texts.len(), "{}", listed.stderr);
     };
-    let mut listing = command();
-    listing.arg("devices").env("LONGSHORE_BACKENDS", "host").env("LONGSHORE_HOST_THREAD", "1");
-    // Settings of a backend that may be anywhere.
-    listing.env("LONGSHORE_TOY_THREADS", "1").env("LONGSHORE_HOST_COLOUR", "1");
     let backends = "LONGSHORE_BACKENDS has no effect; did you mean LONGSHORE_BACKEND?";
     let threads = "LONGSHORE_HOST_THREAD has no effect; did you mean LONGSHORE_HOST_THREADS?";
-    warned(&mut listing, &[backends, threads]);
+    for mut listing in [command(), isolating_command()] {
+        listing.arg("devices").env("LONGSHORE_BACKENDS", "host").env("LONGSHORE_HOST_THREAD", "1");
+        // Settings of a backend that may be anywhere.
+        listing.env("LONGSHORE_TOY_THREADS", "1").env("LONGSHORE_HOST_COLOUR", "1");
+        warned(&mut listing, &[backends, threads]);
+    }
     let mut listing = command();
     warned(listing.arg("plugins").env("LONGSHORE_BACKENDS", "host"), &[backends]);
     let mut completing = command();

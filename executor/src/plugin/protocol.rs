@@ -8,8 +8,8 @@ use longshore_plugin_api::{Error, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::values::{
-    Attributes, Description, Failure, Section, Sections, Symbols, Tracker, check_text,
-    from_tracker, memory_kind, to_tracker,
+    ASKED, Asked, Attributes, Description, Failure, Section, Sections, Symbols, Tracker,
+    check_text, from_tracker, memory_kind, to_tracker,
 };
 
 /// The method of calls with a [`Request`], or a [`Callback`].
@@ -26,7 +26,7 @@ pub(super) type Id = u64;
 /// What the host asks of the executor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
-    /// Opens the plugin's library and connects it. The first request. Answered by [`Connected`].
+    /// Opens the plugin's library and connects it. The first request. Answered by [`Connected`] and [`Asked`].
     Connect {
         path: &'a [u8],
         backend: &'a str,

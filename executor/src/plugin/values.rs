@@ -265,10 +265,29 @@ impl From<ProfileSection> for Section {
     }
 }
 
+/// The names of the settings that a plugin has asked for while it was connected; no more than these are told.
+pub(super) type Asked = Bounded<String, ASKED>;
+/// The most names in [`Asked`].
+pub(super) const ASKED: usize = 100;
 /// All of a module.
 pub(super) type Sections = Bounded<Section, PROFILE_SECTIONS>;
 /// All of a module, with their kinds.
 pub(super) type Symbols = Bounded<(String, u32), SYMBOLS>;
+
+impl Asked {
+    /// All names.
+    ///
+    /// # Errors
+    /// A breach for too many names and for one that is too long.
+    pub(super) fn names(self, plugin: &str) -> Result<Vec<String>, Error> {
+        let place = "services, settings that were asked for";
+        let names = self.checked(plugin, place, "names")?;
+        for name in &names {
+            check_text(plugin, format_args!("{place}, name"), name, bounds::DESCRIPTION_BYTES)?;
+        }
+        Ok(names)
+    }
+}
 
 impl Symbols {
     /// All symbols of a known kind.

@@ -7,7 +7,7 @@ use super::search::standard_folders;
 use super::trust::Trust;
 use crate::environment::Environment;
 use crate::selection::BackendSelection;
-use crate::services::log_record;
+use crate::services::{log_record, note_setting};
 use log::LevelFilter;
 use longshore_executor::controller::Spawn;
 use longshore_executor::plugin::{Isolation, Opened, Record, Refusal};
@@ -122,8 +122,10 @@ impl Isolator {
         };
         // What the plugin says last is told when its process ends, whether or not anybody listens.
         let level = log::max_level().max(LevelFilter::Info) as u32;
+        let asking = candidate.backend.clone();
         let isolation = Isolation::new(spawn, library, &candidate.backend)
             .settings(environment.settings(&candidate.backend))
+            .on_asked(move |name| note_setting(&asking, name))
             .time_limit(self.time_limit)
             .connect_limit(self.connect_time_limit)
             .log(level, log);

@@ -17,7 +17,7 @@ use super::device::IsolatedDevice;
 use super::{IsolatedPlatform, Isolation, Opened, Refusal};
 use crate::controller::Spawn;
 use crate::plugin::protocol::{
-    Attributes, CALL, Callback, Connected, Description, POST, Request, decode, encode,
+    Asked, Attributes, CALL, Callback, Connected, Description, POST, Request, decode, encode,
 };
 use crate::plugin::values::Accepts;
 use crate::rpc::{Connection, Options, Peer, Service, Transport};
@@ -79,7 +79,7 @@ impl Service for Hostile {
     fn call(&self, peer: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         if let Ok(Request::Connect { .. }) = decode(argument) {
             let connected = Connected::Platform { description: description("made up"), devices: 1 };
-            return Ok(encode(&Ok::<_, ()>(connected)));
+            return Ok(encode(&Ok::<_, ()>((connected, Asked::from(Vec::new())))));
         }
         if let Ok(Request::Reserve { .. }) = decode(argument) {
             return Ok(encode(&Ok::<_, ()>(true)));
@@ -134,7 +134,10 @@ impl Service for Absurd {
         let many = |what: &str, many: usize| if self.is(what) { many } else { 1 };
         let Ok(request) = decode(argument) else { return Err("no request".to_owned()) };
         Ok(match request {
-            Request::Connect { .. } => told(self.connected()),
+            Request::Connect { .. } => {
+                let name = "x".repeat(many("setting", 5000));
+                told((self.connected(), vec![name; many("settings", 1000)]))
+            }
             Request::Reserve { .. } => told(true),
             Request::PlatformInfo { .. } => told("x".repeat(many("info", 1 << 20))),
             Request::DeviceInfo { .. } => told(vec![b'x'; many("device_info", 1 << 20)]),
@@ -268,6 +271,8 @@ fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value(
         ("description", "describe, name: 5000 bytes, expected at most 4096"),
         ("reason", "connect, reason: 1048576 bytes, expected at most 65536"),
         ("misnamed", "describe, backend: 5000 bytes, expected at most 4096"),
+        ("settings", "services, settings that were asked for: 1000 names, expected at most 100"),
+        ("setting", "settings that were asked for, name: 5000 bytes, expected at most 4096"),
         ("refusal", "longshore.device, accepts, reason: 1048576 bytes, expected at most 65536"),
         ("info", "longshore.platform, info Name: 1048576 bytes, expected at most 65536"),
         ("device_info", "device_info Name of device 0: 1048576 bytes, expected at most 65536"),

@@ -14,7 +14,7 @@ use super::link::Link;
 use super::platform::IsolatedPlatform;
 use super::watchdog::Watchdog;
 use crate::controller::Spawn;
-use crate::plugin::protocol::{Connected, Description, Request, check_text};
+use crate::plugin::protocol::{Asked, Connected, Description, Request, check_text};
 
 /// A plugin that is to run in a process of its own, and how.
 #[derive(Clone)]
@@ -23,6 +23,7 @@ pub struct Isolation {
     library: PathBuf,
     backend: String,
     settings: Vec<(String, String)>,
+    asked: Arc<dyn Fn(&str) + Send + Sync>,
     log_level: u32,
     log: Log,
     time_limit: Option<Duration>,
@@ -88,6 +89,7 @@ impl Isolation {
             library: library.into(),
             backend: backend.into(),
             settings: Vec::new(),
+            asked: Arc::new(|_| {}),
             log_level: 0,
             log: Arc::new(|_| {}),
             time_limit: None,
@@ -99,6 +101,14 @@ impl Isolation {
     #[must_use]
     pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Called with the name of each setting that the plugin has asked for while it was connected, when it is; for a plugin that asks for
+    /// many, with some of them.
+    #[must_use]
+    pub fn on_asked(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.asked = Arc::new(asked);
         self
     }
 
@@ -195,11 +205,13 @@ impl Isolation {
             log_level: self.log_level,
             settings: settings.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         };
-        match self.ask(&link, &request) {
-            Ok(connected) => match self.check(&connected) {
-                Ok(()) => Ok((link, connected)),
-                Err(breach) => Err(Refusal::Failed(breach)),
-            },
+        match self.ask::<(Connected, Asked)>(&link, &request) {
+            Ok((connected, asked)) => {
+                self.check(&connected).map_err(Refusal::Failed)?;
+                let asked = asked.names(&self.backend).map_err(Refusal::Failed)?;
+                asked.iter().for_each(|name| (self.asked)(name));
+                Ok((link, connected))
+            }
             Err(_) if link.silence() == Some(self.connect_limit) => {
                 Err(Refusal::Slow(self.connect_limit))
             }

@@ -14,7 +14,7 @@ use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, library};
 use crate::plugin::protocol::{
-    Attributes, Connected, Failure, Id, Image, Request, Section, Sections, Symbols, encode,
+    Asked, Attributes, Connected, Failure, Id, Image, Request, Section, Sections, Symbols, encode,
     memory_kind, to_tracker,
 };
 use crate::plugin::values::Accepts;
@@ -169,15 +169,19 @@ impl Server {
         }
     }
 
-    fn connect(&self, peer: &Arc<Peer>, wanted: &library::Wanted<'_>) -> Result<Connected> {
+    fn connect(
+        &self,
+        peer: &Arc<Peer>,
+        wanted: &library::Wanted<'_>,
+    ) -> Result<(Connected, Asked)> {
         let _opening = self.opening.lock();
         if self.platform.read().is_some() {
             let problem = "this executor has a plugin already";
             return Err(Error::new(ErrorCode::InvalidArgument, problem));
         }
-        let (connected, platform) = library::open(peer, wanted)?;
-        *self.platform.write() = platform.map(Arc::new);
-        Ok(connected)
+        let opened = library::open(peer, wanted)?;
+        *self.platform.write() = opened.platform.map(Arc::new);
+        Ok((opened.connected, opened.asked.into()))
     }
 
     fn disconnect(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Opening the plugin's library, and what it is offered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Weak};
@@ -10,8 +10,9 @@ use longshore_plugin_api::abi::{self, ENTRY_SYMBOL, Entry};
 use longshore_plugin_api::bounds::{self, MESSAGE_BYTES};
 use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
+use parking_lot::Mutex;
 
-use crate::plugin::protocol::{CHUNK, Callback, Connected, Description, POST, encode};
+use crate::plugin::protocol::{ASKED, CHUNK, Callback, Connected, Description, POST, encode};
 use crate::rpc::Peer;
 
 /// What a host says of a plugin.
@@ -22,14 +23,25 @@ pub(super) struct Wanted<'a> {
     pub(super) settings: Vec<(&'a str, &'a str)>,
 }
 
+/// A library, and what became of its platform.
+pub(super) struct Opened {
+    pub(super) connected: Connected,
+    /// The names of the settings that the plugin has asked for.
+    pub(super) asked: Vec<String>,
+    pub(super) platform: Option<RemotePlatform>,
+}
+
+impl From<Connected> for Opened {
+    fn from(connected: Connected) -> Self {
+        Self { connected, asked: Vec::new(), platform: None }
+    }
+}
+
 /// Opens a library, which stays until the process ends, and connects its platform. Blocks while the plugin looks for its driver.
 ///
 /// # Errors
 /// `BackendFailure` if the library cannot be opened; those of the plugin.
-pub(super) fn open(
-    peer: &Arc<Peer>,
-    wanted: &Wanted<'_>,
-) -> Result<(Connected, Option<RemotePlatform>)> {
+pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<Opened> {
     let path = OsStr::from_bytes(wanted.path);
     // SAFETY: the library's constructors run, which is what this process is for.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
@@ -39,40 +51,41 @@ pub(super) fn open(
     let entry = symbol.map(|symbol| symbol.into_raw().cast_const().cast::<Entry>());
     let Some(entry) = entry.ok().filter(|entry| !entry.is_null()) else {
         let problem = "it does not export 'longshore_plugin'".to_owned();
-        return Ok((Connected::NotAPlugin(problem), None));
+        return Ok(Connected::NotAPlugin(problem).into());
     };
     // SAFETY: the plugin's own entry; the library stays.
     let plugin = match unsafe { RemotePlugin::new(entry) } {
         Ok(plugin) => plugin,
         Err(Incompatible::Description(error)) => return Err(error),
-        Err(why) => return Ok((incompatible(&why), None)),
+        Err(why) => return Ok(incompatible(&why).into()),
     };
     let said = plugin.description().clone();
     if said.backend != wanted.backend {
-        return Ok((Connected::Misnamed(said.backend), None));
+        return Ok(Connected::Misnamed(said.backend).into());
     }
+    let (services, context) = services(peer, wanted);
     // SAFETY: the services are never freed.
-    let found = unsafe { plugin.connect(services(peer, wanted)) };
-    Ok(
-        match found
-            .map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))?
-        {
-            Found::Platform(platform) => {
-                let description = Description {
-                    backend: said.backend,
-                    name: said.name,
-                    version: said.version,
-                    vendor: said.vendor,
-                    image_formats: said.image_formats,
-                    driver: said.driver,
-                };
-                let devices = platform.device_count();
-                (Connected::Platform { description, devices }, Some(platform))
-            }
-            Found::NoDriver(why) => (Connected::NoDriver(why), None),
-            Found::NoDevice(why) => (Connected::NoDevice(why), None),
-        },
-    )
+    let found = unsafe { plugin.connect(services) };
+    let found =
+        found.map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))?;
+    let (connected, platform) = match found {
+        Found::Platform(platform) => {
+            let description = Description {
+                backend: said.backend,
+                name: said.name,
+                version: said.version,
+                vendor: said.vendor,
+                image_formats: said.image_formats,
+                driver: said.driver,
+            };
+            let devices = platform.device_count();
+            (Connected::Platform { description, devices }, Some(platform))
+        }
+        Found::NoDriver(why) => (Connected::NoDriver(why), None),
+        Found::NoDevice(why) => (Connected::NoDevice(why), None),
+    };
+    let asked = context.asked.lock().iter().cloned().collect();
+    Ok(Opened { connected, asked, platform })
 }
 
 fn failed(path: &OsStr, error: &libloading::Error) -> Error {
@@ -96,21 +109,37 @@ struct Context {
     peer: Weak<Peer>,
     log_level: u32,
     settings: BTreeMap<String, String>,
+    /// The names of settings that the plugin has asked for, the first [`ASKED`].
+    asked: Mutex<BTreeSet<String>>,
 }
 
-fn services(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> &'static abi::Services {
+impl Context {
+    fn note(&self, name: &str) {
+        let mut asked = self.asked.lock();
+        let is_usable = name.len() <= bounds::DESCRIPTION_BYTES && asked.len() < ASKED;
+        if is_usable && !asked.contains(name) {
+            asked.insert(name.to_owned());
+        }
+    }
+}
+
+fn services(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> (&'static abi::Services, &'static Context) {
     let settings =
         wanted.settings.iter().map(|(name, value)| (spelled(name), (*value).to_owned())).collect();
-    let context = Context { peer: Arc::downgrade(peer), log_level: wanted.log_level, settings };
-    Box::leak(Box::new(abi::Services {
-        context: std::ptr::from_mut(Box::leak(Box::new(context))).cast(),
+    let peer = Arc::downgrade(peer);
+    let asked = Mutex::default();
+    let context = Context { peer, log_level: wanted.log_level, settings, asked };
+    let context: &'static Context = Box::leak(Box::new(context));
+    let services = Box::leak(Box::new(abi::Services {
+        context: std::ptr::from_ref(context).cast_mut().cast(),
         interface_major: abi::INTERFACE_MAJOR,
         interface_minor: abi::INTERFACE_MINOR,
         log_level,
         log,
         setting,
         table,
-    }))
+    }));
+    (services, context)
 }
 
 fn spelled(name: &str) -> String {
@@ -159,6 +188,7 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
 unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes its context back, and a string that is readable during the call.
     let (context, name) = unsafe { (of(context), read("setting, name", name)) };
+    context.note(&name);
     let Some(found) = context.settings.get(&spelled(&name)) else { return 0 };
     // SAFETY: the sink of this call.
     unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };
