@@ -143,3 +143,35 @@ fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_
         });
     }
 }
+
+/// P-33.
+#[test]
+fn memory_in_use_is_not_handed_out_again() {
+    let executor = command_support::executor();
+    let of_device = "plugin 'absurd': longshore.device, allocate: 65536 bytes at 0x";
+    let of_others = "the 16 addresses that plugin 'absurd' offers are those of other devices'";
+    for (wrong, device, freed, refused) in [
+        ("none", 0, 0, None),
+        ("none", 1, 0, None),
+        ("same address", 0, 0, Some(of_device)),
+        ("address inside", 0, 1, Some(of_device)),
+        ("same address", 1, 1, Some(of_device)),
+        ("address inside", 1, 1, Some(of_device)),
+        ("some addresses inside", 1, 3, None),
+        // It is asked three times, as of a device that is short of memory.
+        ("addresses inside", 1, 48, Some(of_others)),
+    ] {
+        let absurd = Absurd::new(wrong);
+        let isolated = absurd.host().isolate("all").executor(&executor);
+        for host in [absurd.host(), isolated] {
+            let (second, given_back) = absurd::second_allocation(host, device);
+            let said = second.as_ref().err().map(|error| error.message());
+            let fits = said.zip(refused).is_some_and(|(said, refused)| said.starts_with(refused));
+            assert_eq!(fits, refused.is_some(), "{wrong} of {device}: {second:?}");
+            assert_eq!(said.is_some(), fits, "{wrong} of {device}: {second:?}");
+            let is_breach = second.as_ref().is_err_and(|error| error.is_breach());
+            assert_eq!(is_breach, refused == Some(of_device), "{wrong} of {device}");
+            assert_eq!(given_back, freed, "{wrong} of {device}");
+        }
+    }
+}

@@ -56,6 +56,15 @@ impl Block {
         }
     }
 
+    pub(crate) fn overlaps(&self, other: &Block) -> bool {
+        self.address <= other.last() && other.address <= self.last()
+    }
+
+    /// The address of its last byte.
+    pub(crate) fn last(&self) -> u64 {
+        self.address + (self.capacity - 1)
+    }
+
     /// Takes a cached block into use again. Answers whether it had another size before.
     pub(crate) fn revive(&self, user: Use) -> bool {
         // Nobody else has it: what is not live and not in the cache is the caller's.

@@ -6,7 +6,7 @@ use super::table::AllocationTable;
 use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
 use crate::queue::{Point, QueueCore};
 use longshore_plugin_api::remote::RemoteDevice;
-use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result};
+use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result, bounds};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +26,9 @@ pub(crate) struct DeviceMemory {
     /// Whether the plugin wants to know how much of a block the program sees, until it says no.
     tells_extents: AtomicBool,
 }
+
+/// How often a plugin is asked for a block that overlaps none.
+const MOST_MOVES: usize = 16;
 
 struct Cache {
     bins: Vec<Vec<Arc<Block>>>,
@@ -161,10 +164,11 @@ impl DeviceMemory {
         let capacity = class.map_or(request.user.bytes, |(_, capacity)| capacity);
         let alignment = request.alignment.max(BLOCK_ALIGNMENT);
         let ask = |bytes| {
-            let address = remote.allocate(request.kind, bytes, alignment)?;
             let class = class.filter(|_| bytes == capacity).map(|(class, _)| class);
-            let user = request.user;
-            Ok(Block::new(address, bytes, request.kind, self.device, class, user))
+            self.obtain_apart(remote, || {
+                let address = remote.allocate(request.kind, bytes, alignment)?;
+                Ok(Block::new(address, bytes, request.kind, self.device, class, request.user))
+            })
         };
         let short = |error: &Error| error.code() == ErrorCode::OutOfResources;
         let block = ask(capacity).or_else(|error| match error {
@@ -175,11 +179,49 @@ impl DeviceMemory {
             error => Err(error),
         })?;
         if block.capacity != request.user.bytes && self.tells_extents.load(Ordering::Relaxed) {
-            self.tell_extent(&block, remote).inspect_err(|_| free(&block, remote))?;
+            self.tell_extent(&block, remote).inspect_err(|_| {
+                self.table.remove(block.address);
+                free(&block, remote);
+            })?;
         }
-        let block = Arc::new(block);
-        self.table.insert(&block);
         Ok(block)
+    }
+
+    /// A block that overlaps none of any device, and is known from now on. Plugins in processes of their own know nothing of each other's
+    /// addresses.
+    ///
+    /// # Errors
+    /// Errors of `ask`; a breach for a block that overlaps another of this device; `OutOfResources` if all overlap those of other devices.
+    fn obtain_apart(
+        &self,
+        remote: &RemoteDevice,
+        ask: impl Fn() -> Result<Block>,
+    ) -> Result<Arc<Block>> {
+        let mut moved: Vec<Arc<Block>> = Vec::new();
+        let found = loop {
+            let block = match ask() {
+                Ok(block) => Arc::new(block),
+                Err(error) => break Err(error),
+            };
+            let Err(known) = self.table.insert(&block) else { break Ok(block) };
+            let of_device = moved.iter().find(|moved| moved.overlaps(&block));
+            let of_device = of_device.or(Some(&known).filter(|known| known.device == self.device));
+            if let Some(other) = of_device {
+                let error = overlap(remote.plugin(), &block, other);
+                // The other one would be freed if both begin there.
+                if other.address != block.address {
+                    moved.push(block);
+                }
+                break Err(error);
+            }
+            // Kept until there is another, so that it is not handed out again.
+            moved.push(block);
+            if moved.len() == MOST_MOVES {
+                break Err(no_free_address(remote.plugin(), &known));
+            }
+        };
+        moved.iter().for_each(|block| free(block, remote));
+        found
     }
 
     /// Tracks that a block was taken into use by who called this.
@@ -368,4 +410,29 @@ fn free(block: &Block, remote: &RemoteDevice) {
     if let Err(error) = remote.free(block.kind, block.address) {
         log::error!("freeing {} bytes at {:#x}: {error}", block.capacity, block.address);
     }
+}
+
+#[cold]
+fn no_free_address(plugin: &str, known: &Block) -> Error {
+    let message = format!(
+        "the {MOST_MOVES} addresses that plugin '{plugin}' offers are those of other devices' memory, as the {} bytes at {:#x}",
+        known.capacity, known.address
+    );
+    Error::new(ErrorCode::OutOfResources, message)
+}
+
+/// The error for memory that is in use.
+#[cold]
+fn overlap(plugin: &str, block: &Block, other: &Block) -> Error {
+    let found = format_args!("{} bytes at {:#x}", block.capacity, block.address);
+    let place = "longshore.device, allocate";
+    bounds::breach(
+        plugin,
+        place,
+        found,
+        format_args!(
+            "none of the {} bytes at {:#x} that are in use",
+            other.capacity, other.address
+        ),
+    )
 }

@@ -48,8 +48,22 @@ pub enum AllocationOwner {
 }
 
 impl AllocationTable {
-    pub(crate) fn insert(&self, block: &Arc<Block>) {
-        self.ranges.write().insert(block.address, Range::Block(Arc::clone(block)));
+    /// Makes a block known that a plugin has handed out.
+    ///
+    /// # Errors
+    /// A known block that it overlaps, live or cached; then it stays unknown.
+    pub(crate) fn insert(&self, block: &Arc<Block>) -> Result<(), Arc<Block>> {
+        let mut ranges = self.ranges.write();
+        // No two known blocks overlap, so one that overlaps this begins closest to its end.
+        let closest = ranges.range(..=block.last()).rev().find_map(|(_, range)| match range {
+            Range::Block(known) => Some(known),
+            Range::Global { .. } => None,
+        });
+        if let Some(known) = closest.filter(|known| known.overlaps(block)) {
+            return Err(Arc::clone(known));
+        }
+        ranges.insert(block.address, Range::Block(Arc::clone(block)));
+        Ok(())
     }
 
     pub(crate) fn remove(&self, address: u64) {
@@ -187,7 +201,7 @@ mod tests {
     #[test]
     fn an_interior_address_finds_its_block_and_the_end_does_not() {
         let table = AllocationTable::default();
-        table.insert(&block(0x1000, 1000));
+        assert!(table.insert(&block(0x1000, 1000)).is_ok());
         assert_eq!(table.find(0x1000).unwrap().base, 0x1000);
         assert_eq!(table.find(0x1000 + 999).unwrap().bytes, 1000);
         assert_eq!(table.find(0x1000 + 1000), None);
@@ -198,7 +212,7 @@ mod tests {
     fn a_freed_block_is_named_as_freed() {
         let table = AllocationTable::default();
         let freed = block(0x1000, 1000);
-        table.insert(&freed);
+        assert!(table.insert(&freed).is_ok());
         assert!(freed.retire());
         assert!(!freed.retire());
         let error = table.device_of(0x1010, 4).unwrap_err();
@@ -209,7 +223,7 @@ mod tests {
     #[test]
     fn a_range_that_exceeds_its_block_is_an_invalid_size() {
         let table = AllocationTable::default();
-        table.insert(&block(0x1000, 1000));
+        assert!(table.insert(&block(0x1000, 1000)).is_ok());
         assert_eq!(table.device_of(0x1000, 1000), Ok(1));
         let error = table.device_of(0x1004, 1000).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidSize);
@@ -217,9 +231,31 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_overlap_are_told_apart_from_neighbours() {
+        let table = AllocationTable::default();
+        let [first, second] = [0x1000, 0x1800].map(|address| block(address, 1000));
+        for neighbour in [&first, &second] {
+            assert!(table.insert(neighbour).is_ok());
+        }
+        table.insert_global(1, 7, 0x1200, 8);
+        for (address, overlapped) in
+            [(0xc01, &first), (0x1000, &first), (0x1210, &first), (0x1401, &second)]
+        {
+            let refused = table.insert(&block(address, 1)).unwrap_err();
+            assert!(Arc::ptr_eq(&refused, overlapped), "{address:#x}");
+        }
+        // A cached block is the device's still.
+        assert!(first.retire());
+        assert!(table.insert(&block(0x1000, 1)).is_err());
+        for free in [0xc00, 0x1400, 0x1c00, u64::MAX - 1023] {
+            assert!(table.insert(&block(free, 1)).is_ok(), "{free:#x}");
+        }
+    }
+
+    #[test]
     fn of_several_globals_at_one_address_the_longest_counts() {
         let table = AllocationTable::default();
-        table.insert(&block(0x1000, 1000));
+        assert!(table.insert(&block(0x1000, 1000)).is_ok());
         table.insert_global(1, 7, 0x1000 + 100, 0);
         assert_eq!(table.find(0x1000 + 100).unwrap().base, 0x1000);
         for bytes in [0, 4, 8, 1] {

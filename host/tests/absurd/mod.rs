@@ -106,3 +106,19 @@ pub(crate) fn first_error(builder: HostBuilder) -> longshore::Result<()> {
     program.unload()?;
     device.close().map(drop)
 }
+
+/// Asks the first device for memory, then this one. Answers what became of the second time, and how many blocks the plugin was given
+/// back meanwhile.
+pub(crate) fn second_allocation(builder: HostBuilder, of: usize) -> (longshore::Result<()>, u64) {
+    const BYTES: u64 = 1 << 26;
+    let host = builder.build().unwrap();
+    let [device, other] = [0, 1].map(|index| host.devices()[index].open().unwrap());
+    let first = device.allocate(MemoryKind::Device, BYTES, 256).unwrap();
+    let second = [&device, &other][of].allocate(MemoryKind::Device, 1 << 16, 256);
+    let known = host.allocation_at(first.pointer()).unwrap();
+    assert_eq!((known.base, known.bytes), (first.pointer().address(), BYTES));
+    // SAFETY: the plugin runs nothing.
+    let program = unsafe { device.load(&b"an image"[..]) }.unwrap();
+    let freed = program.global("g").unwrap().bytes() - 8;
+    (second.map(drop), freed)
+}

@@ -59,7 +59,7 @@ static longshore_error_object *info(longshore_platform *p, uint32_t query, longs
 }
 
 static uint32_t device_count(longshore_platform *platform) {
-    return IS("devices") ? UINT32_MAX : 1;
+    return IS("devices") ? UINT32_MAX : 2;
 }
 
 static longshore_error_object *device_info(longshore_platform *platform, uint32_t index,
@@ -75,7 +75,7 @@ static longshore_error_object *device_info(longshore_platform *platform, uint32_
 
 static longshore_error_object *open_device(longshore_platform *platform, uint32_t index,
                                            longshore_device **device) {
-    *device = handle();
+    *device = (longshore_device *)(page + index);
     return NULL;
 }
 
@@ -95,10 +95,23 @@ static longshore_error_object *allocate(longshore_device *device, uint32_t kind,
     *address = IS("address 0") ? 0 : IS("odd address") ? 1 : IS("last address") ? -alignment
                                                                                : next_address;
     next_address += bytes;
+    static uint64_t first, count;
+    if (!count)
+        first = *address;
+    else if (strstr(WRONG, "same address"))
+        *address = first;
+    else if (strstr(WRONG, "address inside"))
+        *address = first + alignment;
+    else if (IS("addresses inside") || (IS("some addresses inside") && count < 4))
+        *address = first + count * bytes;
+    count++;
     return NULL;
 }
 
+static uint64_t freed;
+
 static longshore_error_object *free_memory(longshore_device *d, uint32_t kind, uint64_t address) {
+    freed++;
     return NULL;
 }
 
@@ -158,7 +171,7 @@ static longshore_error_object *describe_arguments(longshore_module *module, long
 static longshore_error_object *global(longshore_module *module, longshore_text name,
                                       longshore_global_info *global) {
     *global = (longshore_global_info){IS("end of a global") ? UINT64_MAX : 4096,
-                                      IS("global") ? UINT64_MAX : 8};
+                                      IS("global") ? UINT64_MAX : 8 + freed};
     return NULL;
 }
 

@@ -26,6 +26,11 @@ impl RemoteDevice {
         RemoteDevice { handle, tables }
     }
 
+    /// The name of the plugin, for errors.
+    pub fn plugin(&self) -> &str {
+        &self.tables.plugin
+    }
+
     pub(super) fn handle(&self) -> *mut DeviceHandle {
         self.handle
     }

@@ -1,6 +1,6 @@
 //! A device of another process.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use longshore_plugin_api::{
@@ -9,7 +9,6 @@ use longshore_plugin_api::{
 use parking_lot::Mutex;
 
 use super::Isolated;
-use super::addresses;
 use super::event::IsolatedEvent;
 use super::link::Link;
 use super::module::{IsolatedKernel, IsolatedModule};
@@ -24,13 +23,11 @@ pub struct IsolatedDevice {
     id: Id,
     /// What both processes have, by its address.
     shared: Mutex<HashMap<u64, (MemoryKind, Block)>>,
-    /// Where device memory lies that was not freed.
-    apart: Mutex<HashSet<u64>>,
 }
 
 impl IsolatedDevice {
     pub(super) fn new(link: Arc<Link>, id: Id) -> Self {
-        Self { link, id, shared: Mutex::default(), apart: Mutex::default() }
+        Self { link, id, shared: Mutex::default() }
     }
 
     pub(super) fn link(&self) -> &Arc<Link> {
@@ -62,20 +59,9 @@ impl IsolatedDevice {
 
     fn allocate_there(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         let (device, kind) = (self.id, kind as u32);
-        let allocate = || {
-            let address = self.link.ask(&Request::Allocate { device, kind, bytes, alignment })?;
-            let (plugin, place) = (self.link.backend(), "longshore.device, allocate");
-            bounds::allocation(plugin, place, address, bytes, alignment).map(|()| address)
-        };
-        let allocated = addresses::allocate_apart(bytes, allocate, |address| {
-            if let Err(error) = self.link.ask::<()>(&Request::Free { device, kind, address }) {
-                log::warn!("freeing memory at {address:#x}: {error}");
-            }
-        });
-        if let Ok(address) = &allocated {
-            self.apart.lock().insert(*address);
-        }
-        allocated
+        let address = self.link.ask(&Request::Allocate { device, kind, bytes, alignment })?;
+        let (plugin, place) = (self.link.backend(), "longshore.device, allocate");
+        bounds::allocation(plugin, place, address, bytes, alignment).map(|()| address)
     }
 
     fn load_image(&self, image: &[u8], lazily: bool) -> Result<IsolatedModule> {
@@ -87,15 +73,6 @@ impl IsolatedDevice {
 
     fn same_process(&self, peer: &Self) -> bool {
         Arc::ptr_eq(&self.link, &peer.link)
-    }
-}
-
-impl Drop for IsolatedDevice {
-    fn drop(&mut self) {
-        // What was not freed is gone with the device.
-        if self.link.is_here() {
-            self.apart.get_mut().drain().for_each(addresses::give_up);
-        }
     }
 }
 
@@ -136,11 +113,7 @@ impl Device<Isolated> for IsolatedDevice {
         drop(shared);
         let freed = self.link.ask(&Request::Free { device: self.id, kind: kind as u32, address });
         drop(block);
-        let freed = given_up(&self.link, freed);
-        if freed.is_ok() && kind == MemoryKind::Device && self.apart.lock().remove(&address) {
-            addresses::give_up(address);
-        }
-        freed
+        given_up(&self.link, freed)
     }
 
     fn load(&self, image: ImageBytes) -> Result<IsolatedModule> {

@@ -1,7 +1,6 @@
 //! The host's side: a platform that is another process's.
 
 mod accepted;
-mod addresses;
 mod callbacks;
 mod copy;
 mod device;
