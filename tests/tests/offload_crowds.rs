@@ -9,7 +9,7 @@ use longshore_capi::*;
 use longshore_tests::Fixtures;
 use longshore_tests::doubled::{self, Doubled};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use offload::{code, devices, event, kernel, ok, said};
+use offload::{code, devices, event, kernel, ok, one_item, said};
 use std::ffi::c_void;
 use std::process::{Command, ExitCode};
 use std::ptr::{null, null_mut};
@@ -275,13 +275,7 @@ impl Library {
 
     /// Queues a kernel whose arguments are numbers.
     fn launch(&self, queue: ol_queue_handle_t, kernel: ol_symbol_handle_t, values: &[u64]) {
-        let one = ol_dimensions_t { x: 1, y: 1, z: 1 };
-        let size = ol_kernel_launch_size_args_t {
-            Dimensions: 1,
-            NumGroups: one,
-            GroupSize: one,
-            DynSharedMemory: 0,
-        };
+        let size = one_item();
         let mut pointers: Vec<*mut c_void> =
             values.iter().map(|value| std::ptr::from_ref(value).cast_mut().cast()).collect();
         let sizes = vec![size_of::<u64>(); values.len()];

@@ -50,10 +50,10 @@ pub(super) unsafe fn fork() -> io::Result<Forked> {
     }
 }
 
-/// What a child does.
+/// The part of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The work.
+    /// It does the work.
     Work,
     /// It waits, as this process does, for the one that does the work.
     Wait,

@@ -104,7 +104,7 @@ fn whichever_is_killed_the_others_end_also_if_they_are_stopped() {
                 stop(processes[stopped]);
             }
             send(processes[killed], Signal::KILL);
-            // One that waits and is stopped says nothing of the end; the kill that the drop sends reaches it.
+            // A stopped process that waits does not tell of the end; the kill that the drop sends reaches it.
             let hears = killed == 0 || stopped.is_none_or(|stopped| stopped >= killed);
             if hears {
                 let ended = executor.peer().wait_for_end();

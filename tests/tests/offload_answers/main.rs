@@ -11,7 +11,7 @@ use longshore_capi::*;
 use longshore_tests::Fixtures;
 use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
-use offload::{code, devices, event, kernel, ok, said};
+use offload::{code, devices, event, kernel, ok, one_item, said};
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -93,13 +93,7 @@ fn queue(device: ol_device_handle_t) -> ol_queue_handle_t {
 
 /// Queues a kernel without arguments.
 fn launch(queue: ol_queue_handle_t, device: ol_device_handle_t, kernel: ol_symbol_handle_t) {
-    let one = ol_dimensions_t { x: 1, y: 1, z: 1 };
-    let size = ol_kernel_launch_size_args_t {
-        Dimensions: 1,
-        NumGroups: one,
-        GroupSize: one,
-        DynSharedMemory: 0,
-    };
+    let size = one_item();
     // SAFETY: the kernel takes nothing.
     ok(unsafe { olLaunchKernel(queue, device, kernel, &size, null(), 0, null_mut(), null()) });
 }

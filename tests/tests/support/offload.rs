@@ -33,6 +33,17 @@ pub(crate) fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_han
     kernel
 }
 
+/// The size of a launch of one item.
+pub(crate) fn one_item() -> ol_kernel_launch_size_args_t {
+    let one = ol_dimensions_t { x: 1, y: 1, z: 1 };
+    ol_kernel_launch_size_args_t {
+        Dimensions: 1,
+        NumGroups: one,
+        GroupSize: one,
+        DynSharedMemory: 0,
+    }
+}
+
 /// # Panics
 /// If a call has failed.
 pub(crate) fn ok(result: ol_result_t) {
