@@ -155,8 +155,14 @@ fn signals_to_the_process_that_was_started_reach_the_one_that_serves() {
         }
         let executor =
             sandboxed().argument("--core").argument("0").start(Arc::new(NoService)).unwrap();
-        let outer = parent(parent(executor.child().id()));
+        let second = executor.child().id();
+        let outer = parent(parent(second));
+        // The signal waits with the process that serves, and so the other one goes on.
+        stop(second);
         send(outer, signal);
+        sleep(Duration::from_millis(20));
+        assert!(status(outer, "State").is_some_and(|state| state.starts_with('S')), "{signal:?}");
+        send(second, Signal::CONT);
         let error = executor.peer().wait_for_end();
         let Ended::Died(death) = &error else { panic!("{error}") };
         assert_eq!(death.0.signal(), Some(signal.as_raw()), "{error}");
