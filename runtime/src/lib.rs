@@ -46,12 +46,16 @@ pub mod process_data;
 pub mod process_tls;
 pub mod rebind;
 pub mod reentry;
+#[cfg(test)]
+mod registers;
 pub mod service;
 pub mod static_tls;
 mod thread;
 pub mod tls;
 pub mod tls_descriptor;
 pub mod unwind;
+#[cfg(target_arch = "x86_64")]
+mod vector_state;
 pub mod wrapper;
 
 pub use bootstrap::{bootstrap_symbols, set_static_tls, triple};

@@ -41,46 +41,31 @@ unsafe extern "C" fn offset_from_thread_pointer(pair: *const [u64; 2]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::TlsModule;
-    use super::arch::tests::{dynamic_resolvers, resolve};
+    use super::arch::tests::dynamic_resolvers;
     use super::*;
+    use crate::registers::call_keeping;
 
-    /// The general registers, then the vector state as the processor saves it.
-    #[repr(C, align(64))]
-    #[derive(Clone)]
-    pub(super) struct Registers {
-        pub(super) general: [u64; 32],
-        pub(super) vector: [u8; 4096],
-    }
-
-    impl Registers {
-        pub(super) const ZERO: Self = Self { general: [0; 32], vector: [0; 4096] };
-
-        /// All different.
-        pub(super) fn pattern() -> Self {
-            let mut registers = Self::ZERO;
-            registers.general = std::array::from_fn(|index| 0x1111_2222_0000_0000 + index as u64);
-            for (index, byte) in registers.vector.iter_mut().enumerate() {
-                *byte = (index % 251) as u8 + 1;
-            }
-            registers
-        }
+    /// Calls a resolver, and checks that it keeps all registers.
+    fn resolve(resolver: u64, legacy: bool, argument: u64) -> u64 {
+        // SAFETY: it is called as code calls it that was compiled for descriptors.
+        unsafe { call_keeping(&[resolver, argument], legacy, &[]) }
     }
 
     #[test]
     fn the_static_resolver_returns_its_argument_and_preserves_the_registers() {
-        assert_eq!(resolve(static_resolver(), 42), 42);
-        assert_eq!(resolve(static_resolver(), -8i64 as u64), -8i64 as u64);
+        assert_eq!(resolve(static_resolver(), false, 42), 42);
+        assert_eq!(resolve(static_resolver(), false, -8i64 as u64), -8i64 as u64);
     }
 
     #[test]
     fn a_dynamic_resolver_finds_the_threads_block_and_preserves_the_registers() {
-        let check = |resolver, size: usize| {
+        let check = |(resolver, legacy), size: usize| {
             let template = vec![3u8; size];
             let module =
                 TlsModule::new(template.as_ptr() as u64, size as u64, size as u64, 64).unwrap();
             let pair = [module.handle(), 24];
             for _ in 0..2 {
-                let offset = resolve(resolver, pair.as_ptr() as u64);
+                let offset = resolve(resolver, legacy, pair.as_ptr() as u64);
                 // SAFETY: the module is alive.
                 let expected = unsafe { tls_get_address(&pair) } as u64;
                 assert_eq!(thread_pointer().wrapping_add(offset), expected);

@@ -6,7 +6,7 @@ use crate::Architecture;
 use crate::graph::{BlockId, Edge, EdgeKind, LinkGraph, SymbolId};
 
 /// Bytes of what the trampolines of a batch go on to, which lies before them.
-pub(super) const HEAD_SIZE: u64 = 16;
+pub(super) const HEAD_SIZE: u64 = 32;
 /// Bytes of a stub.
 pub(super) const STUB_SIZE: u64 = 16;
 
@@ -16,13 +16,18 @@ pub(super) fn trampolines(architecture: Architecture, count: u32) -> Vec<u8> {
     code.extend(match architecture {
         // push %r11; lea header(%rip), %r11; jmp *(%r11); int3...
         Architecture::X86_64 => *b"\x41\x53\x4c\x8d\x1d\0\0\0\0\x41\xff\x23\xcc\xcc\xcc\xcc",
-        // adrp x15, header; add x15, x15, :lo12:header; ldr x16, [x15]; br x16
-        Architecture::Aarch64 => words([0x9000_000f, 0x9100_01ef, 0xf940_01f0, 0xd61f_0200]),
+        // str x15, [sp, #-16]!; adrp x15, header; add x15, x15, :lo12:header; ldr x16, [x15]
+        Architecture::Aarch64 => words([0xf81f_0fef, 0x9000_000f, 0x9100_01ef, 0xf940_01f0]),
     });
-    for _ in 0..count {
+    code.extend(match architecture {
+        Architecture::X86_64 => [0xcc; 16],
+        // br x16; udf...
+        Architecture::Aarch64 => words([0xd61f_0200, 0, 0, 0]),
+    });
+    for index in 0..count {
         let to_head = 0u32.wrapping_sub(code.len() as u32);
         code.extend(match architecture {
-            Architecture::X86_64 => x86_64_trampoline(to_head),
+            Architecture::X86_64 => x86_64_trampoline(index, to_head),
             Architecture::Aarch64 => aarch64_trampoline(to_head),
         });
     }
@@ -35,7 +40,7 @@ pub(super) fn head_edges(architecture: Architecture, header: SymbolId) -> Vec<Ed
     match architecture {
         Architecture::X86_64 => vec![edge(5, R_X86_64_PC32, -4)],
         Architecture::Aarch64 => {
-            vec![edge(0, R_AARCH64_ADR_PREL_PG_HI21, 0), edge(4, R_AARCH64_ADD_ABS_LO12_NC, 0)]
+            vec![edge(4, R_AARCH64_ADR_PREL_PG_HI21, 0), edge(8, R_AARCH64_ADD_ABS_LO12_NC, 0)]
         }
     }
 }
@@ -86,11 +91,12 @@ pub(super) fn add_pointer(
     graph.add_edge(block, Edge { offset, kind, target, addend: addend as i64 });
 }
 
-/// `endbr64; lea -11(%rip), %r11; jmp head`: `r11` is the address of the trampoline.
-fn x86_64_trampoline(to_head: u32) -> [u8; TRAMPOLINE_SIZE as usize] {
-    let mut code = *b"\xf3\x0f\x1e\xfa\x4c\x8d\x1d\xf5\xff\xff\xff\xe9\0\0\0\0";
+/// `endbr64; push $index; jmp head; int3; int3`
+fn x86_64_trampoline(index: u32, to_head: u32) -> [u8; TRAMPOLINE_SIZE as usize] {
+    let mut code = *b"\xf3\x0f\x1e\xfa\x68\0\0\0\0\xe9\0\0\0\0\xcc\xcc";
+    code[5..9].copy_from_slice(&index.to_le_bytes());
     // A jump counts from its end.
-    code[12..].copy_from_slice(&to_head.wrapping_sub(TRAMPOLINE_SIZE as u32).to_le_bytes());
+    code[10..14].copy_from_slice(&to_head.wrapping_sub(14).to_le_bytes());
     code
 }
 

@@ -152,3 +152,37 @@ fn a_nested_function_keeps_its_frame_and_errno_is_the_callers() {
     assert_eq!(value(&world.library, "chain"), 1234);
     assert_eq!(value(&world.library, "number"), 33);
 }
+
+/// GCC keeps values in registers that any function may change across the call of one whose code it has seen, and which leaves them
+/// alone. In the large code model that call goes through the entry: the function's address is the same everywhere.
+#[test]
+fn values_that_a_caller_keeps_because_it_knows_the_function() {
+    const COUNT: i64 = 15;
+    /// Reads all of `p` before it calls something, and adds it up afterwards.
+    fn caller(kind: &str, name: &str, callee: &str) -> String {
+        let read: Vec<String> = (0..COUNT).map(|n| format!("v{n} = p[{n}]")).collect();
+        let sum: Vec<String> = (0..COUNT).map(|n| format!("v{n} * {}", n + 1)).collect();
+        let (read, sum) = (read.join(", "), sum.join(" + "));
+        format!("{kind} {name}(const {kind} *p) {{ {kind} {read}; {callee}(); return {sum}; }}\n")
+    }
+    let callers = caller("long", "longs", "one") + &caller("double", "doubles", "two");
+    let numbers: Vec<String> = (0..COUNT).map(|n| format!("{}", n * n + 3)).collect();
+    let source = format!(
+        "__attribute__((noinline)) void one(void) {{ __asm__ volatile(\"\" ::: \"memory\"); }}
+         __attribute__((noinline)) void two(void) {{ __asm__ volatile(\"\" ::: \"memory\"); }}
+         {callers}
+         static long l[] = {{ {numbers} }};
+         static double d[] = {{ {numbers} }};
+         long sum_of_longs(void) {{ return longs(l); }}
+         long sum_of_doubles(void) {{ return doubles(d); }}",
+        numbers = numbers.join(", "),
+    );
+    let expected: i64 = (0..COUNT).map(|n| (n * n + 3) * (n + 1)).sum();
+    for flags in ["-O2 -fno-pic -mcmodel=large", "-O2 -fno-pic"] {
+        let world = World::new(&[]);
+        let _file = world.lazy.add_lazily(&world.library, "it.o", c(flags, &source)).unwrap();
+        for function in ["sum_of_longs", "sum_of_doubles"] {
+            assert_eq!(value(&world.library, function), expected, "{function} with {flags}");
+        }
+    }
+}

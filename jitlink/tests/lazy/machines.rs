@@ -14,6 +14,8 @@ const REENTER: u64 = 0x1111_2222_3333_4444;
 const HOOK: u64 = 0x5555_6666_7777_8888;
 const CONTEXT: u64 = 99;
 const COUNT: u64 = 3;
+/// Bytes of the code before the trampolines.
+const HEAD_SIZE: u64 = 32;
 
 /// A part of what was linked: its section's name and protection, its address and its bytes.
 type Part = (String, Protection, u64, Vec<u8>);
@@ -68,9 +70,9 @@ fn check_data(parts: &[Part], stubs: &[u64]) -> (u64, u64, u64) {
     let (_, protection, header, header_bytes) = part(parts, ".data.rel.ro.trampolines");
     assert_eq!(*protection, Protection::Read);
     let header_words: Vec<u64> = (0..6).map(|index| word(header_bytes, 8 * index)).collect();
-    assert_eq!(header_words, [REENTER, HOOK, CONTEXT, 1, code + 16, *slots]);
+    assert_eq!(header_words, [REENTER, HOOK, CONTEXT, 1, code + HEAD_SIZE, *slots]);
     // Each slot leads to its trampoline.
-    let trampolines: Vec<u64> = (0..COUNT).map(|index| code + 16 + 16 * index).collect();
+    let trampolines: Vec<u64> = (0..COUNT).map(|index| code + HEAD_SIZE + 16 * index).collect();
     let destinations: Vec<u64> =
         (0..COUNT as usize).map(|index| word(slot_bytes, 8 * index)).collect();
     assert_eq!(destinations, trampolines);
@@ -91,10 +93,10 @@ fn on_x86_64_stubs_lead_to_slots_and_trampolines_to_the_header() {
     let (.., bytes) = part(&parts, ".text.trampolines");
     assert_eq!((&bytes[..5], &bytes[9..12]), (&b"\x41\x53\x4c\x8d\x1d"[..], &b"\x41\xff\x23"[..]));
     assert_eq!(relative(bytes, 5, code), header);
-    for trampoline in (16..).step_by(16).take(COUNT as usize) {
-        assert_eq!(&bytes[trampoline..trampoline + 7], b"\xf3\x0f\x1e\xfa\x4c\x8d\x1d");
-        assert_eq!(relative(bytes, trampoline + 7, code), code + trampoline as u64);
-        assert_eq!((bytes[trampoline + 11], relative(bytes, trampoline + 12, code)), (0xe9, code));
+    for (index, trampoline) in (0..COUNT).zip((HEAD_SIZE as usize..).step_by(16)) {
+        assert_eq!(bytes[trampoline..trampoline + 5], *b"\xf3\x0f\x1e\xfa\x68");
+        assert_eq!(u64::from(instruction(bytes, trampoline + 5)), index);
+        assert_eq!((bytes[trampoline + 9], relative(bytes, trampoline + 10, code)), (0xe9, code));
     }
     let (_, _, text, bytes) = part(&parts, ".text.stubs");
     for (stub, slot) in (0..).step_by(16).zip(slots..).take(COUNT as usize) {
@@ -114,12 +116,13 @@ fn on_aarch64_stubs_lead_to_slots_and_trampolines_to_the_header() {
         (address & !0xfff).wrapping_add_signed(pages << 12)
     }
     let (.., bytes) = part(&parts, ".text.trampolines");
-    let head: Vec<u32> = (0..4).map(|index| instruction(bytes, 4 * index)).collect();
-    assert_eq!(head[0] & 0x9f00_001f, 0x9000_000f);
-    assert_eq!(head[1] & 0xffc0_03ff, 0x9100_01ef);
-    assert_eq!(page(head[0], code) + u64::from(head[1] >> 10 & 0xfff), header);
-    assert_eq!(head[2..], [0xf940_01f0, 0xd61f_0200]);
-    for trampoline in (16..).step_by(16).take(COUNT as usize) {
+    let head: Vec<u32> = (0..5).map(|index| instruction(bytes, 4 * index)).collect();
+    assert_eq!(head[0], 0xf81f_0fef);
+    assert_eq!(head[1] & 0x9f00_001f, 0x9000_000f);
+    assert_eq!(head[2] & 0xffc0_03ff, 0x9100_01ef);
+    assert_eq!(page(head[1], code + 4) + u64::from(head[2] >> 10 & 0xfff), header);
+    assert_eq!(head[3..], [0xf940_01f0, 0xd61f_0200]);
+    for trampoline in (HEAD_SIZE as usize..).step_by(16).take(COUNT as usize) {
         let words: Vec<u32> =
             (0..3).map(|index| instruction(bytes, trampoline + 4 * index)).collect();
         assert_eq!(words[..2], [0xd503_245f, 0x10ff_fff1]);

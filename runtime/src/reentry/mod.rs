@@ -2,7 +2,8 @@
 //! runtime that is `__orc_rt_reentry`).
 //!
 //! The code has called a *trampoline*, a few instructions that stand in for the function. It goes on to the function
-//! whose address is [`reenter_function`], which keeps all registers that can hold arguments, calls a hook, and continues at
+//! whose address is [`reenter_function`], which keeps all registers (also those that a function may change: a caller that knows
+//! the function's code counts on those that it does not change), calls a hook, and continues at
 //! the address that the hook returns as if that had been called in the first place: arguments on the stack, results and
 //! exceptions are between the caller and the function, as the trampoline leaves no frame.
 //!
@@ -36,9 +37,10 @@ pub use turn::turn;
 
 /// What lies with a batch of trampolines, as the code finds it.
 ///
-/// A trampoline arrives at `reenter` with its own address and that of the header: on x86-64 the first on the stack, before
-/// the return address, and the second in `r11`; on AArch64 in `x17` and in `x15`. Every other register is as the caller
-/// left it.
+/// A trampoline arrives at `reenter` with every register as the caller left it, but for these. On x86-64 `r11` has the address of the
+/// header, and on the stack, above the return address, lie the number of the trampoline within the batch (its lower 32 bits count)
+/// and the caller's `r11`. On AArch64 `x15` has the address of the header and `x17` that of the trampoline, and the caller's `x15` is
+/// at `sp`, in 16 bytes of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct TrampolineHeader {

@@ -1,30 +1,15 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::registers::{call_keeping, change};
 
-/// Registers that may hold arguments, in the order of [`arch::tests::call`].
-#[repr(C, align(64))]
-#[derive(Clone, PartialEq)]
-pub(super) struct Registers {
-    pub(super) general: [u64; 16],
-    pub(super) vectors: [[u8; 64]; 24],
+/// A function that does nothing.
+#[unsafe(naked)]
+extern "C" fn landing() {
+    std::arch::naked_asm!("ret")
 }
 
-impl Registers {
-    const ZERO: Self = Self { general: [0; 16], vectors: [[0; 64]; 24] };
-
-    /// All different.
-    fn pattern() -> Self {
-        Self {
-            general: std::array::from_fn(|index| 0x1111_2222_0000_0000 + index as u64),
-            vectors: std::array::from_fn(|index| {
-                std::array::from_fn(|byte| (index * 64 + byte) as u8 ^ 0x5a)
-            }),
-        }
-    }
-}
-
-/// Answers with an address, after it has changed what it may.
+/// Answers with the address of [`landing`], after it has changed what it may.
 struct Answers(Mutex<Vec<ReentryCall>>);
 
 impl Reenter for Answers {
@@ -32,8 +17,8 @@ impl Reenter for Answers {
         self.0.lock().unwrap().push(call);
         // SAFETY: this thread's variable.
         unsafe { *libc::__errno_location() = 77 };
-        arch::tests::clobber_vectors();
-        Ok(Onward { target: arch::tests::recorder(), redirect: false })
+        change();
+        Ok(Onward { target: landing as *const () as u64, redirect: false })
     }
 }
 
@@ -43,8 +28,8 @@ struct Code(*mut u8);
 impl Code {
     const SIZE: usize = 4096;
 
-    fn arriving(header: &TrampolineHeader, trampoline: u64) -> Self {
-        let bytes = arch::tests::arriving(&raw const *header as u64, trampoline);
+    fn arriving(header: &TrampolineHeader, index: u32) -> Self {
+        let bytes = arch::tests::arriving(header, index);
         // SAFETY: new memory, which is written before it is executed, and given back when this is dropped.
         let code = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -67,8 +52,8 @@ impl Drop for Code {
 }
 
 #[test]
-fn all_registers_of_arguments_arrive_whatever_the_hook_changes() {
-    for (reenter, width) in arch::tests::forms() {
+fn all_registers_arrive_whatever_the_hook_changes() {
+    for (reenter, legacy) in arch::tests::functions() {
         let answers = Arc::new(Answers(Mutex::default()));
         let context = ReentryContext::new(Arc::downgrade(&answers) as Weak<dyn Reenter>);
         let header = TrampolineHeader {
@@ -79,21 +64,15 @@ fn all_registers_of_arguments_arrive_whatever_the_hook_changes() {
             trampolines: 0x1000,
             slots: 0x8000,
         };
-        let code = Code::arriving(&header, 0x1000 + 3 * TRAMPOLINE_SIZE);
-        let (before, mut after) = (Registers::pattern(), Registers::ZERO);
+        let code = Code::arriving(&header, 3);
         // SAFETY: this thread's variable.
         unsafe { *libc::__errno_location() = 11 };
-        // SAFETY: the code re-enters, and goes on at the recorder.
-        unsafe { arch::tests::call(code.0 as u64, &before, &mut after) };
+        let descriptor = [code.0 as u64, 0];
+        // SAFETY: the code re-enters, and goes on at the landing, which returns.
+        let returned = unsafe { call_keeping(&descriptor, legacy, arch::tests::CHANGED) };
+        assert_eq!(returned, &raw const descriptor as u64);
         // SAFETY: as above.
         assert_eq!(unsafe { *libc::__errno_location() }, 11);
-        for index in 0..arch::tests::GENERAL {
-            assert_eq!(before.general[index], after.general[index], "general register {index}");
-        }
-        for index in 0..arch::tests::VECTORS {
-            let [before, after] = [&before, &after].map(|r| &r.vectors[index][..width]);
-            assert!(before == after, "vector register {index}: {before:x?}, {after:x?}");
-        }
         let slot = 0x8000 + 3 * 8;
         let expected = ReentryCall { batch: 5, index: 3, slot, while_linking: false, turn: turn() };
         assert_eq!(*answers.0.lock().unwrap(), [expected]);
