@@ -97,7 +97,7 @@ macro_rules! in_every_way {
 pub(crate) use in_every_way;
 
 impl Saving {
-    /// Of the functions of [`in_every_way`] the address of the one for this way.
+    /// The address of the function for this way, of the three that [`in_every_way`] makes.
     pub(crate) fn choose(self, [legacy, extended, compact]: [extern "C" fn(); 3]) -> u64 {
         let function = match self {
             Self::Legacy => legacy,
