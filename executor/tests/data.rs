@@ -11,7 +11,7 @@ use longshore_jitlink::process::{
 };
 use longshore_jitlink::session::Lookup;
 use longshore_jitlink::{Error, wait};
-use longshore_runtime::service::run;
+use longshore_orc_rt::service::run;
 
 fn both_ways(test: impl Fn(Arc<ExecutorProcess>)) {
     for shares in [true, false] {

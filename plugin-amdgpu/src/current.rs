@@ -1,7 +1,7 @@
 //! Which device is current on a thread. HIP has no other context that a program must know of.
 
 use crate::driver::Driver;
-use longshore_streams::{Call, Context, Failure};
+use longshore_plugin_streams::{Call, Context, Failure};
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::Arc;

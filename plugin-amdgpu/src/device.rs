@@ -5,9 +5,11 @@ use crate::driver::types::{LIMIT_STACK_SIZE, limit};
 use crate::messages::{Ring, Used};
 use crate::physical::AmdgpuPhysical;
 use crate::settings::Settings;
-use longshore_amd_image::Target;
+use longshore_format_amdgpu::Target;
 use longshore_plugin_api::Result;
-use longshore_streams::{Call, Code, DeviceCore, DevicePtr, Driver as _, Physical, of_driver};
+use longshore_plugin_streams::{
+    Call, Code, DeviceCore, DevicePtr, Driver as _, Physical, of_driver,
+};
 use parking_lot::Mutex;
 use std::sync::OnceLock;
 

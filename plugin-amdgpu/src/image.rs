@@ -1,6 +1,6 @@
 //! Which images a device runs, and how well.
 
-use longshore_amd_image::{CodeObject, Header, Malformed, Target, is_triple};
+use longshore_format_amdgpu::{CodeObject, Header, Malformed, Target, is_triple};
 use longshore_plugin_api::ImageEntry;
 
 /// Of what suits a device alike, what is linked comes before what has to be.

@@ -4,12 +4,12 @@
 //! found at run time; without it, or without a device, the backend says so and stays out of the way.
 //!
 //! What it shares with other drivers that have streams, queues and events and memory above all, is in
-//! `longshore-streams`. Its own are:
+//! `longshore-plugin-streams`. Its own are:
 //!
 //! - HIP (`driver/`): the table of its functions, and how they are those of a driver with streams;
 //! - its devices ([`AmdgpuPhysical`]), and which one is current on a thread (`current.rs`);
 //! - images ([`AmdgpuImage`]): code objects, or relocatable objects that LLVM's linker links (`link.rs`).
-//!   What an image says of itself is read by `longshore-amd-image`;
+//!   What an image says of itself is read by `longshore-format-amdgpu`;
 //! - messages of kernels (`messages.rs`).
 //!
 //! Start reading at [`AmdgpuBackend`], then `module.rs`.
@@ -35,7 +35,7 @@ use longshore_plugin_api::{
     Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
     Services, export_plugin,
 };
-use longshore_streams::{
+use longshore_plugin_streams::{
     Driver as _, Module, StreamBackend, StreamDevice, StreamEvent, StreamKernel, StreamModule,
     StreamPlatform, StreamQueue,
 };

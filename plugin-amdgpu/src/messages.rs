@@ -3,7 +3,7 @@
 
 mod format;
 
-use longshore_streams::DevicePtr;
+use longshore_plugin_streams::DevicePtr;
 use std::io::Write;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 

@@ -6,12 +6,14 @@ mod steps;
 use crate::device::Core;
 use crate::driver::Driver;
 use crate::link;
-use longshore_amd_image::{CodeObject, Kernel, KernelKind, Linkage, Malformed, Variable, loadable};
+use longshore_format_amdgpu::{
+    CodeObject, Kernel, KernelKind, Linkage, Malformed, Variable, loadable,
+};
 use longshore_plugin_api::{
     Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX, KernelAttributes,
     ProfileSection, Result, SymbolKind,
 };
-use longshore_streams::{Function, Image, Module, ModuleCore, profile_part};
+use longshore_plugin_streams::{Function, Image, Module, ModuleCore, profile_part};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

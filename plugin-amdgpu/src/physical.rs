@@ -2,9 +2,9 @@
 
 use crate::driver::Driver;
 use crate::driver::types::{Properties, Uuid, attribute};
-use longshore_amd_image::Target;
+use longshore_format_amdgpu::Target;
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_streams::{
+use longshore_plugin_streams::{
     Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
 };
 use std::ffi::{c_int, c_uint};
@@ -22,7 +22,7 @@ pub struct AmdgpuPhysical {
     facts: Arc<Facts>,
 }
 
-impl longshore_streams::Physical for AmdgpuPhysical {
+impl longshore_plugin_streams::Physical for AmdgpuPhysical {
     fn facts(&self) -> &Arc<Facts> {
         &self.facts
     }

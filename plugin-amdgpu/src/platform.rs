@@ -5,7 +5,7 @@ use crate::driver::{Driver, result};
 use crate::physical::AmdgpuPhysical;
 use crate::settings::Settings;
 use longshore_plugin_api::{Connected, Result};
-use longshore_streams::{Code, Driver as _, Failure, of_driver};
+use longshore_plugin_streams::{Code, Driver as _, Failure, of_driver};
 use std::sync::Arc;
 
 /// Looks for HIP and its devices. Blocks.

@@ -1,7 +1,7 @@
 //! What the user set.
 
 use longshore_plugin_api::Result;
-use longshore_streams::Read;
+use longshore_plugin_streams::Read;
 
 /// Bytes of the ring of messages, if the user does not say.
 const PRINTF_BYTES: usize = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::driver::types::{Context, Device};
-use longshore_streams::{Call, Code, Failure};
+use longshore_plugin_streams::{Call, Code, Failure};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl PrimaryContext {
     }
 }
 
-impl longshore_streams::Context for PrimaryContext {
+impl longshore_plugin_streams::Context for PrimaryContext {
     type Entered<'a> = Entered<'a>;
 
     /// A thread that has none keeps it afterwards, so that the next time costs a look alone; one that has

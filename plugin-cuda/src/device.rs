@@ -4,9 +4,9 @@ use crate::driver::Driver;
 use crate::driver::types::limit;
 use crate::physical::CudaPhysical;
 use crate::settings::{JitSettings, LimitSettings, Settings};
-use longshore_cuda_image::Arch;
+use longshore_format_nvidia::Arch;
 use longshore_plugin_api::Result;
-use longshore_streams::{Call, Code, DeviceCore, Physical, of_driver};
+use longshore_plugin_streams::{Call, Code, DeviceCore, Physical, of_driver};
 
 /// An open device of CUDA.
 pub(crate) type Core = DeviceCore<Driver>;

@@ -1,6 +1,6 @@
 //! Which images a device runs, and how well.
 
-use longshore_cuda_image::{Arch, Contents, Kind, Variant, cubin_arch, fatbin};
+use longshore_format_nvidia::{Arch, Contents, Kind, Variant, cubin_arch, fatbin};
 use longshore_plugin_api::ImageEntry;
 
 /// Ranks: machine code before text, the newer before the older.

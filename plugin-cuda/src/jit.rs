@@ -5,7 +5,7 @@ use crate::driver::types::{Link, Module, jit, jit_input};
 use crate::driver::{Driver, result};
 use crate::settings::JitSettings;
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_streams::{Call, Code, Failure};
+use longshore_plugin_streams::{Call, Code, Failure};
 use std::ffi::{CStr, c_uint, c_void};
 
 /// Bytes of each of the driver's logs.

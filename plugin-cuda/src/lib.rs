@@ -4,12 +4,12 @@
 //! found at run time; without it, or without a device, the backend says so and stays out of the way.
 //!
 //! What it shares with other drivers that have streams, queues and events and memory above all, is in
-//! `longshore-streams`. Its own are:
+//! `longshore-plugin-streams`. Its own are:
 //!
 //! - the driver (`driver/`): the table of its functions, and how they are those of a driver with streams;
 //! - its devices ([`CudaPhysical`]), and their primary contexts (`context.rs`);
 //! - images ([`CudaImage`]): PTX, a cubin, a fatbin, or relocatable objects that the driver links
-//!   (`jit.rs`). What an image says of itself is read by `longshore-cuda-image`.
+//!   (`jit.rs`). What an image says of itself is read by `longshore-format-nvidia`.
 //!
 //! Start reading at [`CudaBackend`], then `module.rs`.
 
@@ -33,7 +33,7 @@ use longshore_plugin_api::{
     Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
     Services, export_plugin,
 };
-use longshore_streams::{
+use longshore_plugin_streams::{
     Driver as _, Module, Physical, StreamBackend, StreamDevice, StreamEvent, StreamKernel,
     StreamModule, StreamPlatform, StreamQueue, of_driver,
 };

@@ -7,12 +7,12 @@ use crate::device::Core;
 use crate::driver::Driver;
 use crate::driver::types::{Function, Module as RawModule, function_attribute};
 use crate::{image, jit};
-use longshore_cuda_image::{Contents, Kernel, Kind, Linkage, Variable, fatbin};
+use longshore_format_nvidia::{Contents, Kernel, Kind, Linkage, Variable, fatbin};
 use longshore_plugin_api::{
     Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX, KernelAttributes,
     ProfileSection, Result, SymbolKind,
 };
-use longshore_streams::{Code, Image, ModuleCore, profile_part};
+use longshore_plugin_streams::{Code, Image, ModuleCore, profile_part};
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ const LONGEST_DESCRIPTION: usize = 1 << 20;
 pub struct CudaImage {
     /// What the driver has loaded.
     bytes: Loaded,
-    arch: longshore_cuda_image::Arch,
+    arch: longshore_format_nvidia::Arch,
     contents: OnceLock<Contents>,
 }
 
@@ -192,7 +192,7 @@ fn is_step(name: &str) -> bool {
     [&life::CONSTRUCTORS, &life::DESTRUCTORS].iter().any(|step| step.kernel == name)
 }
 
-fn contents(bytes: &[u8], arch: longshore_cuda_image::Arch) -> Option<Contents> {
+fn contents(bytes: &[u8], arch: longshore_format_nvidia::Arch) -> Option<Contents> {
     match Kind::recognise(bytes)? {
         Kind::Ptx => Some(Contents::of_ptx(bytes)),
         Kind::Cubin | Kind::Object => Contents::of_cubin(bytes).ok(),

@@ -2,9 +2,9 @@
 
 use crate::driver::Driver;
 use crate::driver::types::{Device, Uuid, device_attribute as attribute};
-use longshore_cuda_image::Arch;
+use longshore_format_nvidia::Arch;
 use longshore_plugin_api::Result;
-use longshore_streams::{
+use longshore_plugin_streams::{
     Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
 };
 use std::ffi::{c_int, c_uint};
@@ -23,7 +23,7 @@ pub struct CudaPhysical {
     facts: Arc<Facts>,
 }
 
-impl longshore_streams::Physical for CudaPhysical {
+impl longshore_plugin_streams::Physical for CudaPhysical {
     fn facts(&self) -> &Arc<Facts> {
         &self.facts
     }

@@ -5,7 +5,7 @@ use crate::physical::CudaPhysical;
 use crate::settings::Settings;
 use crate::{CudaBackend, CudaPlatform};
 use longshore_plugin_api::{Connected, Result};
-use longshore_streams::{Code, Failure, of_driver};
+use longshore_plugin_streams::{Code, Failure, of_driver};
 use std::sync::Arc;
 
 /// Looks for the driver and its devices. Blocks.
@@ -29,7 +29,7 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<CudaPlatform>> {
         // SAFETY: the output is ours.
         unsafe { driver.cuDeviceGetCount(count) }
     };
-    longshore_streams::StreamPlatform::<CudaBackend>::connect(
+    longshore_plugin_streams::StreamPlatform::<CudaBackend>::connect(
         driver,
         settings,
         count,

@@ -1,7 +1,7 @@
 //! What the user set.
 
 use longshore_plugin_api::Result;
-use longshore_streams::Read;
+use longshore_plugin_streams::Read;
 
 /// The user's settings, `LONGSHORE_CUDA_<NAME>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

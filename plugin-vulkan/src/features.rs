@@ -3,7 +3,7 @@
 use crate::instance::Version;
 use crate::validate::Layouts;
 use ash::vk;
-use longshore_spirv::{Atomic, FloatControl, Requirements};
+use longshore_format_spirv::{Atomic, FloatControl, Requirements};
 
 /// The features and extensions of a device, as they are queried and as they are enabled.
 pub(crate) struct Features {

@@ -6,12 +6,12 @@ use crate::module::{Globals, fault};
 use crate::physical::Limits;
 use crate::pipeline::{self, Layout, Pipelines};
 use ash::vk;
-use longshore_plugin_api::{
-    ArgumentKind, ArgumentType, Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result,
-};
-use longshore_spirv::{
+use longshore_format_spirv::{
     GroupSize, Home, Kernel, Module, NumberKind, Parameter, SharedMemory, Specialization,
     SubgroupSize,
+};
+use longshore_plugin_api::{
+    ArgumentKind, ArgumentType, Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result,
 };
 use std::sync::Arc;
 

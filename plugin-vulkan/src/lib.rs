@@ -9,7 +9,7 @@
 //! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`, `features.rs`).
 //! - [`VulkanDevice`]: a logical device. `memory.rs` has its allocations: buffers whose device
 //!   addresses are the pointers that the rest of Longshore sees.
-//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-spirv`, and its [`VulkanKernel`]s;
+//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, and its [`VulkanKernel`]s;
 //!   `pipeline.rs` builds what runs.
 //! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, `batch.rs`
 //!   records what is handed over together, with what `arena.rs` and `descriptors.rs` keep for it,

@@ -7,11 +7,11 @@ use crate::memory::{Found, Region};
 use crate::transfer::{CopyJob, End};
 use crate::{VulkanBackend, VulkanQueue, validate};
 use ash::vk;
+use longshore_format_spirv::{Fault, FaultKind, Format, Kernel, Module, Target};
 use longshore_plugin_api::{
     Acceptance, Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape,
     PoolTracker, ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
 };
-use longshore_spirv::{Fault, FaultKind, Format, Kernel, Module, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +82,7 @@ impl VulkanModule {
         let make = |shape: &Kernel| VulkanKernel::new(device, &code, shape, globals.as_ref());
         let kernels = code.kernels().iter();
         let kernels = kernels.map(|shape| Ok((shape.name.clone(), Arc::new(make(shape)?))));
-        let procedures = |list: &[longshore_spirv::Procedure]| {
+        let procedures = |list: &[longshore_format_spirv::Procedure]| {
             let procedures = list.iter().map(|procedure| {
                 let kernel = make(&procedure.kernel)?;
                 refuse_too_large(device, &procedure.kernel, kernel.own_size().group)?;

@@ -3,10 +3,10 @@
 use crate::features::Features;
 use crate::instance::{Instance, Version};
 use ash::vk;
+use longshore_format_spirv::{Kernel, SubgroupSize};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
 };
-use longshore_spirv::{Kernel, SubgroupSize};
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use crate::device::DeviceCore;
 use ash::vk;
+use longshore_format_spirv::{Code, Home, Kernel, Specialization};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_spirv::{Code, Home, Kernel, Specialization};
 use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
-//! What SPIRV-Tools says of a module. Here and not in `longshore-spirv`: it is C++, which the command, which
+//! What SPIRV-Tools says of a module. Here and not in `longshore-format-spirv`: it is C++, which the command, which
 //! reads modules too, must not bring into the processes of the programs that it links.
 
+use longshore_format_spirv::{Format, Module};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_spirv::{Format, Module};
 use spirv_tools::TargetEnv;
 use spirv_tools::val::{self, Validator, ValidatorOptions};
 use std::ffi::{c_int, c_void};
@@ -69,8 +69,8 @@ extern "C" fn __wrap___cxa_atexit(
 #[cfg(test)]
 mod tests {
     use super::{Layouts, validate};
+    use longshore_format_spirv::{Module, Target};
     use longshore_plugin_api::ErrorCode;
-    use longshore_spirv::{Module, Target};
 
     const TARGET: Target = Target::new(128);
 

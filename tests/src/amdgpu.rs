@@ -95,7 +95,7 @@ pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
 /// # Panics
 /// If the backend refuses it.
 pub fn share_with_repaired(image: &[u8], stripped: &[u8]) {
-    let repaired = longshore_amd_image::loadable(stripped).expect("it can be repaired");
+    let repaired = longshore_format_amdgpu::loadable(stripped).expect("it can be repaired");
     share_twin(image, &repaired);
 }
 

@@ -95,7 +95,7 @@ pub fn fatbin(images: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
     run(command.arg(format!("--create={}", made.display())));
     let made = read(&made);
     // The tool leaves comments of PTX out.
-    let entries = longshore_cuda_image::fatbin(&made).expect("the tool makes fatbins");
+    let entries = longshore_format_nvidia::fatbin(&made).expect("the tool makes fatbins");
     for (entry, (_, image)) in entries.iter().zip(images) {
         share_twin(image, &entry.image().expect("the tool makes whole entries"));
     }

@@ -61,7 +61,7 @@ impl World {
 
     /// The same with the header of another version of the interface.
     pub fn add_sample_with_header(&self, backend: &str, include: &Path, flags: &[&str]) -> PathBuf {
-        let folder = root().join("samples/plugin-c");
+        let folder = root().join("examples/plugin-c");
         let sources = std::fs::read_dir(&folder).expect("the sample is there");
         let sources = sources.map(|entry| entry.expect("an entry").path());
         let sources: Vec<_> =

@@ -35,11 +35,11 @@ fn only_one_file_reads_the_environment() {
         "plugin-amdgpu/src",
         "plugin-cuda/src",
         "plugin-vulkan/src",
-        "streams/src",
-        "amd-image/src",
-        "cuda-image/src",
-        "spirv/src",
-        "compile/src",
+        "plugin-streams/src",
+        "formats/amdgpu/src",
+        "formats/nvidia/src",
+        "formats/spirv/src",
+        "jit/bitcode/src",
         "host/src",
     ]
     .map(sources)
@@ -62,28 +62,34 @@ fn crates_depend_only_on_what_data_visits_after_them() {
     let own = ["longshore.", "longshore =", "longshore-"];
     for (folder, allowed) in [
         ("plugin-api", &[][..]),
-        ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-runtime"]),
-        ("plugin-amdgpu", &["longshore-plugin-api", "longshore-amd-image", "longshore-streams"]),
-        ("plugin-cuda", &["longshore-plugin-api", "longshore-cuda-image", "longshore-streams"]),
-        ("plugin-vulkan", &["longshore-plugin-api", "longshore-spirv"]),
-        ("streams", &["longshore-plugin-api"]),
-        ("amd-image", &[]),
-        ("cuda-image", &[]),
-        ("spirv", &[]),
-        ("runtime", &[]),
-        ("jitlink", &["longshore-runtime"]),
-        ("compile", &["longshore-jitlink", "longshore-runtime"]),
+        ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+        (
+            "plugin-amdgpu",
+            &["longshore-plugin-api", "longshore-format-amdgpu", "longshore-plugin-streams"],
+        ),
+        (
+            "plugin-cuda",
+            &["longshore-plugin-api", "longshore-format-nvidia", "longshore-plugin-streams"],
+        ),
+        ("plugin-vulkan", &["longshore-plugin-api", "longshore-format-spirv"]),
+        ("plugin-streams", &["longshore-plugin-api"]),
+        ("formats/amdgpu", &[]),
+        ("formats/nvidia", &[]),
+        ("formats/spirv", &[]),
+        ("jit/orc-rt", &[]),
+        ("jit/linker", &["longshore-orc-rt"]),
+        ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
         (
             "host",
             &[
                 "longshore-plugin-api",
                 "longshore-executor",
-                "longshore-amd-image",
-                "longshore-compile",
-                "longshore-cuda-image",
+                "longshore-format-amdgpu",
+                "longshore-bitcode",
+                "longshore-format-nvidia",
                 "longshore-jitlink",
-                "longshore-runtime",
-                "longshore-spirv",
+                "longshore-orc-rt",
+                "longshore-format-spirv",
             ],
         ),
     ] {
@@ -101,12 +107,12 @@ fn crates_depend_only_on_what_data_visits_after_them() {
 fn only_the_command_uses_what_reads_images() {
     let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
     for (package, name) in [
-        ("longshore-amd-image", "longshore_amd_image"),
-        ("longshore-compile", "longshore_compile"),
-        ("longshore-cuda-image", "longshore_cuda_image"),
+        ("longshore-format-amdgpu", "longshore_format_amdgpu"),
+        ("longshore-bitcode", "longshore_bitcode"),
+        ("longshore-format-nvidia", "longshore_format_nvidia"),
         ("longshore-jitlink", "longshore_jitlink"),
-        ("longshore-runtime", "longshore_runtime"),
-        ("longshore-spirv", "longshore_spirv"),
+        ("longshore-orc-rt", "longshore_orc_rt"),
+        ("longshore-format-spirv", "longshore_format_spirv"),
     ] {
         let line = manifest.lines().find(|line| line.starts_with(package)).unwrap();
         assert!(line.contains("optional = true"), "{line}");
@@ -131,7 +137,7 @@ fn the_host_matches_on_no_backends_name() {
 
 #[test]
 fn what_backends_share_names_no_vendor() {
-    for file in sources("streams/src") {
+    for file in sources("plugin-streams/src") {
         let text = product(&file);
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         for line in code {

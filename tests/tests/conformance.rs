@@ -214,7 +214,7 @@ fn sample_plugin() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let plugin = Path::new(env!("CARGO_TARGET_TMPDIR")).join("liblongshore_plugin_sample.so");
     let include = root.join("plugin-api/include");
-    let sources = [files(&root.join("samples/plugin-c")), files(&include)].concat();
+    let sources = [files(&root.join("examples/plugin-c")), files(&include)].concat();
     if is_newer(&plugin, &sources) {
         return Some(plugin);
     }

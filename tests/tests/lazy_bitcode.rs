@@ -1,6 +1,6 @@
 //! Bitcode whose functions are compiled when they are called in an executor.
 
-use longshore_compile::{Bitcode, Compiler};
+use longshore_bitcode::{Bitcode, Compiler};
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::lazy::{LazyReexports, Source};
 use longshore_jitlink::process::TargetProcess;

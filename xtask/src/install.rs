@@ -31,8 +31,8 @@ const FILES: [(&str, &str); 8] = [
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
 ];
-/// Documentation and samples of the repository, which lie to each other as they do there.
-const DOCUMENTATION: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "samples"];
+/// Documentation and examples of the repository, which lie to each other as they do there.
+const DOCUMENTATION: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "examples"];
 const DOCUMENTATION_FOLDER: &str = "share/doc/longshore";
 
 /// How what is installed is built.
@@ -88,7 +88,7 @@ fn plugins() -> Result<Vec<String>> {
     let mut plugins = Vec::new();
     for entry in std::fs::read_dir(root())? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.starts_with("plugin-") && name != "plugin-api" {
+        if name.starts_with("plugin-") && !["plugin-api", "plugin-streams"].contains(&&*name) {
             plugins.push(format!("longshore-{name}"));
         }
     }

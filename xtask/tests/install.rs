@@ -155,7 +155,7 @@ fn another_version_is_not_found() {
 fn what_is_installed_has_its_documentation_its_samples_and_its_commit() {
     let prefix = installed().prefix();
     let documentation = prefix.join("share/doc/longshore");
-    for file in ["README.md", "CHANGELOG.md", "docs/command.md", "samples/plugin-c/plugin.c"] {
+    for file in ["README.md", "CHANGELOG.md", "docs/command.md", "examples/plugin-c/plugin.c"] {
         let text = fs::read_to_string(documentation.join(file))
             .unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(!text.is_empty(), "{file}");
@@ -205,7 +205,7 @@ fn the_installed_sample_finds_the_installed_header() {
     let (prefix, folder) = (installed().prefix(), installed().beside("sample"));
     let library = folder.join("liblongshore_plugin_sample.so");
     let mut make = Command::new("make");
-    make.arg("-C").arg(prefix.join("share/doc/longshore/samples/plugin-c"));
+    make.arg("-C").arg(prefix.join("share/doc/longshore/examples/plugin-c"));
     printed(make.arg(format!("LIBRARY={}", library.display())));
     let listed =
         printed(run(prefix.join("bin/longshore")).args(["plugins", "--plugin"]).arg(library));

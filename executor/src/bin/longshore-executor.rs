@@ -1,6 +1,6 @@
 //! The process that executes.
 
-use longshore_runtime::{set_static_tls, static_tls_reserve};
+use longshore_orc_rt::{set_static_tls, static_tls_reserve};
 
 /// Bytes for thread-local variables of code that wants them at a fixed offset from the thread pointer.
 const STATIC_TLS_BYTES: usize = 16 << 10;

@@ -11,7 +11,7 @@ use longshore_jitlink::memory::{
 };
 use longshore_jitlink::process::{ProcessCalls, call_service};
 use longshore_jitlink::{Error, Result, wait};
-use longshore_runtime::service::memory::{READ, WRITE};
+use longshore_orc_rt::service::memory::{READ, WRITE};
 use parking_lot::Mutex;
 use serde_bytes::ByteBuf;
 

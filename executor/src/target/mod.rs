@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::exit;
 use std::sync::Arc;
 
-use longshore_runtime::static_tls::attach_thread;
+use longshore_orc_rt::static_tls::attach_thread;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use crate::plugin::serve::Server;

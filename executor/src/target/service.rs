@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use longshore_runtime::service::pages::set_shared_file;
-use longshore_runtime::{bootstrap_symbols, callback, triple, wrapper};
+use longshore_orc_rt::service::pages::set_shared_file;
+use longshore_orc_rt::{bootstrap_symbols, callback, triple, wrapper};
 
 use crate::plugin::serve::Server;
 use crate::protocol::{

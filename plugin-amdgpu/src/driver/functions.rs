@@ -6,7 +6,7 @@ use super::types::{
     Access, DevicePtr, Event, Function, Module, Pool, PoolProperties, Properties, Stream, Uuid,
 };
 use libloading::Library;
-use longshore_streams::driver_functions;
+use longshore_plugin_streams::driver_functions;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Makes the table.

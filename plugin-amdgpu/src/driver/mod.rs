@@ -14,7 +14,7 @@ pub(crate) mod types;
 
 use functions::Functions;
 use libloading::Library;
-use longshore_streams::Code;
+use longshore_plugin_streams::Code;
 use std::ffi::{CStr, c_char};
 
 /// `hipGetErrorName` and `hipGetErrorString`.

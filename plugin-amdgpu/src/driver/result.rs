@@ -1,7 +1,7 @@
 //! What HIP's functions answer. Their names HIP says itself.
 
 use longshore_plugin_api::ErrorCode;
-use longshore_streams::Code;
+use longshore_plugin_streams::Code;
 
 macro_rules! results {
     ($($name:ident = $value:literal $theirs:ident,)*) => {

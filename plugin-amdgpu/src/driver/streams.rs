@@ -8,7 +8,7 @@ use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
 use longshore_plugin_api::{Crew, ErrorCode};
-use longshore_streams::{
+use longshore_plugin_streams::{
     BusyLine, Call, Code, DeviceCore, EventKind, Failure, Launch, Registrations, forward,
 };
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -19,7 +19,7 @@ const CPU: c_int = -1;
 static REGISTRATIONS: Registrations = Registrations::new();
 static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-hip");
 
-impl longshore_streams::Driver for Driver {
+impl longshore_plugin_streams::Driver for Driver {
     type Context = Current;
     type Own = AmdgpuOwn;
 
@@ -220,12 +220,12 @@ impl longshore_streams::Driver for Driver {
         &self,
         address: DevicePtr,
         bytes: usize,
-        to: longshore_streams::Location,
+        to: longshore_plugin_streams::Location,
         stream: Stream,
     ) -> Call {
         let device = match to {
-            longshore_streams::Location::Device(ordinal) => ordinal,
-            longshore_streams::Location::Host => CPU,
+            longshore_plugin_streams::Location::Device(ordinal) => ordinal,
+            longshore_plugin_streams::Location::Host => CPU,
         };
         // SAFETY: promised by the caller.
         unsafe { self.hipMemPrefetchAsync(address, bytes, device, stream) }

@@ -1,6 +1,6 @@
 //! HIP's types, as its header declares them, and constants that are the same in its versions 5 to 7.
 
-pub(crate) use longshore_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
+pub(crate) use longshore_plugin_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
 
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -3,7 +3,7 @@
 use super::AmdgpuImage;
 use crate::driver::Driver;
 use longshore_plugin_api::{ProfileSection, Result};
-use longshore_streams::{ModuleCore, make_relative, profile_part};
+use longshore_plugin_streams::{ModuleCore, make_relative, profile_part};
 
 impl AmdgpuImage {
     /// What the profile's variables hold now. Blocks.

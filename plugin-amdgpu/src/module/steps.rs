@@ -5,7 +5,7 @@
 //! it is shown a copy of the image in which they are of a kind that it does not know, which is for it a kernel
 //! like any other; the backend launches them when it is time.
 
-use longshore_amd_image::{CodeObject, KernelKind};
+use longshore_format_amdgpu::{CodeObject, KernelKind};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 
 /// The entry of a kernel's kind in the metadata, which is MessagePack: a text of 5 bytes and one of 4.

@@ -6,7 +6,7 @@
 // reads the note before it runs a byte of the library, checks the entry, and asks it for tables of
 // functions by name and version. A published table or structure never changes; new abilities come
 // as further tables. docs/plugin-interface.md numbers what both sides promise, and
-// samples/plugin-c is a whole plugin to start from.
+// examples/plugin-c is a whole plugin to start from.
 //
 // No function of a table is ever null. Every function may be called from any thread, at the same
 // time as any other, except a `destroy`, `close` or `unload`, which is the last call on its handle.

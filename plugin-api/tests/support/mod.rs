@@ -16,7 +16,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn build(defines: &[&str]) -> Sample {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/plugin-c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin-c");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("liblongshore_plugin_sample.so");
         let built = Command::new("make")

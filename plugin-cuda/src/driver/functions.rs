@@ -6,7 +6,7 @@ use super::types::{
     Access, Context, Device, DevicePtr, Event, Function, LaunchConfig, Link, Location, Module,
     Pool, PoolProperties, SharedBytesOf, Stream, Uuid,
 };
-use longshore_streams::{Code, driver_functions};
+use longshore_plugin_streams::{Code, driver_functions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Makes the table. A line is the name by which `cuGetProcAddress` knows the function, with `_v1` where a

@@ -1,7 +1,7 @@
 //! Finding the driver's library, and functions in it.
 
 use libloading::Library;
-use longshore_streams::Code;
+use longshore_plugin_streams::Code;
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int, c_void};
 

@@ -1,7 +1,7 @@
 //! What the driver's functions answer.
 
 use longshore_plugin_api::ErrorCode;
-use longshore_streams::Code;
+use longshore_plugin_streams::Code;
 
 macro_rules! results {
     ($($name:ident = $value:literal,)*) => {

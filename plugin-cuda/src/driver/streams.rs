@@ -9,7 +9,7 @@ use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaOwn;
 use longshore_plugin_api::{Crew, ErrorCode};
-use longshore_streams::{BusyLine, Call, Code, EventKind, Launch, Registrations, forward};
+use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Launch, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `CU_DEVICE_CPU`.
@@ -18,7 +18,7 @@ const CPU: c_int = -1;
 static REGISTRATIONS: Registrations = Registrations::new();
 static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-cu");
 
-impl longshore_streams::Driver for Driver {
+impl longshore_plugin_streams::Driver for Driver {
     type Context = PrimaryContext;
     type Own = CudaOwn;
 
@@ -190,14 +190,16 @@ impl longshore_streams::Driver for Driver {
         &self,
         address: DevicePtr,
         bytes: usize,
-        to: longshore_streams::Location,
+        to: longshore_plugin_streams::Location,
         stream: Stream,
     ) -> Call {
         let (location, device) = match to {
-            longshore_streams::Location::Device(id) => {
+            longshore_plugin_streams::Location::Device(id) => {
                 (Location { kind: Location::DEVICE, id }, id)
             }
-            longshore_streams::Location::Host => (Location { kind: Location::HOST, id: 0 }, CPU),
+            longshore_plugin_streams::Location::Host => {
+                (Location { kind: Location::HOST, id: 0 }, CPU)
+            }
         };
         // SAFETY: promised by the caller.
         unsafe {

@@ -4,7 +4,7 @@ use super::functions::Functions;
 use super::result;
 use super::types::{self, LaunchAttribute, LaunchConfig, Location, PoolProperties};
 use cudarc::driver::sys;
-use longshore_streams::Code;
+use longshore_plugin_streams::Code;
 
 /// A type that the compiler finds out.
 macro_rules! unknown {

@@ -1,8 +1,8 @@
 //! The driver's types, as its header declares them.
 
-pub(crate) use longshore_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
+pub(crate) use longshore_plugin_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
 
-use longshore_streams::Handle;
+use longshore_plugin_streams::Handle;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// What a [`Handle`] can stand for.

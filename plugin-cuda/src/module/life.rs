@@ -10,7 +10,7 @@ use super::CudaImage;
 use crate::driver::Driver;
 use crate::driver::types::DevicePtr;
 use longshore_plugin_api::{Error, ErrorCode, GlobalAddress, Result};
-use longshore_streams::ModuleCore;
+use longshore_plugin_streams::ModuleCore;
 
 /// One of the two ends of an image's life.
 pub(super) struct Step {

@@ -2,9 +2,9 @@
 
 use super::CudaImage;
 use crate::driver::Driver;
-use longshore_cuda_image::{Contents, Linkage, Variable};
+use longshore_format_nvidia::{Contents, Linkage, Variable};
 use longshore_plugin_api::{ProfileSection, ProfileSectionKind, Result};
-use longshore_streams::{ModuleCore, make_relative, profile_part};
+use longshore_plugin_streams::{ModuleCore, make_relative, profile_part};
 use std::collections::HashSet;
 
 /// The variable by which a profile asks for LLVM's runtime.

@@ -6,8 +6,8 @@
 use super::abi::Work;
 use super::fault;
 use super::guard::Guard;
+use longshore_orc_rt::{call_unguarded, set_caller};
 use longshore_plugin_api::Error;
-use longshore_runtime::{call_unguarded, set_caller};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;

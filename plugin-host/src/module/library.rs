@@ -1,8 +1,8 @@
 //! Opening a checked image with the system's loader, from memory.
 
 use crate::elf::{Image, patch};
+use longshore_orc_rt::{OpenName, memory_file};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use longshore_runtime::{OpenName, memory_file};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -19,8 +19,8 @@ use super::{Loaded, Symbol, profile, refusal};
 use crate::elf::{self, Content, Image, Sections};
 use crate::execute::guarded;
 use crate::provided;
+use longshore_orc_rt::indirect;
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
-use longshore_runtime::indirect;
 use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 use std::collections::BTreeMap;
 

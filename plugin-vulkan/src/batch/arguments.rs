@@ -5,8 +5,8 @@ use crate::arena::Piece;
 use crate::kernel::KernelCore;
 use crate::pipeline::Slot;
 use ash::vk;
+use longshore_format_spirv::{Home, Place};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
-use longshore_spirv::{Home, Place};
 use std::{array, slice};
 
 /// More by-value blocks than this a kernel must not have; `module.rs` refuses it.

@@ -4,7 +4,7 @@
 use crate::report::Report;
 use crate::turns::{Contender, in_turns};
 use anyhow::{Context, Result, ensure};
-use longshore_compile::{Bitcode, Compiler};
+use longshore_bitcode::{Bitcode, Compiler};
 use longshore_jitlink::Session;
 use longshore_jitlink::lazy::LazyReexports;
 use longshore_jitlink::session::ProcessSymbols;

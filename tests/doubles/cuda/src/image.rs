@@ -3,11 +3,11 @@
 use crate::attributes::capability;
 use crate::code::{INVALID_PTX, UNSUPPORTED_PTX_VERSION};
 use crate::{ptx_check, version};
-use longshore_cuda_image::{Arch, Contents, FatbinEntry, Kind, Linkage, fatbin};
 use longshore_double_gpu::driver::image::{
     self, Argument, ELF_MAGIC, MOST_BYTES, Place, Reference, Refusal, elf_at, peek,
 };
 use longshore_double_gpu::driver::{Code, driver};
+use longshore_format_nvidia::{Arch, Contents, FatbinEntry, Kind, Linkage, fatbin};
 
 const FATBIN_MAGIC: &[u8] = &0xBA55_ED50u32.to_le_bytes();
 /// Sections of these types have no bytes, or are none; two are NVIDIA's own.
@@ -129,7 +129,7 @@ pub(crate) fn device_arch() -> Arch {
 }
 
 /// What PTX does not tell of registers is a guess.
-fn kernel(kernel: longshore_cuda_image::Kernel) -> image::Kernel {
+fn kernel(kernel: longshore_format_nvidia::Kernel) -> image::Kernel {
     image::Kernel {
         arguments: arguments(&kernel.argument_sizes),
         name: kernel.name,
@@ -153,7 +153,7 @@ fn arguments(sizes: &[u32]) -> Vec<Argument> {
     sizes.iter().map(argument).collect()
 }
 
-fn variable(variable: longshore_cuda_image::Variable) -> image::Variable {
+fn variable(variable: longshore_format_nvidia::Variable) -> image::Variable {
     let references = variable.references.into_iter().map(|reference| Reference {
         offset: reference.offset,
         symbol: reference.symbol,

@@ -2,8 +2,8 @@
 
 mod support;
 
-use longshore_cuda_image::Contents;
 use longshore_double_gpu::testing::{CONSTRUCTORS, COUNTED};
+use longshore_format_nvidia::Contents;
 use support::cuda::{Cuda, LaunchAttribute, LaunchConfig, ok};
 use support::images::{Twins, ptxas};
 use support::with_double;

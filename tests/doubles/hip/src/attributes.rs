@@ -2,9 +2,9 @@
 //! units, which is as small as what stands in for them.
 
 use crate::version;
-use longshore_amd_image::Target;
 use longshore_double_gpu::driver::device::{self, memory_of};
 use longshore_double_gpu::driver::{Answer, Code, Device, Limits, Machine, Out, machine};
+use longshore_format_amdgpu::Target;
 
 /// Where AMD's own attributes begin.
 const OWN: u32 = 10_000;

@@ -1,9 +1,9 @@
 //! Which device is current, and what devices are.
 
-use longshore_amd_image::Target;
 use longshore_double_gpu::Settings;
 use longshore_double_gpu::driver::context::{self, Context};
 use longshore_double_gpu::driver::{Answer, Out, machine};
+use longshore_format_amdgpu::Target;
 use std::cell::Cell;
 use std::sync::Arc;
 

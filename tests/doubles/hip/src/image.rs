@@ -3,7 +3,6 @@
 use crate::code::SHARED_OBJECT_INIT_FAILED;
 use crate::current::target_of;
 use crate::survival::survive;
-use longshore_amd_image::{CodeObject, Header, Kernel, Linkage, Target};
 use longshore_double_gpu::driver::context::current;
 use longshore_double_gpu::driver::image::{
     self, Argument, Contents, ELF_MAGIC, Image, Reference, Refusal, elf_at, peek,
@@ -11,6 +10,7 @@ use longshore_double_gpu::driver::image::{
 use longshore_double_gpu::driver::module::{self, Module};
 use longshore_double_gpu::driver::{Answer, Code, In, Out, driver, object};
 use longshore_double_gpu::protocol::Request;
+use longshore_format_amdgpu::{CodeObject, Header, Kernel, Linkage, Target};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::c_void;

@@ -3,7 +3,7 @@
 use super::elf::File;
 use super::kernels::Kernels;
 use super::report::{ImageReport, MetadataReport};
-use longshore_amd_image::{CodeObject, Header, Kernel, KernelKind};
+use longshore_format_amdgpu::{CodeObject, Header, Kernel, KernelKind};
 
 /// What the header says stands in the report even if the rest cannot be read.
 pub(super) fn read(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {

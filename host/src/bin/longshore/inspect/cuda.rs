@@ -5,7 +5,7 @@ use super::image_report;
 use super::kernels::{Kernels, RAW_VERSION, raw_version};
 use super::report::{EntryReport, GlobalReport, ImageReport, MetadataReport, Room, STEPS};
 use longshore::Image;
-use longshore_cuda_image::{Contents, FatbinEntry, Kernel, Kind, Linkage, Variable, fatbin};
+use longshore_format_nvidia::{Contents, FatbinEntry, Kernel, Kind, Linkage, Variable, fatbin};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

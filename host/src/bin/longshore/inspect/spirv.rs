@@ -4,7 +4,9 @@ use super::report::{
     GlobalReport, ImageReport, KernelReport, MetadataReport, ParameterReport, RequirementsReport,
 };
 use crate::units;
-use longshore_spirv::{GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize, Target};
+use longshore_format_spirv::{
+    GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize, Target,
+};
 
 /// Of a device whose push constants are as large as a module wants them.
 const TARGET: Target = Target::new(u32::MAX);

@@ -53,7 +53,7 @@ pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
 pub(super) fn first_object(input: &Input) -> (String, Architecture) {
     let of_object = |name: &str, bytes: &[u8]| match Kind::of(bytes) {
         Kind::Object(architecture) => Some((name.to_owned(), architecture)),
-        Kind::Bitcode => Some((name.to_owned(), longshore_compile::architecture(bytes)?)),
+        Kind::Bitcode => Some((name.to_owned(), longshore_bitcode::architecture(bytes)?)),
         _ => None,
     };
     let found = of_object(&input.name, &input.bytes).or_else(|| {

@@ -5,7 +5,7 @@ use super::inputs::Input;
 use super::kind::Kind;
 use super::names::readable;
 use crate::path;
-use longshore_compile::{Bitcode, Compiler};
+use longshore_bitcode::{Bitcode, Compiler};
 use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
 use longshore_jitlink::{Error, Library, Result, Session};
 use std::io::Write;

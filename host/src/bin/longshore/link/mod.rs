@@ -36,7 +36,7 @@ use longshore_jitlink::session::{
     Also, Listing, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
 use longshore_jitlink::{Architecture, Error, Library, Session};
-use longshore_runtime::static_tls_reserve;
+use longshore_orc_rt::static_tls_reserve;
 use program::Program;
 pub(crate) use response::expanded;
 use std::ffi::OsString;

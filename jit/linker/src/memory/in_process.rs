@@ -1,0 +1,152 @@
+//! Memory of this process, written where it will run.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use rustix::mm::ProtFlags;
+
+use longshore_orc_rt::pages::{ExecutingSide, Mapping, Plan, Table};
+
+use super::layout::{Layout, memory_error};
+use super::{
+    ActionPair, AllocationRequest, FinalizedAllocation, InFlightAllocation, MemoryManager, Pending,
+};
+use crate::Result;
+
+/// Memory of this process (JITLink's `InProcessMemoryManager`).
+///
+/// Content is written where it will run, in pages that are `rw-` until they are finalized and have their final protection
+/// from then on. Everything is done at once, by the calling thread; actions are run by it too, and may use the manager.
+///
+/// Dropping the manager leaves finalized allocations as they are, without running their actions: code in them may be running.
+/// An allocation in flight does not need its manager any more.
+#[derive(Debug, Default)]
+pub struct InProcessMemory {
+    table: Arc<Table>,
+}
+
+impl InProcessMemory {
+    /// A manager without allocations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl MemoryManager for InProcessMemory {
+    fn page_size(&self) -> u64 {
+        rustix::param::page_size() as u64
+    }
+
+    fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>> {
+        let in_flight = InFlight::new(&request, self.page_size(), &self.table);
+        Box::pin(ready(
+            in_flight.map(|in_flight| Box::new(in_flight) as Box<dyn InFlightAllocation>),
+        ))
+    }
+
+    fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
+        Box::pin(ready(deallocate(&self.table, allocations)))
+    }
+}
+
+struct InFlight {
+    /// All of its pages are `rw-`.
+    mapping: Mapping,
+    layout: Layout,
+    plan: Plan,
+    addresses: Vec<u64>,
+    table: Arc<Table>,
+}
+
+impl InFlight {
+    fn new(request: &AllocationRequest<'_>, page_size: u64, table: &Arc<Table>) -> Result<Self> {
+        let fail = |problem| memory_error(&request.name(), problem);
+        let layout = Layout::new(request, page_size)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mut mapping =
+            Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
+        // Behind larger alignments may be pages of padding, which nothing writes: these are left to page faults.
+        let dense = request.segments().all(|segment| segment.alignment <= page_size);
+        for range in dense.then(|| layout.content_pages()).into_iter().flatten() {
+            mapping.populate(range).map_err(|e| fail(e.to_string()))?;
+        }
+        let addresses = layout.addresses(mapping.address());
+        let plan = layout.plan(request);
+        Ok(Self { mapping, layout, plan, addresses, table: Arc::clone(table) })
+    }
+}
+
+impl InFlightAllocation for InFlight {
+    fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
+    fn working_memory(&mut self) -> Vec<&mut [u8]> {
+        // SAFETY: the pages were mapped `rw-`, and only `finalize`, which consumes `self`, changes that.
+        self.layout.contents(unsafe { self.mapping.bytes_mut() })
+    }
+
+    fn finalize(
+        self: Box<Self>,
+        actions: Vec<Vec<ActionPair>>,
+    ) -> Pending<Vec<FinalizedAllocation>> {
+        let Self { mapping, plan, table, .. } = *self;
+        Box::pin(ready(finalize(plan, mapping, actions, &table)))
+    }
+}
+
+/// Finalizes pages and numbers what became of them.
+pub(super) fn finalize(
+    plan: Plan,
+    mapping: Mapping,
+    actions: Vec<Vec<ActionPair>>,
+    table: &Table,
+) -> Result<Vec<FinalizedAllocation>> {
+    let finalized = ExecutingSide::new(plan, mapping)?.finalize(actions)?;
+    Ok(table.insert(finalized).into_iter().map(FinalizedAllocation::new).collect())
+}
+
+/// As [`MemoryManager::deallocate`].
+pub(super) fn deallocate(table: &Table, allocations: Vec<FinalizedAllocation>) -> Result<()> {
+    Ok(table.deallocate(allocations.iter().map(FinalizedAllocation::number).collect())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::super::{
+        AllocationRequest, Lifetime, MemoryManager, ObjectRequest, Placement, Protection,
+        SegmentRequest,
+    };
+    use super::InProcessMemory;
+
+    super::super::suite::suite!(InProcessMemory::new());
+
+    #[test]
+    fn padding_takes_no_memory() {
+        const GIGABYTE: u64 = 1 << 30;
+        let segment = SegmentRequest {
+            protection: Protection::Read,
+            lifetime: Lifetime::Standard,
+            alignment: GIGABYTE / 2,
+            content_size: GIGABYTE / 2 + 1,
+            zero_fill_size: 0,
+            group: 0,
+        };
+        let request = AllocationRequest {
+            objects: &[ObjectRequest { name: "test", segments: &[segment] }],
+            placement: Placement::Anywhere,
+        };
+        let allocation = crate::wait(InProcessMemory::new().allocate(request)).unwrap();
+        assert!(!is_present(allocation.addresses()[0] + GIGABYTE / 4));
+    }
+
+    /// Whether there is memory behind a page of this process.
+    fn is_present(address: u64) -> bool {
+        let pages = std::fs::File::open("/proc/self/pagemap").unwrap();
+        let mut entry = [0; 8];
+        pages.read_exact_at(&mut entry, address / rustix::param::page_size() as u64 * 8).unwrap();
+        u64::from_le_bytes(entry) >> 62 != 0
+    }
+}

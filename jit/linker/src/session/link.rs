@@ -1,0 +1,576 @@
+//! Linking: giving graphs memory and fixing them up, several objects together.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use hashbrown::{HashMap, HashSet};
+use longshore_orc_rt::service::thread_locals::NewThreadLocals;
+
+use super::bounds::SharedSections;
+use super::copies::Copies;
+use super::externals::ProcessData;
+use super::gather::{Extent, Needed, Wants};
+use super::initializers::Initializers;
+use super::parallel::{parallel, parallel_mut, parallel_mut_map};
+use super::pass::Stage;
+use super::program_bounds::BoundUser;
+use super::resolve::{Found, Wanted};
+use super::runtime::Acquired;
+use super::state::{LibraryId, ObjectId, Phase, Source, State, Tls};
+use super::table::{Entry, EntryId, Flags};
+use super::targets::Targets;
+use super::times::lap;
+use super::{Also, Lookup, Shared};
+use crate::error::for_message;
+use crate::graph::{Definition, Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
+use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement, Protection};
+use crate::{Error, Result, Undefined};
+
+/// An object while it is linked.
+pub(super) struct Linking {
+    pub(super) object: ObjectId,
+    pub(super) library: LibraryId,
+    /// It is large, and moves when others join.
+    pub(super) graph: Box<LinkGraph>,
+    pub(super) pruning: Option<Pruning>,
+    /// Number of the batch's names of sections with bounds that the graph has been asked for.
+    pub(super) bounded: usize,
+    /// How many of its definitions others had when it was read.
+    pub(super) lost: usize,
+    /// The symbols that are not in the graph, in order.
+    pub(super) targets: Targets,
+    /// The objects that have sections whose bounds it refers to.
+    pub(super) bounds_of: Vec<ObjectId>,
+    pub(super) tls: Option<Tls>,
+    /// The library of the process that stands for its code, if one does.
+    pub(super) code_library: Option<u64>,
+    /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
+    pub(super) replaced: Vec<(EntryId, Entry)>,
+}
+
+/// What is linked together.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) members: Vec<Linking>,
+    pub(super) missing: Vec<Undefined>,
+    /// Sections that lie together with those of other members.
+    pub(super) shared: Vec<SharedSections>,
+    /// References to bounds of all members together.
+    pub(super) program_bounds: Vec<BoundUser>,
+    /// While members are pruned, the names of sections whose bounds something live refers to.
+    pub(super) bounded: Vec<Vec<u8>>,
+    /// The same names, for finding one.
+    pub(super) bounded_known: HashSet<Vec<u8>>,
+    /// Number of these names, and of the members that have been asked for all of them.
+    pub(super) bounded_kept: (usize, usize),
+    /// The memory of so many members each, in their order.
+    pub(super) allocations: Vec<(usize, InFlight)>,
+    /// Whether the entry of a program is in it.
+    pub(super) is_program: bool,
+    /// What members have of the process besides.
+    pub(super) acquired: Acquired,
+    data: ProcessData,
+    index: HashMap<ObjectId, usize>,
+}
+
+/// More of a look-up than its names.
+#[derive(Default)]
+struct Besides {
+    objects: Vec<Needed>,
+    /// Whether the first name is to be called.
+    calls_first: bool,
+}
+
+impl Shared {
+    pub(super) fn lookup(
+        &self,
+        library: LibraryId,
+        names: &[(&str, Lookup)],
+    ) -> Result<Vec<Option<u64>>> {
+        self.linking(|state| {
+            let order = state.search_order(library);
+            self.look_up_in(state, library, &order, names, Besides::default())
+        })
+    }
+
+    /// Looks the entry of a program up, and links it together with what further names need and objects of the library that nothing
+    /// needs.
+    pub(super) fn link_program(
+        &self,
+        library: LibraryId,
+        entry: (&str, Lookup),
+        undefined: &[&str],
+        also: Also,
+    ) -> Result<Option<u64>> {
+        self.linking(|state| {
+            let order = state.search_order(library);
+            let objects = match also {
+                Also::Constructors => state.with_constructors(library, Extent::Kept),
+                Also::All => state.pending(library, |_| true, Extent::Whole),
+            };
+            let besides = Besides { objects, calls_first: true };
+            let names = with_undefined(entry, undefined);
+            Ok(self.look_up_in(state, library, &order, &names, besides)?[0])
+        })
+    }
+
+    /// The same in that library only.
+    pub(super) fn lookup_own(
+        &self,
+        library: LibraryId,
+        names: &[(&str, Lookup)],
+    ) -> Result<Vec<Option<u64>>> {
+        self.linking(|state| self.look_up_in(state, library, &[library], names, Besides::default()))
+    }
+
+    /// The same as [`Self::link_program`] in that library only, with the whole objects that have constructors.
+    pub(super) fn link_own_program(
+        &self,
+        library: LibraryId,
+        entry: &str,
+        undefined: &[&str],
+    ) -> Result<Option<u64>> {
+        self.linking(|state| {
+            let objects = state.with_constructors(library, Extent::Whole);
+            let besides = Besides { objects, calls_first: true };
+            let names = with_undefined((entry, Lookup::Required), undefined);
+            Ok(self.look_up_in(state, library, &[library], &names, besides)?[0])
+        })
+    }
+
+    fn look_up_in(
+        &self,
+        state: &mut State,
+        library: LibraryId,
+        order: &[LibraryId],
+        names: &[(&str, Lookup)],
+        besides: Besides,
+    ) -> Result<Vec<Option<u64>>> {
+        let wanted: Vec<_> = names
+            .iter()
+            .map(|(name, _)| Wanted { name: name.as_bytes(), ..Wanted::default() })
+            .collect();
+        let found = self.resolve(state, library, order, &wanted)?;
+        let is_variable = |found: &Option<Found>| {
+            found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
+        };
+        if let Some(((name, _), _)) = names.iter().zip(&found).find(|(_, found)| is_variable(found))
+        {
+            let problem =
+                "it is thread-local: it has an address in each thread, and no other".to_owned();
+            return Err(Error::Unsupported { file: (*name).to_owned(), problem });
+        }
+        let roots = found.iter().flatten().copied().collect();
+        let Besides { objects, calls_first } = besides;
+        let entry = found[0].filter(|_| calls_first);
+        self.link(state, &Wants { roots, objects, missing: missing(names, &found), entry })?;
+        // A pass may have taken out what was found.
+        let address = |found| state.address_of(state.entry(found));
+        let addresses: Vec<_> = found.into_iter().map(|found| address(found?)).collect();
+        let undefined = missing(names, &addresses);
+        if undefined.is_empty() { Ok(addresses) } else { Err(Error::Undefined(undefined)) }
+    }
+
+    pub(super) fn link_all(&self, library: LibraryId) -> Result<()> {
+        self.linking(|state| {
+            let objects = state.pending(library, |_| true, Extent::Whole);
+            self.link(state, &Wants { objects, ..Wants::default() })
+        })
+    }
+
+    /// Links the objects that have constructors.
+    pub(super) fn link_constructors(&self, library: LibraryId) -> Result<()> {
+        self.linking(|state| {
+            let objects = state.with_constructors(library, Extent::Whole);
+            self.link(state, &Wants { objects, ..Wants::default() })
+        })
+    }
+
+    /// Links what defines the roots, objects, and everything that these need. Either all of it is linked or nothing.
+    fn link(&self, state: &mut State, wanted: &Wants) -> Result<()> {
+        let mut batch = self.gather(state, wanted)?;
+        // What a generator gave last may define what members that were read before define too.
+        while batch.members.iter().any(|linking| linking.is_outdated(state)) {
+            batch = self.gather(state, wanted)?;
+        }
+        if let Some(entry) = wanted.entry {
+            batch.check_entry(state, entry)?;
+        }
+        batch.is_program = wanted.entry.is_some();
+        batch.find_program_bounds()?;
+        batch.share_bounds(self.options.phony_externals.is_some())?;
+        if !batch.missing.is_empty() {
+            return Err(Error::Undefined(batch.missing));
+        }
+        if batch.members.is_empty() {
+            return Ok(());
+        }
+        let placement = self.placement(&batch);
+        batch.data = self.process_data(state, &batch.members)?;
+        let copies = Copies::make(self, state, &mut batch.members, placement)?;
+        batch.index_members();
+        let result = self.link_batch(state, &mut batch, placement);
+        if result.is_err() {
+            copies.undo(state);
+        }
+        result
+    }
+
+    fn placement(&self, batch: &Batch) -> Placement {
+        match batch.members.iter().any(|linking| linking.graph.is_narrow()) {
+            true => Placement::Low,
+            false => self.options.placement,
+        }
+    }
+
+    /// From graphs whose symbols are known to memory that can be executed.
+    fn link_batch(&self, state: &mut State, batch: &mut Batch, placement: Placement) -> Result<()> {
+        let mut clock = Instant::now();
+        self.allocate_batch(state, batch, placement, Reach::Session)?;
+        state.times.allocate += lap(&mut clock);
+        if !self.fix_up_batch(state, batch, Reach::Session)? {
+            batch.allocations.clear();
+            // There may be no room for all of it twice.
+            for linking in &mut batch.members {
+                linking.graph.release_memory();
+                linking.tls = None;
+            }
+            batch.acquired = Acquired::default();
+            self.allocate_batch(state, batch, placement, Reach::Graph)?;
+            self.fix_up_batch(state, batch, Reach::Graph)?;
+        }
+        state.times.fix_up += lap(&mut clock);
+        state.times.objects += batch.members.len();
+        state.times.bytes +=
+            batch.members.iter().map(|linking| linking.graph.memory_size()).sum::<u64>();
+        self.finalize_batch(state, batch)?;
+        state.times.finalize += lap(&mut clock);
+        Ok(())
+    }
+
+    /// Memory, and with it every address.
+    fn allocate_batch(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+        placement: Placement,
+        reach: Reach,
+    ) -> Result<()> {
+        let Batch { members, data, .. } = batch;
+        let requests = parallel_mut_map(self.options.threads, members, |linking| {
+            let externals = self.externals(state, None, data, linking);
+            linking.graph.reserve_tables(externals, reach);
+            linking.graph.set_externals(Externals::default());
+            linking.graph.lay_out()
+        })?;
+        let objects: Vec<ObjectRequest<'_>> = batch
+            .members
+            .iter()
+            .zip(&requests)
+            .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
+            .collect();
+        // What lies together is one allocation.
+        let is_bounded = !batch.shared.is_empty() || !batch.program_bounds.is_empty();
+        let at_most = if is_bounded { u64::MAX } else { TOGETHER };
+        let allocations = together(&objects, at_most).map(|objects| {
+            InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
+        });
+        let allocations = crate::wait(try_join_all(allocations))?;
+        let mut members = batch.members.iter_mut();
+        for (allocation, parts) in allocations {
+            batch.allocations.push((parts.len(), allocation));
+            members
+                .by_ref()
+                .zip(parts)
+                .for_each(|(linking, part)| linking.graph.place_segments(part));
+        }
+        batch.define_shared_bounds();
+        batch.define_program_bounds();
+        self.place_thread_locals(batch)
+    }
+
+    /// Computes every field of every graph. `false` if something turns out not to be within reach as it was taken to be: then it is
+    /// to be done again, in other memory.
+    fn fix_up_batch(&self, state: &State, batch: &mut Batch, reach: Reach) -> Result<bool> {
+        if !self.options.passes.is_empty() {
+            return self.fix_up_with_passes(state, batch, reach);
+        }
+        let mut start = 0;
+        while start < batch.members.len() {
+            let end = batch.portion(start, self.options.threads);
+            // What graphs refer to elsewhere takes much memory, so they have it for a while only.
+            self.tell_externals(state, batch, start..end)?;
+            let fix_up = |linking: &mut Linking| {
+                let reaches = linking.graph.is_within(reach);
+                if reaches {
+                    self.fix_up(linking)?;
+                }
+                linking.graph.set_externals(Externals::default());
+                Ok(reaches)
+            };
+            let members = &mut batch.members[start..end];
+            if parallel_mut_map(self.options.threads, members, fix_up)?.contains(&false) {
+                return Ok(false);
+            }
+            start = end;
+        }
+        Ok(true)
+    }
+
+    fn fix_up_with_passes(&self, state: &State, batch: &mut Batch, reach: Reach) -> Result<bool> {
+        let all = 0..batch.members.len();
+        self.tell_externals(state, batch, all.clone())?;
+        if !batch.members.iter().all(|linking| linking.graph.is_within(reach)) {
+            return Ok(false);
+        }
+        let run =
+            |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
+        batch.members.iter_mut().try_for_each(run(Stage::PostAllocation))?;
+        // A pass may have defined symbols elsewhere.
+        self.tell_externals(state, batch, all)?;
+        parallel_mut(self.options.threads, &mut batch.members, |linking| {
+            run(Stage::PreFixup)(linking)?;
+            self.fix_up(linking)?;
+            run(Stage::PostFixup)(linking)
+        })?;
+        Ok(true)
+    }
+
+    fn fix_up(&self, linking: &mut Linking) -> Result<()> {
+        let tls = linking.tls.as_ref().map_or_else(|| self.tls_layout(), |tls| tls.layout);
+        linking.graph.fix_up(tls)
+    }
+
+    /// Tells some of the graphs what their symbols elsewhere are.
+    fn tell_externals(
+        &self,
+        state: &State,
+        batch: &mut Batch,
+        members: Range<usize>,
+    ) -> Result<()> {
+        let told = &batch.members[members.clone()];
+        let externals = parallel(self.options.threads, told, |linking| {
+            Ok(self.externals(state, Some(batch), &batch.data, linking))
+        })?;
+        for (linking, externals) in batch.members[members].iter_mut().zip(externals) {
+            linking.graph.set_externals(externals);
+        }
+        Ok(())
+    }
+
+    /// Where thread-local variables live: at a fixed offset from the thread pointer if any code of the batch wants that.
+    fn place_thread_locals(&self, batch: &mut Batch) -> Result<()> {
+        let fixed = batch.members.iter().any(|linking| linking.graph.uses_thread_pointer());
+        let of_members = batch.members.iter_mut();
+        let mut with_template: Vec<_> = of_members
+            .filter_map(|linking| Some((linking.graph.tls_template()?, linking)))
+            .collect();
+        if with_template.is_empty() {
+            return Ok(());
+        }
+        let Some(runtime) = &self.runtime else {
+            for ((_, template), linking) in with_template {
+                let from_thread_pointer = Some(0);
+                let layout = TlsLayout { module: 1, from_thread_pointer, ..TlsLayout::default() };
+                linking.tls = Some(Tls { layout, template, number: None, is_static: false });
+            }
+            return Ok(());
+        };
+        let reserve = runtime.static_tls().filter(|_| fixed);
+        let wanted = with_template.iter().map(|((template, address), _)| NewThreadLocals {
+            template: *address,
+            content_size: template.content_size,
+            size: template.size,
+            alignment: template.alignment,
+            reserve,
+        });
+        let name_of = |index: usize| match with_template.get(index) {
+            Some((_, linking)) => linking.graph.name().to_string(),
+            None => "an object".to_owned(),
+        };
+        let places = runtime.create_thread_locals(wanted.collect(), name_of)?;
+        batch.acquired.thread_locals(runtime, places.iter().map(|place| place.number));
+        for (((_, template), linking), place) in with_template.iter_mut().zip(places) {
+            let layout = TlsLayout {
+                module: place.module,
+                module_offset: place.module_offset,
+                from_thread_pointer: place.from_thread_pointer,
+                ..self.tls_layout()
+            };
+            let (template, number) = (*template, Some(place.number));
+            linking.tls = Some(Tls { layout, template, number, is_static: reserve.is_some() });
+        }
+        Ok(())
+    }
+
+    fn tls_layout(&self) -> TlsLayout {
+        self.runtime.as_ref().map(|runtime| runtime.tls_layout()).unwrap_or_default()
+    }
+}
+
+/// Objects share pages in allocations of up to so many bytes: a fraction of what calls reach.
+const TOGETHER: u64 = 32 << 20;
+
+/// Objects whose memory is one allocation, of at most so many bytes if they are several.
+fn together<'a>(
+    objects: &'a [ObjectRequest<'a>],
+    at_most: u64,
+) -> impl Iterator<Item = &'a [ObjectRequest<'a>]> {
+    let needs = |object: &ObjectRequest<'_>| -> u64 {
+        object.segments.iter().map(|s| s.alignment + s.content_size + s.zero_fill_size).sum()
+    };
+    let mut size = 0;
+    objects.chunk_by(move |one, next| {
+        size += needs(one);
+        let fits = size + needs(next) <= at_most;
+        if !fits {
+            size = 0;
+        }
+        fits
+    })
+}
+
+/// The symbols elsewhere of graphs that are fixed up together, at least, for each thread.
+const TARGETS_AT_ONCE: usize = 1024;
+
+impl Batch {
+    /// Refuses an entry of a program that is data.
+    fn check_entry(&self, state: &State, entry: Found) -> Result<()> {
+        let Some((object, symbol)) = state.owner_of(entry) else { return Ok(()) };
+        let Some(Linking { graph, .. }) = self.member(object) else { return Ok(()) };
+        let symbol = graph.symbol(symbol);
+        let Definition::Block(block, _) = symbol.definition else { return Ok(()) };
+        let section = graph.section(graph.block(block).section);
+        if section.protection == Protection::ReadExecute {
+            return Ok(());
+        }
+        let (name, section) = (for_message(symbol.name), for_message(section.name));
+        let problem =
+            format!("the entry {name} is data in section {section}, expected a function to call");
+        Err(Error::Unsupported { file: graph.name().to_string(), problem })
+    }
+
+    /// Makes members known by their objects.
+    pub(super) fn index_members(&mut self) {
+        for (index, linking) in self.members.iter().enumerate().skip(self.index.len()) {
+            self.index.insert(linking.object, index);
+        }
+    }
+
+    /// The same, once members have changed their places.
+    pub(super) fn reindex_members(&mut self) {
+        self.index.clear();
+        self.index_members();
+    }
+
+    /// The place of an object among the members.
+    pub(super) fn index_of(&self, object: ObjectId) -> Option<usize> {
+        self.index.get(&object).copied()
+    }
+
+    /// The end of the members from `start` that are fixed up together: so many that threads have work, and few at a time.
+    fn portion(&self, start: usize, threads: usize) -> usize {
+        let all: usize = self.members.iter().map(|linking| linking.targets.len()).sum();
+        let (mut end, mut targets) = (start, 0);
+        while end < self.members.len()
+            && (end - start < 2 * threads || targets < (threads * TARGETS_AT_ONCE).max(all / 64))
+        {
+            targets += self.members[end].targets.len();
+            end += 1;
+        }
+        end
+    }
+
+    pub(super) fn member(&self, object: ObjectId) -> Option<&Linking> {
+        self.index_of(object).map(|index| &self.members[index])
+    }
+}
+
+impl State {
+    /// The objects of a library that are not linked, of those that are asked for by what they are made from.
+    fn pending(
+        &self,
+        library: LibraryId,
+        is_asked: impl Fn(&Source) -> bool,
+        extent: Extent,
+    ) -> Vec<Needed> {
+        let is_asked = |phase: &Phase| match phase {
+            Phase::Pending(source) => is_asked(source),
+            Phase::Linked(_) | Phase::Removed => false,
+        };
+        let objects = self.objects_of(library).filter(|(_, object)| is_asked(&object.phase));
+        objects.map(|(id, _)| (id, extent)).collect()
+    }
+
+    /// Returns the objects that have constructors.
+    fn with_constructors(&self, library: LibraryId, extent: Extent) -> Vec<Needed> {
+        let constructs = |source: &Source| match source {
+            Source::Elf(object) => {
+                let view = object.view();
+                Initializers::are_in(view.sections.iter().map(|section| view.section_name(section)))
+            }
+            Source::Made(made) => {
+                Initializers::are_in(made.make().sections().map(|section| section.name.to_vec()))
+            }
+        };
+        self.pending(library, constructs, extent)
+    }
+}
+
+impl Linking {
+    /// A graph that needs nothing from others.
+    pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
+        Self {
+            object,
+            library,
+            graph: Box::new(graph),
+            pruning: None,
+            bounded: 0,
+            lost: 0,
+            targets: Targets::default(),
+            bounds_of: Vec::new(),
+            tls: None,
+            code_library: None,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Whether others have taken over definitions since the graph was made.
+    fn is_outdated(&self, state: &State) -> bool {
+        state.object(self.object).lost.len() != self.lost
+    }
+
+    /// The definitions that it refers to by an address or distance of 32 bits.
+    pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
+        let targets = self.targets.iter();
+        targets
+            .filter(|(symbol, _)| self.graph.wants_nearby(*symbol))
+            .filter_map(|(_, found)| found)
+    }
+
+    /// The objects that this one uses.
+    pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
+        let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
+        let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
+        let used: HashSet<ObjectId> = used.filter(|object| *object != self.object).collect();
+        let mut uses: Vec<ObjectId> = used.into_iter().collect();
+        uses.sort_unstable();
+        uses
+    }
+}
+
+/// An entry and names that may be undefined.
+fn with_undefined<'a>(entry: (&'a str, Lookup), names: &[&'a str]) -> Vec<(&'a str, Lookup)> {
+    let names = names.iter().map(|name| (*name, Lookup::Optional));
+    [entry].into_iter().chain(names).collect()
+}
+
+/// The names that are required and were not found.
+fn missing<T>(names: &[(&str, Lookup)], found: &[Option<T>]) -> Vec<Undefined> {
+    let missing = |((_, lookup), found): &(&(&str, Lookup), &Option<T>)| {
+        *lookup == Lookup::Required && found.is_none()
+    };
+    let names = names.iter().zip(found).filter(missing).map(|((name, _), _)| name);
+    names.map(|name| Undefined { symbol: (*name).to_owned(), file: String::new() }).collect()
+}
