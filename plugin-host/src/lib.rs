@@ -20,7 +20,7 @@
 //! which the kernel must not write to. A launch runs on the thread that waits for it where one does, else on the
 //! queue's own, and on helpers that all queues share: `execute/`.
 //!
-//! Start reading at [`HostQueue`], then `line.rs` and `execute/mod.rs`: that is the path of a launch.
+//! Start reading at [`HostQueue`], then `line.rs` and `execute.rs`: that is the path of a launch.
 
 mod command;
 mod cpu;

@@ -27,7 +27,7 @@
 //! `docs/conformance.md`.
 //!
 //! `longshore-check` is the command for plugin authors, `tests/conformance.rs` runs the suite for
-//! every device of this machine. Start reading at `conformance/mod.rs`.
+//! every device of this machine. Start reading at `conformance.rs`.
 
 pub mod amdgpu;
 pub mod amount;

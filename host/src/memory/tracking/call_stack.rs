@@ -104,7 +104,7 @@ mod tests {
              at /rustc/abc/library/std/src/backtrace.rs:331:13
    1: longshore::memory::tracking::DeviceTracker::allocated
    2: <longshore::device::Device>::allocate
-             at ./host/src/device/mod.rs:151:9
+             at ./host/src/device.rs:151:9
    3: longshore::memory::buffer::Buffer<T>::new
    4: app::fill
              at ./src/main.rs:7:13

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../src/module/mod.rs"]
+#[path = "../../src/module.rs"]
 mod module;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeSet, HashSet};
 
-    const PAGE: &str = include_str!("../../../docs/plugin-interface.md");
+    const PAGE: &str = include_str!("../../docs/plugin-interface.md");
 
     /// The number and the last column of each promise on the page: "P-6", "host, check".
     fn promises() -> Vec<(&'static str, &'static str)> {
