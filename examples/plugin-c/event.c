@@ -149,6 +149,6 @@ static longshore_error_object *event_destroy(longshore_event *event) {
 const longshore_event_table event_table = {
     .is_complete = event_is_complete,
     .synchronize = event_synchronize,
-    .elapsed = event_elapsed,
+    .elapsed_ns = event_elapsed,
     .destroy = event_destroy,
 };

@@ -34,8 +34,10 @@ static longshore_error_object *module_unload(longshore_module *module) {
     return first;
 }
 
+// Nothing can be put off, so `loading` makes no difference.
 longshore_error_object *load_module(longshore_device *device, longshore_bytes image,
-                                    longshore_module **module) {
+                                    uint32_t loading, longshore_module **module) {
+    (void)loading;
     longshore_module *made = calloc(1, sizeof *made);
     if (!made)
         return out_of_memory();

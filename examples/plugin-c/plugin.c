@@ -105,8 +105,10 @@ static longshore_error_object *platform_info(longshore_platform *platform, uint3
     }
 }
 
-static uint32_t platform_device_count(longshore_platform *platform) {
-    return platform->device_count;
+static longshore_error_object *platform_device_count(longshore_platform *platform,
+                                                     uint32_t *count) {
+    *count = platform->device_count;
+    return NULL;
 }
 
 static longshore_error_object *check_index(longshore_platform *platform, uint32_t index) {
@@ -190,8 +192,9 @@ static longshore_error_object *platform_open(longshore_platform *platform, uint3
 }
 
 // The host has closed all devices.
-static void platform_destroy(longshore_platform *platform) {
+static longshore_error_object *platform_destroy(longshore_platform *platform) {
     free(platform);
+    return NULL;
 }
 
 static const longshore_platform_table platform_table = {
@@ -202,7 +205,10 @@ static const longshore_platform_table platform_table = {
     .destroy = platform_destroy,
 };
 
+// Tests make a plugin of a newer interface by MORE_TABLES, and one of an older interface by FEWER_TABLES.
 #ifdef MORE_TABLES
+#define MINOR (LONGSHORE_INTERFACE_MINOR + 1)
+
 static uint32_t answer(void) {
     return 42;
 }
@@ -210,6 +216,8 @@ static uint32_t answer(void) {
 static const struct {
     uint32_t (*answer)(void);
 } future_table = {answer};
+#else
+#define MINOR LONGSHORE_INTERFACE_MINOR
 #endif
 
 // Tables that the plugin does not know are null: a newer host then does without them.
@@ -239,7 +247,7 @@ static longshore_table_ref table(longshore_text name, uint32_t version) {
 const longshore_entry longshore_plugin = {
     .magic = LONGSHORE_ENTRY_MAGIC,
     .interface_major = LONGSHORE_INTERFACE_MAJOR,
-    .interface_minor = LONGSHORE_INTERFACE_MINOR,
+    .interface_minor = MINOR,
     .layout = NULL, // only plugins in Rust have one
     .describe = describe,
     .connect = connect,

@@ -177,6 +177,8 @@ static longshore_error_object *check_shape(const longshore_launch *launch) {
         return fail(LONGSHORE_ERROR_INVALID_ARGUMENT,
                     "groups of %u x %u x %u items, the device has at most %u", launch->items[0],
                     launch->items[1], launch->items[2], MAX_GROUP_ITEMS);
+    if (launch->cluster[0] || launch->cluster[1] || launch->cluster[2])
+        return fail(LONGSHORE_ERROR_UNSUPPORTED, "the device has no clusters of groups");
     if (launch->dynamic_shared_bytes > MAX_SHARED_BYTES)
         return fail(LONGSHORE_ERROR_INVALID_ARGUMENT,
                     "%llu bytes of shared memory, the device has %u",

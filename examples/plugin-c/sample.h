@@ -141,7 +141,7 @@ longshore_error_object *open_device(longshore_platform *platform, uint32_t index
 longshore_kernel *find_kernel(const longshore_module *module, longshore_text name);
 global *find_global(const longshore_module *module, longshore_text name);
 longshore_error_object *load_module(longshore_device *device, longshore_bytes image,
-                                    longshore_module **module);
+                                    uint32_t loading, longshore_module **module);
 longshore_error_object *create_queue(longshore_device *device, longshore_queue **queue);
 longshore_error_object *create_event(longshore_device *device, uint32_t timing,
                                      longshore_event **event);

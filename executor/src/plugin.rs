@@ -7,12 +7,9 @@
 //! If the process ends, whatever the cause, every call that is under way and every later one on its devices answers with an
 //! error that says so. Opening a device again starts another process.
 
+mod interface;
 mod protocol;
 mod proxy;
 pub(crate) mod serve;
-mod values;
 
-pub use proxy::{
-    Isolated, IsolatedDescription, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record,
-    Refusal,
-};
+pub use proxy::{Isolated, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record, Refusal};

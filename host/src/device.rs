@@ -8,6 +8,7 @@ pub use close::{CloseReport, Leak};
 use close::PoolTotals;
 use events::Events;
 
+use crate::backend::AnyDevice;
 use crate::discovery::LoadedPlugin;
 use crate::event::{Event, EventCore};
 use crate::gated::{Gated, Pass};
@@ -21,7 +22,6 @@ use crate::memory::{
 use crate::program::{Kernel, Loading, Program, ProgramCore, suitable};
 use crate::queue::{Point, Queue, QueueCore};
 use crate::selection::DeviceFacts;
-use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
     Acceptance, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, MemoryKind, Platform as _,
     PoolTracker, Result, Span,
@@ -41,14 +41,14 @@ pub struct Device {
 }
 
 /// Being inside an open device: its close waits.
-pub(crate) type DevicePass<'a> = Pass<'a, Arc<RemoteDevice>, 8>;
+pub(crate) type DevicePass<'a> = Pass<'a, Arc<AnyDevice>, 8>;
 
 pub(crate) struct DeviceInner {
     id: u64,
     facts: DeviceFacts,
     plugin: Arc<LoadedPlugin>,
     pub(crate) host: Arc<HostShared>,
-    pub(crate) remote: Gated<Arc<RemoteDevice>, 8>,
+    pub(crate) remote: Gated<Arc<AnyDevice>, 8>,
     pub(crate) totals: Mutex<PoolTotals>,
     /// In the order in which they were loaded.
     pub(crate) programs: Mutex<Vec<Arc<ProgramCore>>>,

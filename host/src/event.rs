@@ -1,10 +1,10 @@
 //! Events.
 
+use crate::backend::AnyEvent;
 use crate::device::Device;
 use crate::gated::Gated;
 use crate::host_function;
 use crate::polling;
-use longshore_plugin_api::remote::RemoteEvent;
 use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Event {
     shared: Arc<Shared>,
 }
 
-pub(crate) type EventCore = Gated<RemoteEvent>;
+pub(crate) type EventCore = Gated<AnyEvent>;
 
 /// Dropping it destroys the plugin's event.
 struct Shared {
@@ -61,7 +61,7 @@ impl Event {
     /// # Errors
     /// `Uninitialized` if the device was closed; those of the driver.
     pub fn is_complete(&self) -> Result<bool> {
-        self.with(RemoteEvent::is_complete)
+        self.with(AnyEvent::is_complete)
     }
 
     /// Blocks until it is reached. LLVM: `olSyncEvent`.
@@ -72,7 +72,7 @@ impl Event {
     /// recorded behind that function, which would wait for itself.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_own_queue()?;
-        self.with(RemoteEvent::synchronize)?;
+        self.with(AnyEvent::synchronize)?;
         self.shared.failure.clone().map_or(Ok(()), Err)
     }
 
@@ -118,7 +118,7 @@ impl Event {
         Err(Error::new(ErrorCode::InvalidQueue, message))
     }
 
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&RemoteEvent) -> Result<R>) -> Result<R> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&AnyEvent) -> Result<R>) -> Result<R> {
         let event = self.shared.core.enter(0).ok_or_else(|| self.device().closed())?;
         body(&event)
     }

@@ -1,5 +1,6 @@
 //! The host: what plugins and devices there are.
 
+use crate::PluginDescription;
 use crate::absence::Absence;
 use crate::device::{Device, DeviceInner};
 use crate::discovery::{
@@ -12,7 +13,6 @@ use crate::memory::{
     AllocationInfo, AllocationTable, DevicePointer, HostTracker, Ledger, MemoryReport,
 };
 use crate::selection::{BackendSelection, DeviceFacts, DeviceSelection};
-use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform as _, PlatformInfo, Result,
 };

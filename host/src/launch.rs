@@ -59,12 +59,6 @@ impl Grid {
         self
     }
 
-    /// Groups of a cluster, if they are in clusters.
-    #[inline]
-    pub(crate) fn cluster(&self) -> Option<[u32; 3]> {
-        self.cluster
-    }
-
     /// # Errors
     /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group that the kernel does not allow.
     pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
@@ -81,7 +75,7 @@ impl Grid {
             }
         }
         kernel.check_group(items)?;
-        Ok(LaunchShape { groups, items, dynamic_shared_bytes, cooperative, wait })
+        Ok(LaunchShape { groups, items, cluster, dynamic_shared_bytes, cooperative, wait })
     }
 
     #[cold]

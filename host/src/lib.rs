@@ -32,6 +32,7 @@
 //! holds the order in which an image lives and dies.
 
 mod absence;
+mod backend;
 mod device;
 mod discovery;
 mod environment;
@@ -71,7 +72,8 @@ pub use program::{Global, Kernel, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
-pub use longshore_plugin_api::remote::RemoteDescription as PluginDescription;
+/// What a plugin says of itself.
+pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
     Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, InfoValue,
     KernelAttributes, MemoryKind, PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection,

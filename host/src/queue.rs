@@ -328,12 +328,7 @@ impl Queue {
             // the kernel with them is the caller's promise.
             let arguments =
                 unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
-            match grid.cluster() {
-                None => open.queue.launch(kernel.remote(), &shape, arguments),
-                Some(cluster) => {
-                    open.queue.launch_in_clusters(kernel.remote(), &shape, cluster, arguments)
-                }
-            }
+            open.queue.launch(kernel.remote(), &shape, arguments)
         })
     }
 

@@ -3,7 +3,8 @@
 static const longshore_platform_table platform_table = {info, device_count, device_info,
                                                         open_device, destroy_platform};
 static const longshore_device_table device_table = {accepts, allocate, free_memory, load,
-                                                    create_queue, create_event, of_device};
+                                                    create_queue, create_event, rank,
+                                                    set_extent, adopt, of_device};
 static const longshore_module_table module_table = {kernel, global, symbols, of_module, of_module,
                                                     of_module};
 static const longshore_queue_table queue_table = {launch, copy, fill, host_function, with_event,
@@ -11,5 +12,4 @@ static const longshore_queue_table queue_table = {launch, copy, fill, host_funct
 static const longshore_event_table event_table = {is_complete, of_event, elapsed, of_event};
 static const longshore_pinning_table pinning_table = {pin, unpin};
 static const longshore_occupancy_table occupancy_table = {optimal, cooperative};
-static const longshore_arguments_table arguments_table = {describe_arguments};
 static const longshore_instrumentation_table instrumentation_table = {pool_tracker, profile};

@@ -10,7 +10,8 @@
 //
 // No function of a table is ever null. Every function may be called from any thread, at the same
 // time as any other, except a `destroy`, `close` or `unload`, which is the last call on its handle.
-// Calls that say nothing of blocking do not block. Enumerations cross as `uint32_t`.
+// Calls that say nothing of blocking do not block. Enumerations cross as `uint32_t`. A function of a
+// table returns null or an error; its answer goes to its last parameters, on success alone.
 
 #ifndef LONGSHORE_PLUGIN_H
 #define LONGSHORE_PLUGIN_H
@@ -38,7 +39,7 @@ extern "C" {
 #define LONGSHORE_INTERFACE_MAJOR 1
 
 // Minor version of the interface: tells which tables a side may know. It never decides.
-#define LONGSHORE_INTERFACE_MINOR 4
+#define LONGSHORE_INTERFACE_MINOR 0
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
@@ -259,6 +260,14 @@ typedef enum longshore_profile_section_kind {
     LONGSHORE_PROFILE_SECTION_RAW_VERSION = 4,
 } longshore_profile_section_kind;
 
+// When the parts of an image are linked.
+typedef enum longshore_loading {
+    // All of it, while it is loaded.
+    LONGSHORE_LOADING_AT_ONCE = 0,
+    // What can be put off, when its kernels are first launched.
+    LONGSHORE_LOADING_LAZILY = 1,
+} longshore_loading;
+
 // How `connect` ended.
 typedef enum longshore_connection {
     // A platform with at least one device was handed out.
@@ -360,7 +369,15 @@ typedef struct longshore_kernel_info {
     // Sizes of the arguments in bytes, null if the image does not describe them. Valid until the
     // module is unloaded.
     const uint32_t *argument_sizes;
-    // How many arguments the kernel takes; meaningless while `argument_sizes` is null.
+    // Types of the arguments, null if the image does not tell. Valid until the module is unloaded.
+    // Of each, bits 0 to 7 are the kind: 0 unknown, 1 signed integer, 2 unsigned integer, 3
+    // floating point, 4 pointer, 5 structure. Of a pointer to numbers, bits 8 to 15 are the kind of
+    // the elements and bits 16 to 31 their size in bytes, else both are 0.
+    const uint32_t *argument_types;
+    // The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown. Valid
+    // until the module is unloaded.
+    struct longshore_text declaration;
+    // Number of arguments; meaningless while `argument_sizes` is null.
     uint32_t argument_count;
     // Most work-items in a group of this kernel, 0 if only the device limits it.
     uint32_t max_group_items;
@@ -404,6 +421,12 @@ typedef struct longshore_launch {
     uint32_t groups[3];
     // Work-items per group in each dimension, each at least 1.
     uint32_t items[3];
+    // Work-groups of a cluster in each dimension, all 0 for a launch without clusters. The groups
+    // of a cluster run at once and reach each other's shared memory. A device without clusters
+    // answers `LONGSHORE_ERROR_UNSUPPORTED`.
+    uint32_t cluster[3];
+    // Reserved, 0.
+    uint32_t reserved;
     // Dynamic shared memory per group, in bytes.
     uint64_t dynamic_shared_bytes;
     // `LAUNCH_*` bits; an unknown bit is `LONGSHORE_ERROR_UNSUPPORTED`.
@@ -453,273 +476,278 @@ typedef struct longshore_host_function {
     void (*call)(void *context);
 } longshore_host_function;
 
-// "longshore.platform", version 1.
+// "longshore.platform", version 1. A connected platform.
 typedef struct longshore_platform_table {
-    // Writes the answer to a `longshore_platform_info` query: text without NUL.
+    // Answers a query about the platform, a `longshore_platform_info`: text without NUL. Errors:
+    // `LONGSHORE_ERROR_UNIMPLEMENTED` if there is no answer.
     struct longshore_error_object *(*info)(struct longshore_platform *platform,
                                            uint32_t query,
                                            struct longshore_sink value);
-    // How many devices there are. Fixed while the platform is connected.
-    uint32_t (*device_count)(struct longshore_platform *platform);
-    // Writes the answer to a `longshore_device_info` query about device `index`, in the query's own
-    // type. Works without opening the device. A query that the device cannot answer is
-    // `LONGSHORE_ERROR_UNIMPLEMENTED`, an unknown one `LONGSHORE_ERROR_INVALID_ENUMERATION`.
+    // Returns the number of devices; fixed while the platform is connected.
+    struct longshore_error_object *(*device_count)(struct longshore_platform *platform,
+                                                   uint32_t *answer);
+    // Answers a query about the device `index`, a `longshore_device_info`, in the query's own type.
+    // Works without opening the device. `index` is less than `device_count`. Errors:
+    // `LONGSHORE_ERROR_UNIMPLEMENTED` if the device has no answer,
+    // `LONGSHORE_ERROR_INVALID_ENUMERATION` for an unknown query.
     struct longshore_error_object *(*device_info)(struct longshore_platform *platform,
                                                   uint32_t index,
                                                   uint32_t query,
                                                   struct longshore_sink value);
-    // Opens device `index`. May block while the driver makes its context.
+    // Opens the device `index`, which is less than `device_count`. May block while the driver makes
+    // its context. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` and `LONGSHORE_ERROR_OUT_OF_RESOURCES`
+    // of the driver.
     struct longshore_error_object *(*open)(struct longshore_platform *platform,
                                            uint32_t index,
                                            struct longshore_device **device);
     // Ends the platform. The host has closed all its devices before. May block.
-    void (*destroy)(struct longshore_platform *platform);
+    struct longshore_error_object *(*destroy)(struct longshore_platform *platform);
 } longshore_platform_table;
 
-// "longshore.device", version 1.
+// "longshore.device", version 1. An open device. The host has unloaded, destroyed and freed all
+// that is on it before it closes it.
 typedef struct longshore_device_table {
-    // Sets `accepted` to 1 if `load` would try the image, to 2 if `load` moreover refuses it unless
-    // verification shows that loading, constructing and unloading it is sound whatever its bytes
-    // are, else to 0 and writes why to `reason`. Never an error on account of a bad image.
+    // Says whether `load` would try this image. In C, `accepted` becomes 1 if it would, 2 if it
+    // moreover refuses the image unless verification shows that loading, constructing and unloading
+    // it is sound whatever its bytes are, else 0 with the reason in `reason`. Errors: None on
+    // account of a bad image: that is a refusal.
     struct longshore_error_object *(*accepts)(struct longshore_device *device,
                                               struct longshore_bytes image,
                                               uint32_t *accepted,
                                               struct longshore_sink reason);
     // Allocates `bytes` (at least 1) bytes of a `longshore_memory_kind`, at a multiple of
-    // `alignment` (a power of two). May block. No address is handed out twice among the live
-    // allocations of a process.
+    // `alignment`, a power of two. No address is handed out twice among the live allocations of a
+    // process. May block. Errors: `LONGSHORE_ERROR_OUT_OF_RESOURCES` if there is not enough,
+    // `LONGSHORE_ERROR_UNSUPPORTED` for a kind or an alignment that the device lacks.
     struct longshore_error_object *(*allocate)(struct longshore_device *device,
                                                uint32_t kind,
                                                uint64_t bytes,
                                                uint64_t alignment,
-                                               uint64_t *address);
-    // Frees what `allocate` of this device and kind returned. May block.
+                                               uint64_t *answer);
+    // Frees what `allocate` of this device and kind returned. May block. Errors:
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if it is not the address of a live allocation of this
+    // kind.
     struct longshore_error_object *(*free)(struct longshore_device *device,
                                            uint32_t kind,
                                            uint64_t address);
-    // Loads an image. Its bytes stay in place and unchanged until `unload` returned. Runs no
-    // constructor. May block.
+    // Loads an image, without running its constructors. The bytes are the host's and stay in place,
+    // unchanged, until `unload` returned. With `longshore_loading` of `LONGSHORE_LOADING_LAZILY`,
+    // what can be put off is done when the kernels are first launched: an error of that is one of
+    // the launch, with the code that `load` would have had; kernels and globals have the names that
+    // they would have; a backend that can put off nothing loads the image at once. May block.
+    // Errors: `LONGSHORE_ERROR_INVALID_BINARY` for an image that is malformed or not for this
+    // device, `LONGSHORE_ERROR_UNSUPPORTED` for one that is valid and more than this backend can
+    // do, `LONGSHORE_ERROR_LINK_FAILURE` for undefined symbols, and those of the driver.
     struct longshore_error_object *(*load)(struct longshore_device *device,
                                            struct longshore_bytes image,
+                                           uint32_t loading,
                                            struct longshore_module **module);
-    // Makes a queue.
+    // Makes a queue. Errors: Those of the driver.
     struct longshore_error_object *(*create_queue)(struct longshore_device *device,
                                                    struct longshore_queue **queue);
-    // Makes an event, recorded nowhere. `timing` is 1 if its time will be asked for.
+    // Makes an event, recorded nowhere; `timing` if its time will be asked for. Errors: Those of
+    // the driver.
     struct longshore_error_object *(*create_event)(struct longshore_device *device,
                                                    uint32_t timing,
                                                    struct longshore_event **event);
-    // Closes the device. The host has unloaded, destroyed and freed all that is on it. The handle
-    // is gone even when an error is returned. May block.
+    // Returns how well an image of a container suits this device: 0 if the device cannot run it,
+    // else the more the better. The host loads the image with the highest rank, among equals the
+    // first; it asks `accepts` where this is `LONGSHORE_ERROR_UNSUPPORTED`. In C, `triple` and
+    // `arch` are empty where the container says nothing. LLVM: `isELFCompatible`. Errors: None on
+    // account of a bad image: that is rank 0.
+    struct longshore_error_object *(*rank)(struct longshore_device *device,
+                                           struct longshore_bytes image,
+                                           struct longshore_text triple,
+                                           struct longshore_text arch,
+                                           uint32_t *answer);
+    // Says how much of the live allocation at `address` the program sees, from now on until this is
+    // called again; at first it is all. The host asks for blocks in size classes, and hands out
+    // again what was freed; a backend that binds or measures whole allocations takes this for their
+    // size. The rest stays allocated. Does not block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
+    // no allocation begins at the address, `LONGSHORE_ERROR_INVALID_SIZE` for no bytes or more than
+    // were allocated.
+    struct longshore_error_object *(*set_extent)(struct longshore_device *device,
+                                                 uint64_t address,
+                                                 uint64_t bytes);
+    // Makes memory of this process an allocation of this kind, as if `allocate` had answered its
+    // address: kernels reach it there. The memory is the host's, which keeps it in place until it
+    // was freed by `free`, and takes it back then. It begins at a multiple of the page size and has
+    // at least one byte. May block. Errors: `LONGSHORE_ERROR_UNSUPPORTED` for a kind of memory that
+    // the device lacks or cannot have at an address that it did not choose;
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if some of it is an allocation already.
+    struct longshore_error_object *(*adopt)(struct longshore_device *device,
+                                            uint32_t kind,
+                                            uint64_t address,
+                                            uint64_t bytes);
+    // Closes the device, which is gone even when an error is returned. In Rust, the default drops
+    // it. May block. Errors: Those of the driver.
     struct longshore_error_object *(*close)(struct longshore_device *device);
 } longshore_device_table;
 
-// "longshore.module", version 1.
+// "longshore.module", version 1. A loaded image.
 typedef struct longshore_module_table {
-    // Finds a kernel; `LONGSHORE_ERROR_NOT_FOUND` if there is none, `LONGSHORE_ERROR_SYMBOL_KIND`
-    // if the name is a global.
+    // Finds a kernel. Errors: `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name,
+    // `LONGSHORE_ERROR_SYMBOL_KIND` if it is a global.
     struct longshore_error_object *(*kernel)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_kernel_info *kernel);
-    // Finds a global; `LONGSHORE_ERROR_NOT_FOUND` if there is none, `LONGSHORE_ERROR_SYMBOL_KIND`
-    // if the name is a kernel.
+    // Finds a global variable. Errors: `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name,
+    // `LONGSHORE_ERROR_SYMBOL_KIND` if it is a kernel.
     struct longshore_error_object *(*global)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_global_info *global);
-    // Names every kernel and global, in any order.
+    // Names every kernel and global, in any order. Errors: Those of the driver.
     struct longshore_error_object *(*symbols)(struct longshore_module *module,
                                               struct longshore_symbol_visitor visitor);
     // Runs the global constructors, in priority order. Called once, before anything else of the
-    // module is used. Blocks until they are done.
+    // module is used. Blocks until they are done. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` if one
+    // fails.
     struct longshore_error_object *(*run_constructors)(struct longshore_module *module);
-    // Runs the global destructors, in reverse order. Called at most once, when no queue uses the
-    // module any more. A destructor that fails does not stop the others. Blocks until done.
+    // Runs the global destructors in reverse order, all of them, also when one fails. Called at
+    // most once, when no queue uses the module any more. Blocks until they are done. Errors:
+    // `LONGSHORE_ERROR_BACKEND_FAILURE` with the first failure.
     struct longshore_error_object *(*run_destructors)(struct longshore_module *module);
-    // Unloads the module. The handle is gone even when an error is returned. May block.
+    // Unloads the image. The module is gone even when an error is returned. In Rust, the default
+    // drops it. May block. Errors: Those of the driver.
     struct longshore_error_object *(*unload)(struct longshore_module *module);
 } longshore_module_table;
 
-// "longshore.queue", version 1. What is queued runs in order. An error that shows only when the
-// work runs is returned by the next `synchronize`.
+// "longshore.queue", version 1. An in-order queue. Giving it up does not wait: work that was
+// queued still runs. An error that shows only when the work runs is returned by the next
+// `synchronize`.
 typedef struct longshore_queue_table {
-    // Queues a kernel. Blocks only with `LONGSHORE_LAUNCH_WAIT`.
+    // Queues a kernel of a module of this queue's device. The arguments' values are captured during
+    // the call. Blocks only if the launch is to be waited for. Errors:
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` and `LONGSHORE_ERROR_UNSUPPORTED` for what the kernel or
+    // the device cannot do: `LONGSHORE_ERROR_INVALID_ARGUMENT` for clusters that do not divide the
+    // groups or that the device cannot have. If it is waited for, also those of `synchronize`.
     struct longshore_error_object *(*launch)(struct longshore_queue *queue,
                                              const struct longshore_launch *launch);
     // Queues a copy. Host memory stays the caller's and in place until the copy is done. Blocks
-    // only with `LONGSHORE_COPY_WAIT`.
+    // only if the copy is to be waited for; then neither range is touched any more when the call
+    // returns, not even with an error. Errors: Those of the driver. If it is waited for, also those
+    // of `synchronize`.
     struct longshore_error_object *(*copy)(struct longshore_queue *queue,
                                            const struct longshore_copy *copy);
-    // Queues a fill. Blocks only with `LONGSHORE_FILL_WAIT`.
+    // Queues a fill of device memory with a pattern, of at least 1 byte, whose length divides the
+    // range's. The pattern is captured during the call. Blocks only if the fill is to be waited
+    // for; then the range is not touched any more when the call returns, not even with an error.
+    // Errors: Those of the driver. If it is waited for, also those of `synchronize`.
     struct longshore_error_object *(*fill)(struct longshore_queue *queue,
                                            const struct longshore_fill *fill);
-    // Queues a function of the program. What is queued after it waits for its return.
+    // Queues a function of the program. Work that is queued after it waits for its return. Errors:
+    // Those of the driver; the function is not called then.
     struct longshore_error_object *(*host_function)(struct longshore_queue *queue,
                                                     struct longshore_host_function function);
-    // Makes what is queued from now on wait for the event's last record, on whichever queue of the
-    // platform that was. An event that was never recorded counts as complete.
+    // Makes work that is queued from now on wait for the event's last record, on whichever queue of
+    // the platform that was. An event that was never recorded counts as complete. The work runs
+    // also if the record is behind a failure, which becomes one of this queue. Errors: Those of the
+    // driver.
     struct longshore_error_object *(*wait_event)(struct longshore_queue *queue,
                                                  struct longshore_event *event);
-    // Records the event at the queue's tail. Recording again forgets the earlier record.
+    // Records the event at the queue's tail. Recording again forgets the earlier record. Errors:
+    // Those of the driver.
     struct longshore_error_object *(*record_event)(struct longshore_queue *queue,
                                                    struct longshore_event *event);
-    // Sets `idle` to 1 if all that was queued is done, else to 0.
-    struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *idle);
-    // Blocks until all that was queued before the call is done, and returns the first error among
-    // it that nobody was told of.
+    // Says whether all work that was queued is done. Errors: Those of the driver.
+    struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *answer);
+    // Blocks until all work that was queued before the call is done or failed: none of it runs any
+    // more when the call returns, also with an error, unless that is
+    // `LONGSHORE_ERROR_INVALID_QUEUE`. Errors: The first error among that work that no call was
+    // told. `LONGSHORE_ERROR_INVALID_QUEUE` in a host function of this queue, which would wait for
+    // itself.
     struct longshore_error_object *(*synchronize)(struct longshore_queue *queue);
-    // Gives the queue up without waiting: what was queued still runs.
+    // Gives the queue up without waiting: work that was queued still runs.
     struct longshore_error_object *(*destroy)(struct longshore_queue *queue);
 } longshore_queue_table;
 
-// "longshore.event", version 1. An event may outlive the queue that it was recorded on.
+// "longshore.event", version 1. An event. It may outlive the queue that it was recorded on.
 typedef struct longshore_event_table {
-    // Sets `complete` to 1 if the last record was reached or there was none, else to 0.
-    struct longshore_error_object *(*is_complete)(struct longshore_event *event,
-                                                  uint32_t *complete);
-    // Blocks until the event is complete.
+    // Says whether its last record was reached; also true if there was none. Errors: Those of the
+    // driver.
+    struct longshore_error_object *(*is_complete)(struct longshore_event *event, uint32_t *answer);
+    // Blocks until the event is complete. The host calls it in no host function that the event is
+    // behind. Errors: The first failure of the work in front of the last record that no
+    // `synchronize` had told when that was reached: the same each time, and still the queue's to
+    // tell; those of the driver.
     struct longshore_error_object *(*synchronize)(struct longshore_event *event);
-    // Nanoseconds from `start` to `end`, both made with timing (else
-    // `LONGSHORE_ERROR_INVALID_ARGUMENT`) on the same device (else
-    // `LONGSHORE_ERROR_INVALID_DEVICE`), recorded and complete (else
-    // `LONGSHORE_ERROR_INVALID_EVENT`). Negative if `end` was reached first.
-    struct longshore_error_object *(*elapsed)(struct longshore_event *start,
-                                              struct longshore_event *end,
-                                              int64_t *nanoseconds);
+    // Returns the nanoseconds from this event to `end`; negative if `end` was reached first.
+    // Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if one has no timing,
+    // `LONGSHORE_ERROR_INVALID_DEVICE` if they are of two devices, `LONGSHORE_ERROR_INVALID_EVENT`
+    // if one was not recorded or is not complete.
+    struct longshore_error_object *(*elapsed_ns)(struct longshore_event *start,
+                                                 struct longshore_event *end,
+                                                 int64_t *answer);
     // Gives the event up without waiting. Queues that wait for it still see its record.
     struct longshore_error_object *(*destroy)(struct longshore_event *event);
 } longshore_event_table;
 
-// "longshore.pinning", version 1: page-locking of memory that the program allocated itself.
+// "longshore.pinning", version 1, optional: page-locking of memory that the program allocated
+// itself.
 typedef struct longshore_pinning_table {
-    // Pins a range of host memory and answers the address under which the device reaches it. May
-    // block.
+    // Page-locks host memory and returns the device's address for it. May block. Errors:
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if part of the range is pinned already.
     struct longshore_error_object *(*pin)(struct longshore_device *device,
                                           uint64_t address,
                                           uint64_t bytes,
-                                          uint64_t *device_address);
-    // Undoes `pin` of the same address. May block.
+                                          uint64_t *answer);
+    // Undoes `pin` of the same address. May block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
+    // nothing was pinned at this address.
     struct longshore_error_object *(*unpin)(struct longshore_device *device, uint64_t address);
 } longshore_pinning_table;
 
-// "longshore.peer", version 1: devices of one platform that reach each other's memory.
+// "longshore.peer", version 1, optional: devices that reach each other's memory.
 typedef struct longshore_peer_table {
-    // Sets `access` to 1 if kernels of `device` can reach memory of `peer`, else to 0.
+    // Says whether kernels of this device can reach memory of `peer`. Errors: Those of the driver.
     struct longshore_error_object *(*can_access)(struct longshore_device *device,
                                                  struct longshore_device *peer,
-                                                 uint32_t *access);
-    // Lets kernels of `device` reach memory of `peer`. Doing it again is no error. May block.
-    struct longshore_error_object *(*enable)(struct longshore_device *device,
-                                             struct longshore_device *peer);
+                                                 uint32_t *answer);
+    // Lets kernels of this device reach memory of `peer`; doing it again is no error. May block.
+    // Errors: `LONGSHORE_ERROR_UNSUPPORTED` if the devices cannot.
+    struct longshore_error_object *(*enable_access)(struct longshore_device *device,
+                                                    struct longshore_device *peer);
 } longshore_peer_table;
 
-// "longshore.prefetch", version 1: moving managed memory ahead of its use.
+// "longshore.occupancy", version 1, optional: how much of a device a kernel keeps busy.
+typedef struct longshore_occupancy_table {
+    // Returns the group size, in work-items, with which the kernel keeps most of the device busy.
+    // Errors: Those of the driver.
+    struct longshore_error_object *(*optimal_group_items)(struct longshore_device *device,
+                                                          struct longshore_kernel *kernel,
+                                                          uint64_t dynamic_shared_bytes,
+                                                          uint32_t *answer);
+    // Returns the most groups of `items` work-items with which the kernel can run cooperatively.
+    // Errors: Those of the driver.
+    struct longshore_error_object *(*max_cooperative_groups)(struct longshore_device *device,
+                                                             struct longshore_kernel *kernel,
+                                                             const uint32_t (*items)[3],
+                                                             uint64_t dynamic_shared_bytes,
+                                                             uint32_t *answer);
+} longshore_occupancy_table;
+
+// "longshore.instrumentation", version 1, optional: what compiled-in instrumentation left in a
+// module's memory.
+typedef struct longshore_instrumentation_table {
+    // Reads the memory-pool tracker, if the image has one; in C, `present` says whether it has.
+    // Called after the destructors and before `unload`. Blocks. Errors: Those of the driver.
+    struct longshore_error_object *(*pool_tracker)(struct longshore_module *module,
+                                                   struct longshore_pool_tracker *tracker,
+                                                   uint32_t *present);
+    // Reads the profile sections that the image has. Called after the destructors and before
+    // `unload`. Blocks. Errors: Those of the driver.
+    struct longshore_error_object *(*profile)(struct longshore_module *module,
+                                              struct longshore_profile_visitor visitor);
+} longshore_instrumentation_table;
+
+// "longshore.prefetch", version 1, optional: hints where memory will be used.
 typedef struct longshore_prefetch_table {
-    // Queues a hint that a range will be used at a `longshore_prefetch_target`. Memory that cannot
-    // move is no error.
+    // Queues a hint that memory will be used at `target`. Errors: Those of the driver. Memory that
+    // cannot move is no error.
     struct longshore_error_object *(*prefetch)(struct longshore_queue *queue,
                                                uint64_t address,
                                                uint64_t bytes,
                                                uint32_t target);
 } longshore_prefetch_table;
-
-// "longshore.occupancy", version 1: how a kernel fills a device.
-typedef struct longshore_occupancy_table {
-    // The group size, in work-items, with which the kernel keeps most of the device busy.
-    struct longshore_error_object *(*optimal_group_items)(struct longshore_device *device,
-                                                          struct longshore_kernel *kernel,
-                                                          uint64_t dynamic_shared_bytes,
-                                                          uint32_t *items);
-    // The most groups of `items` work-items with which the kernel can run cooperatively.
-    struct longshore_error_object *(*max_cooperative_groups)(struct longshore_device *device,
-                                                             struct longshore_kernel *kernel,
-                                                             const uint32_t (*items)[3],
-                                                             uint64_t dynamic_shared_bytes,
-                                                             uint32_t *groups);
-} longshore_occupancy_table;
-
-// "longshore.selection", version 1: which image of a container suits a device.
-typedef struct longshore_selection_table {
-    // Sets `rank` to 0 if the device cannot run the image, else to how well it suits: the host
-    // loads the image with the highest rank, among equals the first. `triple` and `arch` are what
-    // the container says of the image, empty where it says nothing. Never an error on account of a
-    // bad image.
-    struct longshore_error_object *(*rank)(struct longshore_device *device,
-                                           struct longshore_bytes image,
-                                           struct longshore_text triple,
-                                           struct longshore_text arch,
-                                           uint32_t *rank);
-} longshore_selection_table;
-
-// "longshore.extent", version 1: how much of an allocation the program sees. The host asks for
-// blocks in size classes, and hands out again what was freed.
-typedef struct longshore_extent_table {
-    // Says that the program sees only the first `bytes` of the live allocation at `address`, from
-    // now until this is called again; at first it sees all. What binds or measures a whole
-    // allocation takes this for its size. The rest stays allocated. Does not block.
-    struct longshore_error_object *(*set_extent)(struct longshore_device *device,
-                                                 uint64_t address,
-                                                 uint64_t bytes);
-} longshore_extent_table;
-
-// "longshore.adoption", version 1: memory that the host has, and devices are to reach.
-typedef struct longshore_adoption_table {
-    // Makes `bytes` (at least 1) bytes of this process's memory at `address`, a multiple of the
-    // page size, an allocation of a `longshore_memory_kind`, as if `allocate` had answered the
-    // address: kernels reach it there, and `free` gives it up. The host keeps it in place until
-    // then, and has it back afterwards. `LONGSHORE_ERROR_UNSUPPORTED` for a kind that the device
-    // lacks or cannot have at an address that it did not choose. May block.
-    struct longshore_error_object *(*adopt)(struct longshore_device *device,
-                                            uint32_t kind,
-                                            uint64_t address,
-                                            uint64_t bytes);
-} longshore_adoption_table;
-
-// "longshore.lazy", version 1: images that are linked as they are used.
-typedef struct longshore_lazy_table {
-    // Loads an image as `load` of "longshore.device" does, and puts off what can be done when its
-    // kernels are first launched: an error of that is one of the launch, with the code that `load`
-    // would have had. Kernels and globals have the names that they would have. May block.
-    struct longshore_error_object *(*load)(struct longshore_device *device,
-                                           struct longshore_bytes image,
-                                           struct longshore_module **module);
-} longshore_lazy_table;
-
-// "longshore.cluster", version 1: groups in clusters, which run at once and reach each other's
-// shared memory.
-typedef struct longshore_cluster_table {
-    // Queues a kernel as `launch` of "longshore.queue" does, with clusters of so many groups in x,
-    // y and z, each at least 1. `LONGSHORE_ERROR_INVALID_ARGUMENT` for clusters that do not divide
-    // the groups or that the device cannot have, `LONGSHORE_ERROR_UNSUPPORTED` if it has none.
-    struct longshore_error_object *(*launch)(struct longshore_queue *queue,
-                                             const struct longshore_launch *launch,
-                                             const uint32_t (*cluster)[3]);
-} longshore_cluster_table;
-
-// "longshore.arguments", version 1: types of kernels' arguments.
-typedef struct longshore_arguments_table {
-    // Writes the types of the arguments of a kernel that `kernel` of "longshore.module" found: a
-    // word of 4 bytes, little endian, for each. Bits 0 to 7 are the kind: 0 unknown, 1 signed
-    // integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure. Of a pointer to
-    // numbers, bits 8 to 15 are the kind of the elements and bits 16 to 31 their size in bytes,
-    // else both are 0. Writes nothing to `types` if the image does not tell. To `declaration` it
-    // writes the parameters as the source declares them, "(uint64_t n, float *x)", or nothing.
-    struct longshore_error_object *(*describe)(struct longshore_module *module,
-                                               struct longshore_text kernel,
-                                               struct longshore_sink types,
-                                               struct longshore_sink declaration);
-} longshore_arguments_table;
-
-// "longshore.instrumentation", version 1: what compiled-in instrumentation left in a module's
-// memory. Called after the destructors and before `unload`.
-typedef struct longshore_instrumentation_table {
-    // Reads the memory-pool tracker. Sets `present` to 0 if the image has none. Blocks.
-    struct longshore_error_object *(*pool_tracker)(struct longshore_module *module,
-                                                   struct longshore_pool_tracker *tracker,
-                                                   uint32_t *present);
-    // Reads the profile sections; visits none if the image has none. Blocks.
-    struct longshore_error_object *(*profile)(struct longshore_module *module,
-                                              struct longshore_profile_visitor visitor);
-} longshore_instrumentation_table;
 
 // A function table and, from a plugin in Rust, its layout.
 typedef struct longshore_table_ref {

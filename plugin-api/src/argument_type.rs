@@ -10,7 +10,22 @@ use std::fmt;
 /// unknown. The word has this form in kernel descriptions and in the plugin interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "u32", into = "u32"))]
 pub struct ArgumentType(u32);
+
+/// The type with this word; an unknown one is [`ArgumentType::UNKNOWN`].
+impl From<u32> for ArgumentType {
+    fn from(word: u32) -> ArgumentType {
+        ArgumentType::from_word(word).unwrap_or(ArgumentType::UNKNOWN)
+    }
+}
+
+impl From<ArgumentType> for u32 {
+    fn from(of: ArgumentType) -> u32 {
+        of.word()
+    }
+}
 
 impl ArgumentType {
     /// A type about which nothing is known.

@@ -7,8 +7,10 @@
 //! plugin in another process alike. `docs/plugin-interface.md` lists them from P-70 on.
 
 use crate::abi;
+use crate::description::Description;
 use crate::error::{Error, ErrorCode, Result};
-use crate::request::{GlobalAddress, KernelAttributes};
+use crate::info::{DeviceInfo, InfoValue};
+use crate::request::{GlobalAddress, KernelAttributes, ProfileSection, SymbolKind};
 use std::fmt::Display;
 
 /// Devices of a platform.
@@ -64,6 +66,122 @@ pub fn at_most(plugin: &str, place: impl Display, found: u64, unit: &str, most: 
     Err(breach(plugin, place, format_args!("{found} {unit}"), format_args!("at most {most}")))
 }
 
+/// Checks the length of a list that a process has sent: what is beyond the bound was not read.
+///
+/// # Errors
+/// A breach above `most`.
+pub fn few(plugin: &str, place: impl Display, found: usize, unit: &str, most: usize) -> Result<()> {
+    if found <= most {
+        return Ok(());
+    }
+    let found = format_args!("more than {most} {unit}");
+    Err(breach(plugin, place, found, format_args!("at most {most}")))
+}
+
+/// Checks the length of a text or of another row of bytes.
+///
+/// # Errors
+/// A breach above `most`.
+pub fn text(plugin: &str, place: impl Display, text: impl AsRef<[u8]>, most: usize) -> Result<()> {
+    at_most(plugin, place, text.as_ref().len() as u64, "bytes", most as u64)
+}
+
+/// Checks the length of an answer to a query.
+///
+/// # Errors
+/// A breach above [`ANSWER_BYTES`].
+pub fn answer(plugin: &str, place: impl Display, answer: impl AsRef<[u8]>) -> Result<()> {
+    text(plugin, place, answer, ANSWER_BYTES)
+}
+
+/// Checks the answer to a query about a device.
+///
+/// # Errors
+/// A breach above [`ANSWER_BYTES`], `BackendFailure` for a value of another type than the query's.
+pub fn value(
+    plugin: &str,
+    place: impl Display,
+    query: DeviceInfo,
+    value: &InfoValue,
+) -> Result<()> {
+    let bytes = value.to_bytes();
+    answer(plugin, place, &bytes)?;
+    InfoValue::from_bytes(query.value_type(), &bytes).map(drop)
+}
+
+/// Checks the description of a plugin.
+///
+/// # Errors
+/// A breach for a text above [`DESCRIPTION_BYTES`].
+pub fn description(plugin: &str, description: &Description<String>) -> Result<()> {
+    let Description { backend, name, version, vendor, image_formats, driver, unloadable: _ } =
+        description;
+    let texts = [
+        ("backend", backend),
+        ("name", name),
+        ("version", version),
+        ("vendor", vendor),
+        ("image_formats", image_formats),
+        ("driver", driver),
+    ];
+    texts.into_iter().try_for_each(|(field, value)| {
+        text(plugin, format_args!("describe, {field}"), value, DESCRIPTION_BYTES)
+    })
+}
+
+/// Reads a list, of which no more than `MOST` elements and one are kept.
+///
+/// # Errors
+/// Those of the format.
+#[cfg(feature = "serde")]
+pub fn list<'de, D, T, const MOST: usize>(from: D) -> std::result::Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de>,
+{
+    struct Elements<T, const MOST: usize>(std::marker::PhantomData<T>);
+
+    impl<'de, T: serde::Deserialize<'de>, const MOST: usize> serde::de::Visitor<'de>
+        for Elements<T, MOST>
+    {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut from: A,
+        ) -> std::result::Result<Vec<T>, A::Error> {
+            let mut kept = Vec::new();
+            while let Some(element) = from.next_element()? {
+                if kept.len() <= MOST {
+                    kept.push(element);
+                }
+            }
+            Ok(kept)
+        }
+    }
+
+    from.deserialize_seq(Elements::<T, MOST>(std::marker::PhantomData))
+}
+
+/// Reads the sizes of a kernel's arguments, as [`list`] does.
+///
+/// # Errors
+/// Those of the format.
+#[cfg(feature = "serde")]
+pub(crate) fn sizes<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<Vec<u32>>, D::Error> {
+    #[derive(serde::Deserialize)]
+    struct Sizes(#[serde(deserialize_with = "list::<_, _, ARGUMENTS>")] Vec<u32>);
+
+    let sizes: Option<Sizes> = serde::Deserialize::deserialize(from)?;
+    Ok(sizes.map(|Sizes(sizes)| sizes))
+}
+
 /// Checks the number of a platform's devices.
 ///
 /// # Errors
@@ -101,7 +219,7 @@ pub fn allocation(
         return Err(breach(plugin, place, "address 0", "another with success"));
     }
     range(plugin, &place, address, bytes)?;
-    if alignment == 0 || address.is_multiple_of(alignment) {
+    if alignment == 0 || address % alignment == 0 {
         return Ok(());
     }
     let expected = format_args!("a multiple of {alignment}");
@@ -126,16 +244,18 @@ pub fn global(plugin: &str, name: &str, global: &GlobalAddress) -> Result<()> {
 pub fn kernel(plugin: &str, name: &str, kernel: &KernelAttributes) -> Result<()> {
     let place = |field: &str| format!("longshore.module, kernel '{name}', {field}");
     let sizes = kernel.argument_sizes.as_deref().unwrap_or_default();
-    argument_count(plugin, name, sizes.len())?;
-    argument_count(plugin, name, kernel.argument_types.len())?;
+    for count in [sizes.len(), kernel.argument_types.len()] {
+        if count > ARGUMENTS {
+            few(plugin, place("argument_count"), count, "arguments", ARGUMENTS)?;
+        }
+    }
     if let Some(index) = sizes.iter().position(|bytes| *bytes > ARGUMENT_BYTES) {
         let place = place(&format!("size of argument {index}"));
         at_most(plugin, place, sizes[index].into(), "bytes", ARGUMENT_BYTES.into())?;
     }
     let declaration = kernel.declaration.len() as u64;
     if declaration > DECLARATION_BYTES as u64 {
-        let place = format_args!("longshore.arguments, describe '{name}', declaration");
-        at_most(plugin, place, declaration, "bytes", DECLARATION_BYTES as u64)?;
+        at_most(plugin, place("declaration"), declaration, "bytes", DECLARATION_BYTES as u64)?;
     }
     for (field, bytes) in [
         ("code_bytes", kernel.code_bytes),
@@ -170,6 +290,34 @@ pub fn group_items(plugin: &str, items: u32) -> Result<()> {
     }
     let place = "longshore.occupancy, optimal_group_items";
     Err(breach(plugin, place, "0 items", "at least 1"))
+}
+
+/// Checks the symbols of a module.
+///
+/// # Errors
+/// A breach for more than [`SYMBOLS`], [`SYMBOL_BYTES`] or [`SYMBOLS_BYTES`].
+pub fn symbols(plugin: &str, symbols: &[(String, SymbolKind)]) -> Result<()> {
+    let place = "longshore.module, symbols";
+    few(plugin, place, symbols.len(), "symbols", SYMBOLS)?;
+    let lengths = symbols.iter().map(|(name, _)| name.len() as u64);
+    let longest = lengths.clone().max().unwrap_or_default();
+    at_most(plugin, format_args!("{place}, name"), longest, "bytes", SYMBOL_BYTES as u64)?;
+    let all = format_args!("{place}, all names");
+    at_most(plugin, all, lengths.sum(), "bytes", SYMBOLS_BYTES as u64)
+}
+
+/// Checks the profile sections of a module.
+///
+/// # Errors
+/// A breach for more than [`PROFILE_SECTIONS`] or [`PROFILE_BYTES`], and for contents that reach beyond the last address.
+pub fn sections(plugin: &str, sections: &[ProfileSection]) -> Result<()> {
+    let place = "longshore.instrumentation, profile";
+    few(plugin, place, sections.len(), "sections", PROFILE_SECTIONS)?;
+    let all = format_args!("{place}, all contents");
+    let bytes = sections.iter().map(|section| section.contents.len() as u64).sum();
+    at_most(plugin, all, bytes, "bytes", PROFILE_BYTES as u64)?;
+    let mut sections = sections.iter();
+    sections.try_for_each(|one| section(plugin, one.address, one.contents.len() as u64))
 }
 
 /// Checks a profile section.
@@ -327,7 +475,7 @@ mod tests {
             (with(|kernel| kernel.address = u64::MAX), "address"),
             (
                 with(|kernel| kernel.declaration = "x".repeat(DECLARATION_BYTES + 1)),
-                "longshore.arguments, describe 'k', declaration",
+                "longshore.module, kernel 'k', declaration",
             ),
         ] {
             assert!(error.is_breach() && error.message().contains(field), "{error}: {field}");

@@ -2,21 +2,22 @@
 
 use crate::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 
-/// What a plugin says of itself. A constant.
+/// The description of a plugin: a constant of the plugin, or a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Description<Text = &'static str> {
     /// The backend that it provides: "cuda", "host". Lower case letters, digits, `-` and `_`.
-    pub backend: &'static str,
+    pub backend: Text,
     /// What it is, for people.
-    pub name: &'static str,
+    pub name: Text,
     /// The plugin's own version.
-    pub version: &'static str,
+    pub version: Text,
     /// Who made it.
-    pub vendor: &'static str,
+    pub vendor: Text,
     /// The image formats that it takes, separated by commas.
-    pub image_formats: &'static str,
+    pub image_formats: Text,
     /// The driver library that it wants, empty if none.
-    pub driver: &'static str,
+    pub driver: Text,
     /// The library may be closed after its platform was destroyed: it has left no threads and no
     /// thread-local destructors. A plugin that links Rust's standard library cannot promise that.
     pub unloadable: bool,

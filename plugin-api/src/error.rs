@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ErrorCode {
     /// None of the others, or a code that this version does not know.
     Unknown = 1,
@@ -131,6 +132,7 @@ impl ErrorCode {
 
 /// A vendor's own error: what its API calls it and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct VendorError {
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     pub name: String,
@@ -142,14 +144,35 @@ pub struct VendorError {
 /// expected, with the vendor's own error where there was one.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.describe())]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "ErrorFacts", into = "ErrorFacts"))]
 pub struct Error(Box<ErrorFacts>);
 
 #[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct ErrorFacts {
     code: ErrorCode,
     message: String,
     vendor: Option<VendorError>,
     is_breach: bool,
+}
+
+/// Another process may have made the parts: they are bounded and printable as those of [`Error::new`].
+impl From<ErrorFacts> for Error {
+    fn from(facts: ErrorFacts) -> Error {
+        let mut error = Error::new(facts.code, facts.message);
+        error.0.is_breach = facts.is_breach;
+        match facts.vendor {
+            Some(VendorError { name, number }) => error.with_vendor(name, number),
+            None => error,
+        }
+    }
+}
+
+impl From<Error> for ErrorFacts {
+    fn from(error: Error) -> ErrorFacts {
+        *error.0
+    }
 }
 
 /// The result of everything that can fail.
@@ -241,8 +264,14 @@ pub(crate) fn bounded(message: String) -> String {
         return message;
     }
     // Room for the words in between.
-    let start = message.floor_char_boundary(MESSAGE_BYTES - END_BYTES - 64);
-    let end = message.ceil_char_boundary(message.len() - END_BYTES);
+    let mut start = MESSAGE_BYTES - END_BYTES - 64;
+    while !message.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = message.len() - END_BYTES;
+    while !message.is_char_boundary(end) {
+        end += 1;
+    }
     let (before, after) = (&message[..start], &message[end..]);
     format!("{before} ... ({} bytes are left out) ... {after}", end - start)
 }

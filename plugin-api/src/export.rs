@@ -4,18 +4,19 @@
 //! ones, calls the trait's method inside [`guard`], and turns the result into an error pointer.
 //! No panic leaves it.
 
-mod device;
-mod module;
-mod platform;
-mod queue;
+mod connect;
+pub(crate) mod module;
+pub(crate) mod request;
+pub(crate) mod send;
 
 use crate::abi;
-use crate::backend::Plugin;
+use crate::backend::{Platform, Plugin};
 use crate::error::{Error, ErrorCode, Result};
+use crate::interface::exported;
 use crate::layout::layout_of;
 use crate::raw::{read_text, text, to_raw};
-use crate::services::Services;
 use abi_stable::StableAbi;
+use module::ModuleObject;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Exports a [`Plugin`](crate::Plugin) from a `cdylib`: the symbol `longshore_plugin` and the ELF
@@ -51,7 +52,7 @@ pub const fn entry<P: Plugin>() -> abi::Entry {
         interface_minor: abi::INTERFACE_MINOR,
         layout: layout_of::<abi::Entry>(),
         describe: describe::<P>,
-        connect: platform::connect::<P>,
+        connect: connect::connect::<P>,
         table: table::<P>,
     }
 }
@@ -77,34 +78,17 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
     const NONE: abi::TableRef = abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() };
     // SAFETY: the host passes a readable string.
     let name = unsafe { read_text(name) };
-    match (name.as_str(), version) {
-        ("longshore.platform", 1) => reference(platform::table::<P>()),
-        ("longshore.device", 1) => reference(device::table::<P>()),
-        ("longshore.module", 1) => reference(module::table::<P>()),
-        ("longshore.queue", 1) => reference(queue::table::<P>()),
-        ("longshore.event", 1) => reference(queue::event_table::<P>()),
-        ("longshore.pinning", 1) => reference(device::pinning_table::<P>()),
-        ("longshore.peer", 1) => reference(device::peer_table::<P>()),
-        ("longshore.prefetch", 1) => reference(queue::prefetch_table::<P>()),
-        ("longshore.occupancy", 1) => reference(device::occupancy_table::<P>()),
-        ("longshore.selection", 1) => reference(device::selection_table::<P>()),
-        ("longshore.extent", 1) => reference(device::extent_table::<P>()),
-        ("longshore.cluster", 1) => reference(queue::cluster_table::<P>()),
-        ("longshore.adoption", 1) => reference(device::adoption_table::<P>()),
-        ("longshore.lazy", 1) => reference(device::lazy_table::<P>()),
-        ("longshore.arguments", 1) => reference(module::arguments_table::<P>()),
-        ("longshore.instrumentation", 1) => reference(module::instrumentation_table::<P>()),
-        _ => NONE,
-    }
+    exported::table::<P>(&name, version).unwrap_or(NONE)
 }
 
-fn reference<T: StableAbi>(table: &'static T) -> abi::TableRef {
+/// Returns a table with its layout.
+pub(crate) fn reference<T: StableAbi>(table: &'static T) -> abi::TableRef {
     abi::TableRef { table: std::ptr::from_ref(table).cast(), layout: layout_of::<T>() }
 }
 
 /// Runs a call of the plugin; a panic becomes an error that names the plugin and the call.
 #[inline]
-fn guard<P: Plugin>(
+pub(crate) fn guard<P: Plugin>(
     call: &'static str,
     body: impl FnOnce() -> Result<()>,
 ) -> *mut abi::ErrorObject {
@@ -143,15 +127,103 @@ unsafe fn take_back<T, H>(handle: *mut H) -> T {
     *unsafe { Box::from_raw(handle.cast::<T>()) }
 }
 
-/// Reads an enumerator.
-fn known<T>(what: &str, value: u32, from_raw: fn(u32) -> Option<T>) -> Result<T> {
-    from_raw(value)
-        .ok_or_else(|| Error::new(ErrorCode::InvalidEnumeration, format!("{value} is no {what}")))
+macro_rules! objects {
+    ($($kind:ident, $handle:ident, $lent:ident, $take:ident, $give:ident;)*) => { $(
+        #[doc = concat!("Borrows the object behind a [`abi::", stringify!($handle), "`].")]
+        ///
+        /// # Safety
+        /// As for [`lent`].
+        #[inline]
+        pub(crate) unsafe fn $lent<'a, P: Plugin>(handle: *mut abi::$handle) -> &'a P::$kind {
+            // SAFETY: promised by the caller.
+            unsafe { lent(handle) }
+        }
+
+        #[doc = concat!("Takes back the object behind a [`abi::", stringify!($handle), "`].")]
+        ///
+        /// # Safety
+        /// As for [`take_back`].
+        pub(crate) unsafe fn $take<P: Plugin>(handle: *mut abi::$handle) -> P::$kind {
+            // SAFETY: promised by the caller.
+            unsafe { take_back(handle) }
+        }
+
+        #[doc = concat!("Hands out an object as a [`abi::", stringify!($handle), "`].")]
+        pub(crate) fn $give<P: Plugin>(object: P::$kind, to: *mut *mut abi::$handle) {
+            give(object, to);
+        }
+    )* };
 }
 
-fn services(raw: *const abi::Services) -> Services {
-    // SAFETY: the host promises that its services stay valid until the library is closed.
-    let services = unsafe { Services::from_raw(raw) };
-    services.forward_log();
-    services
+objects! {
+    Device, DeviceHandle, lent_device, take_device, give_device;
+    Queue, QueueHandle, lent_queue, take_queue, give_queue;
+    Event, EventHandle, lent_event, take_event, give_event;
+}
+
+/// Borrows the platform behind a handle.
+///
+/// # Safety
+/// As for [`lent`].
+pub(crate) unsafe fn lent_platform<'a, P: Plugin>(
+    handle: *mut abi::PlatformHandle,
+) -> &'a P::Platform {
+    // SAFETY: promised by the caller.
+    unsafe { lent(handle) }
+}
+
+/// Takes back the platform behind a handle.
+///
+/// # Safety
+/// As for [`take_back`].
+pub(crate) unsafe fn take_platform<P: Plugin>(handle: *mut abi::PlatformHandle) -> P::Platform {
+    // SAFETY: promised by the caller.
+    unsafe { take_back(handle) }
+}
+
+/// Borrows the kernel behind a handle, which its module keeps.
+///
+/// # Safety
+/// A kernel of a module that is still loaded.
+#[inline]
+pub(crate) unsafe fn lent_kernel<'a, P: Plugin>(handle: *mut abi::KernelHandle) -> &'a P::Kernel {
+    // SAFETY: promised by the caller.
+    unsafe { lent(handle) }
+}
+
+/// Borrows the module behind a handle.
+///
+/// # Safety
+/// As for [`lent`].
+pub(crate) unsafe fn lent_module<'a, P: Plugin>(handle: *mut abi::ModuleHandle) -> &'a P::Module {
+    // SAFETY: promised by the caller.
+    &unsafe { lent::<ModuleObject<P>, _>(handle) }.module
+}
+
+/// Takes back the module behind a handle.
+///
+/// # Safety
+/// As for [`take_back`].
+pub(crate) unsafe fn take_module<P: Plugin>(handle: *mut abi::ModuleHandle) -> P::Module {
+    // SAFETY: promised by the caller.
+    unsafe { ModuleObject::<P>::take_module(handle) }
+}
+
+/// Hands out a module.
+pub(crate) fn give_module<P: Plugin>(module: P::Module, to: *mut *mut abi::ModuleHandle) {
+    give(ModuleObject::<P>::new(module), to);
+}
+
+/// Checks the number of a device.
+///
+/// # Errors
+/// `InvalidDevice`.
+pub(crate) fn in_range<P: Plugin>(platform: &P::Platform, index: u32) -> Result<()> {
+    let count = platform.device_count();
+    if index < count {
+        return Ok(());
+    }
+    let backend = P::DESCRIPTION.backend;
+    let message = format!("there is no device {backend}:{index}, the platform has {count}");
+    Err(Error::new(ErrorCode::InvalidDevice, message))
 }

@@ -21,6 +21,7 @@ pub enum InfoType {
 
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum InfoValue {
     /// A string.
     Text(String),
@@ -43,6 +44,7 @@ macro_rules! device_info {
         #[repr(u32)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum DeviceInfo { $($(#[$doc])* $name = $value,)* }
 
         impl DeviceInfo {
@@ -138,6 +140,7 @@ device_info! {
 /// (without `BACKEND`, which the host answers itself).
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PlatformInfo {
     /// The platform's name: "CUDA", "x86_64".
     Name = 0,
@@ -288,11 +291,9 @@ fn word(bytes: &[u8]) -> Option<u32> {
 }
 
 fn dimensions(bytes: &[u8]) -> Option<[u32; 3]> {
-    let (words, []) = bytes.as_chunks::<4>() else {
-        return None;
-    };
-    let [x, y, z] = words else { return None };
-    Some([*x, *y, *z].map(u32::from_le_bytes))
+    let bytes: &[u8; 12] = bytes.try_into().ok()?;
+    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
+    Some([0, 4, 8].map(number))
 }
 
 fn unknown(what: &str, value: u32) -> Error {

@@ -1,5 +1,6 @@
 //! The layout check between a host and a plugin that are both written in Rust.
 
+use crate::interface::remoted::describe_tables;
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
 use abi_stable::library::AbiHeader;
@@ -69,24 +70,8 @@ fn differences(report: &str) -> String {
 /// line for a type, and below it one for each field: its offset in bytes, name and type.
 pub fn describe_layouts() -> String {
     use crate::abi::*;
-    fn one<T: StableAbi>(into: &mut String) {
-        let layout = T::LAYOUT;
-        into.push_str(&format!(
-            "{} size {} align {}\n",
-            layout.name(),
-            layout.size(),
-            layout.alignment()
-        ));
-        let mut end: usize = 0;
-        for field in layout.get_fields().into_iter().flatten() {
-            // `repr(C)`: the next offset that the field's alignment allows.
-            let offset = end.next_multiple_of(field.layout().alignment());
-            into.push_str(&format!("{offset:>4} {}: {}\n", field.name(), field_type(&field)));
-            end = offset + field.layout().size();
-        }
-    }
     let mut text = String::new();
-    macro_rules! all { ($($name:ty),* $(,)?) => { $( one::<$name>(&mut text); )* }; }
+    macro_rules! all { ($($name:ty),* $(,)?) => { $( describe::<$name>(&mut text); )* }; }
     all!(
         Text,
         Bytes,
@@ -105,24 +90,23 @@ pub fn describe_layouts() -> String {
         Description,
         Services,
         Entry,
-        PlatformTable,
-        DeviceTable,
-        ModuleTable,
-        QueueTable,
-        EventTable,
-        PinningTable,
-        PeerTable,
-        PrefetchTable,
-        OccupancyTable,
-        InstrumentationTable,
-        SelectionTable,
-        ExtentTable,
-        ClusterTable,
-        AdoptionTable,
-        LazyTable,
-        ArgumentsTable,
     );
+    describe_tables(&mut text);
     text
+}
+
+/// Adds the layout of a type.
+pub(crate) fn describe<T: StableAbi>(into: &mut String) {
+    let layout = T::LAYOUT;
+    let (name, size, align) = (layout.name(), layout.size(), layout.alignment());
+    into.push_str(&format!("{name} size {size} align {align}\n"));
+    let mut end: usize = 0;
+    for field in layout.get_fields().into_iter().flatten() {
+        // `repr(C)`: the next offset that the field's alignment allows.
+        let offset = end.next_multiple_of(field.layout().alignment());
+        into.push_str(&format!("{offset:>4} {}: {}\n", field.name(), field_type(&field)));
+        end = offset + field.layout().size();
+    }
 }
 
 fn field_type(field: &TLField) -> String {

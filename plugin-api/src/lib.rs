@@ -34,6 +34,7 @@ mod description;
 mod error;
 mod export;
 mod info;
+mod interface;
 mod kernel_description;
 mod layout;
 pub mod profile;
@@ -59,8 +60,9 @@ pub use kernel_description::{
 };
 pub use layout::describe_layouts;
 pub use request::{
-    Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, MemoryKind,
-    Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span, SymbolKind,
+    Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
+    MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span,
+    SymbolKind,
 };
 pub use services::{Services, level as log_level, level_filter as log_level_filter};
 pub use text::printable;

@@ -166,7 +166,7 @@ fn fit(layout: &RecordLayout, (start, contents): (u64, &[u8]), counters: &[Range
                 .is_some_and(|left| u64::from(count) * layout.counter_bytes as u64 <= left)
         })
     };
-    contents.len().is_multiple_of(layout.bytes) && records.all(is_fit)
+    contents.len() % layout.bytes == 0 && records.all(is_fit)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use crate::abi;
 use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
+use crate::info::{DeviceInfo, PlatformInfo};
+use crate::request::{Loading, MemoryKind, PrefetchTarget};
 use std::ffi::c_void;
 use std::fmt::Display;
 
@@ -24,6 +26,60 @@ pub(crate) unsafe fn read_text(value: abi::Text) -> String {
     // SAFETY: promised by the caller.
     let bytes = unsafe { read_bytes(abi::Bytes { data: value.data, bytes: value.bytes }) };
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Borrows the name of a symbol.
+///
+/// # Errors
+/// `NotFound` for what is not UTF-8.
+///
+/// # Safety
+/// `name` is readable for `'a`.
+pub(crate) unsafe fn read_name<'a>(name: abi::Text) -> Result<&'a str> {
+    // SAFETY: promised by the caller.
+    let name = unsafe { read_bytes(abi::Bytes { data: name.data, bytes: name.bytes }) };
+    std::str::from_utf8(name)
+        .map_err(|_| Error::new(ErrorCode::NotFound, "the symbol's name is not UTF-8"))
+}
+
+/// An enumeration that crosses as its number.
+pub(crate) trait Enumeration: Sized {
+    /// Returns the enumerator with this number.
+    ///
+    /// # Errors
+    /// `InvalidEnumeration`.
+    fn of_raw(value: u32) -> Result<Self>;
+}
+
+macro_rules! enumerations {
+    ($($name:ident $what:literal),*) => { $(
+        impl Enumeration for $name {
+            fn of_raw(value: u32) -> Result<Self> {
+                $name::from_raw(value).ok_or_else(|| {
+                    let message = format!("{value} is no {}", $what);
+                    Error::new(ErrorCode::InvalidEnumeration, message)
+                })
+            }
+        }
+    )* };
+}
+
+enumerations!(
+    Loading "way of loading",
+    MemoryKind "memory kind",
+    PrefetchTarget "prefetch target"
+);
+
+impl Enumeration for DeviceInfo {
+    fn of_raw(value: u32) -> Result<Self> {
+        DeviceInfo::from_raw(value)
+    }
+}
+
+impl Enumeration for PlatformInfo {
+    fn of_raw(value: u32) -> Result<Self> {
+        PlatformInfo::from_raw(value)
+    }
 }
 
 /// The bytes that a `Bytes` of the host borrows.

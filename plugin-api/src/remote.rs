@@ -3,20 +3,20 @@
 //! [`RemotePlugin`] checks an entry and its tables once; after that every method is one indirect
 //! call. [`Remote`] is the [`Backend`] whose types do that.
 
-mod device;
 mod module;
+mod object;
 mod platform;
-mod queue;
-mod tables;
+pub(crate) mod receive;
+pub(crate) mod request;
+pub(crate) mod tables;
 
-pub use device::RemoteDevice;
-pub use module::{RemoteKernel, RemoteModule};
-pub use platform::{RemoteDescription, RemotePlatform, RemotePlugin};
-pub use queue::{RemoteEvent, RemoteQueue};
+pub use module::RemoteKernel;
+pub use object::{RemoteDevice, RemoteEvent, RemoteModule, RemoteQueue};
+pub use platform::{RemotePlatform, RemotePlugin};
 pub use tables::Incompatible;
 
 use crate::backend::Backend;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode};
 
 /// The family of types that reach a backend through its plugin's tables.
 pub struct Remote;
@@ -30,15 +30,7 @@ impl Backend for Remote {
     type Event = RemoteEvent;
 }
 
-/// A handle that a successful call handed out; a plugin that hands out null is at fault.
-fn handed_out<H>(what: &str, handle: *mut H) -> Result<*mut H> {
-    if !handle.is_null() {
-        return Ok(handle);
-    }
-    let message = format!("the plugin reported success but handed out no {what}");
-    Err(Error::new(ErrorCode::BackendFailure, message))
-}
-
-fn lacks_table(what: &str) -> Error {
-    Error::new(ErrorCode::Unsupported, format!("the plugin has no table \"longshore.{what}\""))
+/// Returns the error of a call that needs an optional table.
+pub(crate) fn lacks_table(name: &str) -> Error {
+    Error::new(ErrorCode::Unsupported, format!("the plugin has no table \"longshore.{name}\""))
 }

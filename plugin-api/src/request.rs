@@ -6,6 +6,9 @@
 
 use crate::abi;
 use crate::argument_type::ArgumentType;
+use crate::backend::unsupported;
+#[cfg(feature = "serde")]
+use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -13,6 +16,7 @@ use std::marker::PhantomData;
 /// Where an allocation lives. The values are those of LLVM's `ol_alloc_type_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum MemoryKind {
     /// Page-locked host memory that the device can reach.
     Host = 0,
@@ -25,6 +29,7 @@ pub enum MemoryKind {
 /// Where a prefetch moves memory to.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PrefetchTarget {
     /// To the queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
     Device = 1,
@@ -35,6 +40,7 @@ pub enum PrefetchTarget {
 /// What a symbol is. The values are those of LLVM's `ol_symbol_kind_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SymbolKind {
     /// A kernel.
     Kernel = 0,
@@ -45,6 +51,7 @@ pub enum SymbolKind {
 /// What a profile section holds; named as in LLVM's `InstrProfData.inc`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ProfileSectionKind {
     /// `__llvm_prf_cnts`: the counters.
     Counters = 0,
@@ -56,6 +63,17 @@ pub enum ProfileSectionKind {
     Bitmap = 3,
     /// `__llvm_profile_raw_version`: the raw version with its variant bits, 8 bytes.
     RawVersion = 4,
+}
+
+/// When the parts of an image are linked.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Loading {
+    /// All of it, while it is loaded.
+    AtOnce = 0,
+    /// What can be put off, when its kernels are first launched.
+    Lazily = 1,
 }
 
 macro_rules! from_raw {
@@ -71,6 +89,7 @@ macro_rules! from_raw {
 
 from_raw! {
     MemoryKind { Host, Device, Managed }
+    Loading { AtOnce, Lazily }
     PrefetchTarget { Device, Host }
     SymbolKind { Kernel, Global }
     ProfileSectionKind { Counters, Data, Names, Bitmap, RawVersion }
@@ -127,19 +146,60 @@ pub struct CopyRequest<'a, D> {
     pub wait: bool,
 }
 
+impl<'a, D> CopyRequest<'a, D> {
+    /// Returns the same copy between devices of another type.
+    ///
+    /// # Errors
+    /// Those of `device`.
+    pub fn with_devices<E>(
+        &self,
+        device: impl Fn(&'a D) -> Result<&'a E>,
+    ) -> Result<CopyRequest<'a, E>> {
+        let place = |place: &Place<'a, D>| match place {
+            Place::Host => Ok(Place::Host),
+            Place::Device(one) => device(one).map(Place::Device),
+        };
+        Ok(CopyRequest {
+            destination: self.destination,
+            destination_place: place(&self.destination_place)?,
+            source: self.source,
+            source_place: place(&self.source_place)?,
+            wait: self.wait,
+        })
+    }
+}
+
 /// The shape of a launch. `groups` and `items` are at least 1 in each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LaunchShape {
     /// Work-groups in x, y, z.
     pub groups: [u32; 3],
     /// Work-items per group in x, y, z.
     pub items: [u32; 3],
+    /// Work-groups of a cluster in x, y, z, each at least 1: they run at once and reach each other's shared memory.
+    /// `None` for a launch without clusters.
+    pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory per group, in bytes.
     pub dynamic_shared_bytes: u64,
     /// All groups run at once and can wait for each other.
     pub cooperative: bool,
     /// Return when the kernel is done, and all that was queued before it.
     pub wait: bool,
+}
+
+impl LaunchShape {
+    /// Refuses clusters, for a device that has none.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    #[inline]
+    pub fn refuse_clusters(&self) -> Result<()> {
+        match self.cluster {
+            None => Ok(()),
+            Some(_) => Err(unsupported("clusters of groups")),
+        }
+    }
 }
 
 /// The values of a kernel's arguments. What the kernel does with them, the pointers among them
@@ -232,14 +292,20 @@ impl HostFunction {
 
 /// What a kernel is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KernelAttributes {
     /// Address of the code, 0 if the device does not tell.
     pub address: u64,
     /// Size of the code in bytes, 0 if unknown.
     pub code_bytes: u64,
     /// Size of each argument in bytes, if the image describes them.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "bounds::sizes"))]
     pub argument_sizes: Option<Vec<u32>>,
     /// Type of each argument, as many as there are sizes; empty if the image does not tell.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "bounds::list::<_, _, { bounds::ARGUMENTS }>")
+    )]
     pub argument_types: Vec<ArgumentType>,
     /// The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown.
     pub declaration: String,
@@ -257,6 +323,7 @@ pub struct KernelAttributes {
 
 /// A global variable on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GlobalAddress {
     /// Device address.
     pub address: u64,
@@ -266,6 +333,7 @@ pub struct GlobalAddress {
 
 /// A profile section, copied from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProfileSection {
     /// What it holds.
     pub kind: ProfileSectionKind,
@@ -286,17 +354,18 @@ impl PoolTracker {
     /// # Errors
     /// `InvalidBinary` for fewer bytes.
     pub fn parse(bytes: &[u8]) -> Result<PoolTracker> {
-        let (numbers, _) = bytes.as_chunks::<8>();
-        let [allocations, total, least, most, ..] = numbers else {
+        let Some((bytes, _)) = bytes.split_first_chunk::<32>() else {
             let message = format!("the memory-pool tracker has {} bytes, expected 32", bytes.len());
             return Err(Error::new(ErrorCode::InvalidBinary, message));
         };
-        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let number = |at: usize| {
+            u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| bytes[8 * at + byte]))
+        };
         Ok(PoolTracker {
-            allocations: number(allocations),
-            total_bytes: number(total),
-            min_bytes: number(least),
-            max_bytes: number(most),
+            allocations: number(0),
+            total_bytes: number(1),
+            min_bytes: number(2),
+            max_bytes: number(3),
         })
     }
 }

@@ -289,7 +289,7 @@ impl std::ops::Deref for Loaded {
 fn load(device: &RemoteDevice, image: &[u8]) -> Result<Loaded> {
     let image = image.to_vec();
     // SAFETY: `Loaded` keeps the bytes in place and drops them after the module.
-    let module = device.load(unsafe { ImageBytes::new(&image) })?;
+    let module = device.load(unsafe { ImageBytes::new(&image) }, Loading::AtOnce)?;
     Ok(Loaded { module, _image: image })
 }
 
@@ -297,6 +297,7 @@ fn launch(queue: &RemoteQueue, kernel: &RemoteKernel, arguments: &[&[u8]]) -> Re
     let shape = LaunchShape {
         groups: [4, 1, 1],
         items: [32, 1, 1],
+        cluster: None,
         dynamic_shared_bytes: 0,
         cooperative: false,
         wait: false,

@@ -6,7 +6,9 @@ use crate::memory::{Allocations, PinnedRanges};
 use crate::{
     AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module, suitability,
 };
-use longshore_plugin_api::{Acceptance, Device, ImageBytes, ImageEntry, MemoryKind, Result, Span};
+use longshore_plugin_api::{
+    Acceptance, Device, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
+};
 use std::sync::Arc;
 
 /// The CPU, opened as a device. Several devices are the same CPU, each with its own allocations.
@@ -54,13 +56,12 @@ impl Device<HostBackend> for HostDevice {
         self.allocations.adopt(kind, memory)
     }
 
-    fn load(&self, image: ImageBytes) -> Result<HostModule> {
-        HostModule::load(image, &self.allowed)
-    }
-
-    /// Of relocatable objects and archives; a shared object is loaded whole, as the system's loader does.
-    fn load_lazily(&self, image: ImageBytes) -> Result<HostModule> {
-        HostModule::load_lazily(image, &self.allowed)
+    /// Relocatable objects and archives can be linked lazily; a shared object is loaded whole, as the system's loader does.
+    fn load(&self, image: ImageBytes, loading: Loading) -> Result<HostModule> {
+        match loading {
+            Loading::AtOnce => HostModule::load(image, &self.allowed),
+            Loading::Lazily => HostModule::load_lazily(image, &self.allowed),
+        }
     }
 
     fn create_queue(&self) -> Result<HostQueue> {

@@ -150,6 +150,7 @@ fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
     !sizes.as_flattened().contains(&0)
         && has_items_for_a_group(shape.items)
         && !shape.cooperative
+        && shape.cluster.is_none()
         && shape.dynamic_shared_bytes == 0
         && match kernel.code() {
             Code::Host(_) => true,
@@ -168,6 +169,7 @@ fn has_items_for_a_group(items: [u32; 3]) -> bool {
 
 #[cold]
 fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
+    shape.refuse_clusters()?;
     let name = kernel.name();
     let refuse = |code, what: String| Err(Error::new(code, format!("kernel '{name}': {what}")));
     for (what, sizes) in [("groups", shape.groups), ("items", shape.items)] {

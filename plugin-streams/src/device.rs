@@ -10,8 +10,8 @@ use crate::memory::Memory;
 use crate::staging::Staging;
 use crate::{StreamEvent, StreamKernel, StreamModule, StreamQueue, error};
 use longshore_plugin_api::{
-    Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
-    Workers,
+    Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind,
+    Result, Span, Workers,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -109,7 +109,7 @@ impl<B: StreamBackend> Device<B> for StreamDevice<B> {
         self.core.memory.free(&self.core, kind, address)
     }
 
-    fn load(&self, image: ImageBytes) -> Result<StreamModule<B>> {
+    fn load(&self, image: ImageBytes, _: Loading) -> Result<StreamModule<B>> {
         StreamModule::load(&self.core, image)
     }
 

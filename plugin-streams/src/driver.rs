@@ -3,10 +3,9 @@
 use crate::call::{Call, Code, Failure};
 use crate::device::DeviceCore;
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
-use crate::kernel::Launch;
 use crate::line::BusyLine;
 use crate::memory::Registrations;
-use longshore_plugin_api::{Crew, ErrorCode};
+use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use std::ffi::{CStr, c_void};
 
 /// A loaded driver. Its functions may be called from any thread.
@@ -179,7 +178,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     unsafe fn launch(
         &self,
         function: Function,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: *const *const c_void,
         stream: Stream,
     ) -> Call;

@@ -19,15 +19,6 @@ pub struct StreamKernel<D: Driver> {
     core: Arc<KernelCore<D>>,
 }
 
-/// What a launch is to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Launch {
-    /// How many groups of how many items, and the like.
-    pub shape: LaunchShape,
-    /// How many groups are in a cluster, if they are in clusters.
-    pub cluster: Option<[u32; 3]>,
-}
-
 /// What a launch needs to know of a kernel. Not to be used when its module is gone.
 pub(crate) struct KernelCore<D: Driver> {
     function: Function,
@@ -170,7 +161,7 @@ impl<D: Driver> KernelCore<D> {
         })
     }
 
-    /// Queues the kernel. `launch` was checked; the context is current.
+    /// Queues the kernel. `shape` was checked; the context is current.
     ///
     /// # Safety
     /// `arguments` points to the addresses of as many values as the kernel has arguments, of their
@@ -178,13 +169,13 @@ impl<D: Driver> KernelCore<D> {
     #[inline]
     pub(crate) unsafe fn launch(
         &self,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: *const *const c_void,
         stream: Stream,
     ) -> Call {
         // SAFETY: the function is of a live module, as the caller uses the kernel; the rest is
         // promised by the caller.
-        unsafe { self.device.driver().launch(self.function, launch, arguments, stream) }
+        unsafe { self.device.driver().launch(self.function, shape, arguments, stream) }
     }
 
     /// The error of a launch that the driver refused.

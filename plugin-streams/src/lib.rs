@@ -52,7 +52,7 @@ pub use error::of_driver;
 pub use event::StreamEvent;
 pub use facts::{Facts, Features, Limits, lines, text};
 pub use handle::{DevicePtr, Event, Function, Handle, Module, Pool, Stream};
-pub use kernel::{Launch, StreamKernel};
+pub use kernel::StreamKernel;
 pub use line::BusyLine;
 pub use memory::Registrations;
 pub use module::{ModuleCore, StreamModule};

@@ -5,7 +5,7 @@ use crate::call::Code;
 use crate::device::DeviceCore;
 use crate::driver::Driver;
 use crate::handle::{DevicePtr, Function, Module, Stream};
-use crate::kernel::{Launch, StreamKernel};
+use crate::kernel::StreamKernel;
 use longshore_plugin_api::{
     Error, ErrorCode, GlobalAddress, ImageBytes, KernelAttributes, KernelDescription, LaunchShape,
     MemoryKind, PoolTracker, ProfileSection, Result, SymbolKind,
@@ -121,18 +121,18 @@ impl<D: Driver> ModuleCore<D> {
         let shape = LaunchShape {
             groups: one,
             items: one,
+            cluster: None,
             dynamic_shared_bytes: 0,
             cooperative: false,
             wait: true,
         };
-        let launch = Launch { shape, cluster: None };
         let in_flight = self.device.register_service();
         let number = self.device.registry().name_kernel(&what.into());
         in_flight.note(number);
         let ran = self.device.call(format_args!("running {what}"), |driver| {
             // SAFETY: the kernel takes no arguments and is of the live module.
             unsafe {
-                let launched = driver.launch(kernel, &launch, std::ptr::null(), service);
+                let launched = driver.launch(kernel, &shape, std::ptr::null(), service);
                 in_flight.was_handed();
                 launched?;
                 driver.synchronize_stream(service)

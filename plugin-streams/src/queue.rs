@@ -2,7 +2,6 @@
 
 use crate::backend::StreamBackend;
 use crate::device::DeviceCore;
-use crate::kernel::{KernelCore, Launch};
 use crate::line::Line;
 use crate::step::{KeptLaunch, Step};
 use crate::transfer::{self, Copy, End, Fill};
@@ -68,40 +67,13 @@ impl<B: StreamBackend> StreamQueue<B> {
         self.line.keep(Step::Fill(fill))
     }
 
-    #[inline]
-    fn launch_as(
-        &self,
-        kernel: &Arc<KernelCore<B::Driver>>,
-        launch: &Launch,
-        arguments: Arguments<'_>,
-    ) -> Result<()> {
-        let shape = &launch.shape;
-        kernel.check(shape, arguments)?;
-        if shape.wait {
-            self.line.refuse_runner()?;
-        }
-        if let Some(keeping) = self.line.keeping() {
-            keeping.push(Step::Launch(KeptLaunch::new(kernel, launch, arguments)));
-            return self.wait_if(shape.wait);
-        }
-        let current = self.device().enter()?;
-        // Before the launch: who learns of its fault may be another thread.
-        self.line.in_flight().note(kernel.number());
-        // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
-        // the kernel does with them; the stream is live.
-        let launched = unsafe { kernel.launch(launch, arguments.pointers(), self.line.stream()) };
-        self.line.in_flight().was_handed();
-        launched.map_err(|failure| kernel.refused(shape, failure))?;
-        drop(current);
-        self.wait_if(shape.wait)
-    }
-
     fn wait_if(&self, wait: bool) -> Result<()> {
         if wait { self.line.synchronize() } else { Ok(()) }
     }
 }
 
 impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
+    /// Larger clusters than 8 groups are asked of the driver, which may refuse them.
     #[inline]
     fn launch(
         &self,
@@ -109,21 +81,28 @@ impl<B: StreamBackend> Queue<B> for StreamQueue<B> {
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        let launch = Launch { shape: *shape, cluster: None };
-        self.launch_as(kernel.on(self.device())?, &launch, arguments)
-    }
-
-    /// Larger clusters than 8 groups are asked of the driver, which may refuse them.
-    fn launch_in_clusters(
-        &self,
-        kernel: &StreamKernel<B::Driver>,
-        shape: &LaunchShape,
-        cluster: [u32; 3],
-        arguments: Arguments<'_>,
-    ) -> Result<()> {
         let kernel = kernel.on(self.device())?;
-        kernel.check_cluster(shape, cluster)?;
-        self.launch_as(kernel, &Launch { shape: *shape, cluster: Some(cluster) }, arguments)
+        if let Some(cluster) = shape.cluster {
+            kernel.check_cluster(shape, cluster)?;
+        }
+        kernel.check(shape, arguments)?;
+        if shape.wait {
+            self.line.refuse_runner()?;
+        }
+        if let Some(keeping) = self.line.keeping() {
+            keeping.push(Step::Launch(KeptLaunch::new(kernel, shape, arguments)));
+            return self.wait_if(shape.wait);
+        }
+        let current = self.device().enter()?;
+        // Before the launch: who learns of its fault may be another thread.
+        self.line.in_flight().note(kernel.number());
+        // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
+        // the kernel does with them; the stream is live.
+        let launched = unsafe { kernel.launch(shape, arguments.pointers(), self.line.stream()) };
+        self.line.in_flight().was_handed();
+        launched.map_err(|failure| kernel.refused(shape, failure))?;
+        drop(current);
+        self.wait_if(shape.wait)
     }
 
     fn copy(&self, copy: &CopyRequest<'_, StreamDevice<B>>) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use crate::driver::Driver;
 use crate::event::Record;
-use crate::kernel::{KernelCore, Launch};
+use crate::kernel::KernelCore;
 use crate::line::Line;
 use crate::transfer::{Copy, Fill};
-use longshore_plugin_api::{Arguments, HostFunction, PrefetchTarget, Result, Span};
+use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -57,17 +57,17 @@ impl<D: Driver> Step<D> {
 /// A launch with the values of its arguments.
 pub(crate) struct KeptLaunch<D: Driver> {
     kernel: Arc<KernelCore<D>>,
-    launch: Launch,
+    shape: LaunchShape,
     values: Vec<u128>,
     /// Where each value begins, in bytes.
     starts: Vec<usize>,
 }
 
 impl<D: Driver> KeptLaunch<D> {
-    /// Captures the values. `launch` was checked.
+    /// Captures the values. `shape` was checked.
     pub(crate) fn new(
         kernel: &Arc<KernelCore<D>>,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> KeptLaunch<D> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(arguments.len()));
@@ -79,7 +79,7 @@ impl<D: Driver> KeptLaunch<D> {
         bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
         let (chunks, _) = bytes.as_chunks();
         let values = chunks.iter().map(|chunk| u128::from_ne_bytes(*chunk)).collect();
-        KeptLaunch { kernel: Arc::clone(kernel), launch: *launch, values, starts }
+        KeptLaunch { kernel: Arc::clone(kernel), shape: *shape, values, starts }
     }
 
     fn run(self, line: &Line<D>) -> Result<()> {
@@ -91,9 +91,8 @@ impl<D: Driver> KeptLaunch<D> {
         line.in_flight().note(self.kernel.number());
         // SAFETY: the values are those that were vouched for when the launch was queued, and the host
         // keeps the kernel's module until the queue is done.
-        let launched =
-            unsafe { self.kernel.launch(&self.launch, pointers.as_ptr(), line.stream()) };
+        let launched = unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), line.stream()) };
         line.in_flight().was_handed();
-        launched.map_err(|failure| self.kernel.refused(&self.launch.shape, failure))
+        launched.map_err(|failure| self.kernel.refused(&self.shape, failure))
     }
 }

@@ -15,8 +15,8 @@ use crate::{VulkanBackend, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue,
 use ash::ext::debug_utils;
 use ash::vk;
 use longshore_plugin_api::{
-    Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span,
-    Workers,
+    Acceptance, AtWork, Device, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind,
+    Result, Span, Workers,
 };
 use parking_lot::Mutex;
 use std::ffi::{CStr, CString};
@@ -128,7 +128,7 @@ impl Device<VulkanBackend> for VulkanDevice {
         self.core.memory.free(kind, address)
     }
 
-    fn load(&self, image: ImageBytes) -> Result<VulkanModule> {
+    fn load(&self, image: ImageBytes, _: Loading) -> Result<VulkanModule> {
         self.core.refuse_if_lost()?;
         VulkanModule::load(&self.core, image.get())
     }

@@ -119,6 +119,7 @@ impl VulkanModule {
         let shape = LaunchShape {
             groups: [1; 3],
             items: kernel.own_size().group,
+            cluster: None,
             dynamic_shared_bytes: 0,
             cooperative: false,
             wait: true,

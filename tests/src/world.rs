@@ -193,7 +193,9 @@ fn detach(manifest: &str) -> String {
     let versions = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
     let version_of = |name: &str| {
         let line = versions.lines().find(|line| line.starts_with(&format!("{name} = ")));
-        line.expect("the workspace has it").to_owned()
+        // Crates of the workspace lie where they are.
+        let here = format!("path = \"{}/", root().display());
+        line.expect("the workspace has it").replace("path = \"", &here)
     };
     let kept = manifest.lines().filter_map(|line| match line.strip_suffix(".workspace = true") {
         Some("edition") => Some("edition = \"2024\"".to_owned()),

@@ -163,17 +163,17 @@ fn a_table_with_two_functions_exchanged_is_refused_with_the_difference() {
     let reason = tampered(
         "bent",
         &Tampering {
-            file: "src/abi/tables.rs",
+            file: "src/interface.rs",
             replacements: &[
                 (
-                    "pub destroy: unsafe extern \"C\" fn(event:",
-                    "pub other: unsafe extern \"C\" fn(event:",
+                    "        /// Blocks until the event is complete.",
+                    "        #[end]\n        fn destroy(self) -> Result<()>;\n\n        /// Blocks.",
                 ),
                 (
-                    "pub synchronize: unsafe extern \"C\" fn(event:",
-                    "pub destroy: unsafe extern \"C\" fn(event:",
+                    "        /// Gives the event up without waiting. Queues that wait for it still see \
+                     its record.\n        #[end]\n        fn destroy(self) -> Result<()>;\n",
+                    "",
                 ),
-                ("pub other:", "pub synchronize:"),
             ],
         },
     );

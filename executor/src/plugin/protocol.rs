@@ -1,16 +1,17 @@
 //! What is said between a host and the executor that has a plugin for it.
 //!
-//! A message is a [`Request`] or a [`Callback`], its answer a `Result` of what is wanted and a [`Failure`]. Objects of the plugin
+//! A message is a [`Request`] or a [`Callback`], its answer a `Result` of the answer and an [`Error`]. Objects of the plugin
 //! are numbers here ([`Id`]), which the executor makes and checks; addresses are those of the plugin's process, in which memory
 //! that is shared has the same address as in the host's.
 
-use longshore_plugin_api::{Error, ErrorCode};
+use longshore_plugin_api::bounds::{self, PROFILE_SECTIONS, SYMBOLS};
+use longshore_plugin_api::{
+    Description, Error, ErrorCode, LaunchShape, Loading, MemoryKind, ProfileSection, Result,
+    SymbolKind,
+};
 use serde::{Deserialize, Serialize};
 
-pub(super) use super::values::{
-    ASKED, Asked, Attributes, Description, Failure, Section, Sections, Symbols, Tracker,
-    check_text, from_tracker, memory_kind, to_tracker,
-};
+use super::interface::messages::{DeviceCall, EventCall, ModuleCall, PlatformCall, QueueCall};
 
 /// The method of calls with a [`Request`], or a [`Callback`].
 pub(super) const CALL: u32 = 0x1000;
@@ -50,18 +51,11 @@ pub(super) enum Request<'a> {
         address: u64,
         bytes: u64,
     },
-    PlatformInfo {
-        query: u32,
-    },
-    /// Answered by the bytes of the value.
-    DeviceInfo {
-        index: u32,
-        query: u32,
-    },
-    /// Answered by an [`Id`].
-    Open {
-        index: u32,
-    },
+    Platform(#[serde(borrow)] PlatformCall<'a>),
+    Device(Id, #[serde(borrow)] DeviceCall<'a>),
+    Module(Id, #[serde(borrow)] ModuleCall<'a>),
+    Queue(Id, #[serde(borrow)] QueueCall<'a>),
+    Event(Id, #[serde(borrow)] EventCall<'a>),
     Close {
         device: Id,
     },
@@ -74,7 +68,7 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// Answered by an `Accepts`.
+    /// Answered by an `Acceptance`.
     Accepts {
         device: Id,
         #[serde(borrow)]
@@ -87,22 +81,16 @@ pub(super) enum Request<'a> {
         triple: &'a str,
         arch: &'a str,
     },
-    Allocate {
-        device: Id,
-        kind: u32,
-        bytes: u64,
-        alignment: u64,
-    },
     /// Makes memory that both have, and that is mapped, an allocation of the device under its own address.
     Adopt {
         device: Id,
-        kind: u32,
+        kind: MemoryKind,
         address: u64,
         bytes: u64,
     },
     Free {
         device: Id,
-        kind: u32,
+        kind: MemoryKind,
         address: u64,
     },
     SetExtent {
@@ -115,61 +103,12 @@ pub(super) enum Request<'a> {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
-        /// As `Device::load_lazily`.
-        lazily: bool,
+        loading: Loading,
     },
-    /// Answered by an [`Id`].
-    CreateQueue {
-        device: Id,
-    },
-    /// Answered by an [`Id`].
-    CreateEvent {
-        device: Id,
-        timing: bool,
-    },
-    CanAccess {
-        device: Id,
-        peer: Id,
-    },
-    EnableAccess {
-        device: Id,
-        peer: Id,
-    },
-    OptimalGroupItems {
-        device: Id,
-        kernel: Id,
-        shared_bytes: u64,
-    },
-    MaxCooperativeGroups {
-        device: Id,
-        kernel: Id,
-        items: [u32; 3],
-        shared_bytes: u64,
-    },
-    /// Answered by an [`Id`] and [`Attributes`].
+    /// Answered by an [`Id`] and a `KernelAttributes`.
     Kernel {
         module: Id,
         name: &'a str,
-    },
-    /// Answered by its address and its size.
-    Global {
-        module: Id,
-        name: &'a str,
-    },
-    Symbols {
-        module: Id,
-    },
-    RunConstructors {
-        module: Id,
-    },
-    RunDestructors {
-        module: Id,
-    },
-    PoolTracker {
-        module: Id,
-    },
-    Profile {
-        module: Id,
     },
     Unload {
         module: Id,
@@ -204,42 +143,6 @@ pub(super) enum Request<'a> {
         queue: Id,
         function: u64,
     },
-    WaitEvent {
-        queue: Id,
-        event: Id,
-    },
-    RecordEvent {
-        queue: Id,
-        event: Id,
-    },
-    Prefetch {
-        queue: Id,
-        address: u64,
-        bytes: u64,
-        target: u32,
-    },
-    IsIdle {
-        queue: Id,
-    },
-    Synchronize {
-        queue: Id,
-    },
-    DestroyQueue {
-        queue: Id,
-    },
-    IsComplete {
-        event: Id,
-    },
-    SynchronizeEvent {
-        event: Id,
-    },
-    Elapsed {
-        start: Id,
-        end: Id,
-    },
-    DestroyEvent {
-        event: Id,
-    },
     /// The platform is not used any more.
     Disconnect,
 }
@@ -261,12 +164,7 @@ pub(super) enum Image<'a> {
 pub(super) struct Launch<'a> {
     pub(super) queue: Id,
     pub(super) kernel: Id,
-    pub(super) groups: [u32; 3],
-    pub(super) items: [u32; 3],
-    pub(super) shared_bytes: u64,
-    pub(super) cooperative: bool,
-    pub(super) wait: bool,
-    pub(super) cluster: Option<[u32; 3]>,
+    pub(super) shape: LaunchShape,
     /// The arguments' values, one behind the other, each behind its size: see [`put_argument`].
     pub(super) arguments: &'a [u8],
 }
@@ -333,13 +231,51 @@ pub(super) enum Callback<'a> {
 /// What became of the plugin.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Connected {
-    Platform { description: Description, devices: u32 },
+    Platform { description: Description<String>, devices: u32 },
     NoDriver(String),
     NoDevice(String),
     NotAPlugin(String),
     WrongInterface { plugin: (u32, u32), host: (u32, u32) },
     WrongLayout(String),
     Misnamed(String),
+}
+
+/// The symbols of a module.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Symbols(
+    #[serde(deserialize_with = "bounds::list::<_, _, SYMBOLS>")]
+    pub(super)  Vec<(String, SymbolKind)>,
+);
+
+/// The profile sections of a module.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sections(
+    #[serde(deserialize_with = "bounds::list::<_, _, PROFILE_SECTIONS>")]
+    pub(super)  Vec<ProfileSection>,
+);
+
+/// The most names in [`Asked`].
+pub(super) const ASKED: usize = 100;
+
+/// The names of the settings that a plugin has asked for while it was connected; no more than [`ASKED`] are told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asked(
+    #[serde(deserialize_with = "bounds::list::<_, _, ASKED>")] pub(super) Vec<String>,
+);
+
+impl Asked {
+    /// Returns all names.
+    ///
+    /// # Errors
+    /// A breach for too many names and for one that is too long.
+    pub(super) fn names(self, plugin: &str) -> Result<Vec<String>> {
+        let place = "services, settings that were asked for";
+        bounds::few(plugin, place, self.0.len(), "names", ASKED)?;
+        for name in &self.0 {
+            bounds::text(plugin, format_args!("{place}, name"), name, bounds::DESCRIPTION_BYTES)?;
+        }
+        Ok(self.0)
+    }
 }
 
 /// A message's bytes.
@@ -357,7 +293,7 @@ pub(super) fn encode_into(message: &impl Serialize, mut bytes: Vec<u8>) -> Vec<u
 ///
 /// # Errors
 /// `BackendFailure` for bytes that are none.
-pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|error| {
         let message = format!("a message of {} bytes is malformed: {error}", bytes.len());
         Error::new(ErrorCode::BackendFailure, message)
@@ -416,8 +352,8 @@ mod tests {
     #[test]
     fn an_error_comes_back_whole() {
         let error = Error::new(ErrorCode::InvalidSize, "size 0").with_vendor("X_TOO_SMALL", -3);
-        let bytes = encode(&Err::<u32, Failure>(error.clone().into()));
-        let back: Result<u32, Failure> = decode(&bytes).unwrap();
-        assert_eq!(Error::from(back.unwrap_err()), error);
+        let bytes = encode(&Err::<u32, Error>(error.clone()));
+        let back: Result<u32> = decode(&bytes).unwrap();
+        assert_eq!(back.unwrap_err(), error);
     }
 }

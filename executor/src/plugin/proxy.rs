@@ -12,6 +12,7 @@ mod in_flight;
 mod isolation;
 mod link;
 mod module;
+pub(super) mod objects;
 mod platform;
 mod queue;
 mod scratch;
@@ -21,12 +22,10 @@ mod window;
 mod words;
 
 pub use callbacks::Record;
-pub use isolation::{IsolatedDescription, Isolation, Opened, Refusal};
+pub use isolation::{Isolation, Opened, Refusal};
 pub use platform::{IsolatedPlatform, IsolatedProcess};
 
-use longshore_plugin_api::{
-    Backend, Connected, Description, Error, ErrorCode, Plugin, Result, Services,
-};
+use longshore_plugin_api::Backend;
 
 /// The family of types that reach a plugin in another process.
 pub struct Isolated;
@@ -38,22 +37,4 @@ impl Backend for Isolated {
     type Kernel = module::IsolatedKernel;
     type Queue = queue::IsolatedQueue;
     type Event = event::IsolatedEvent;
-}
-
-/// Not a library's: it is wrapped by [`RemotePlatform::of_program`](longshore_plugin_api::remote::RemotePlatform::of_program).
-impl Plugin for Isolated {
-    const DESCRIPTION: Description = Description {
-        backend: "isolated",
-        name: "a plugin in another process",
-        version: env!("CARGO_PKG_VERSION"),
-        vendor: "Longshore",
-        image_formats: "",
-        driver: "",
-        unloadable: false,
-    };
-
-    fn connect(_: Services) -> Result<Connected<IsolatedPlatform>> {
-        let problem = "an isolated platform is opened by its host, not connected";
-        Err(Error::new(ErrorCode::Unsupported, problem))
-    }
 }

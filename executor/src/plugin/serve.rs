@@ -16,6 +16,8 @@ use longshore_plugin_api::Error;
 use longshore_plugin_api::remote::RemotePlatform;
 use parking_lot::{Mutex, RwLock};
 
+pub(super) use answers::told;
+
 use super::protocol::{self, CALL, POST, Request};
 use crate::rpc::Peer;
 use images::Uploads;
@@ -26,11 +28,11 @@ use shared::SharedMemory;
 #[derive(Default)]
 pub(crate) struct Server {
     platform: RwLock<Option<Arc<RemotePlatform>>>,
-    devices: Table<objects::Device>,
-    modules: Table<Module>,
-    kernels: Table<Kernel>,
-    queues: Table<Queue>,
-    events: Table<Event>,
+    pub(super) devices: Table<objects::Device>,
+    pub(super) modules: Table<Module>,
+    pub(super) kernels: Table<Kernel>,
+    pub(super) queues: Table<Queue>,
+    pub(super) events: Table<Event>,
     uploads: Uploads,
     memory: SharedMemory,
     /// Held while a library is opened.
@@ -54,29 +56,28 @@ impl Server {
 
     /// Does what needs no answer. What fails is told by the next call that waits for the queue. Does not block.
     pub(crate) fn post(&self, argument: &[u8]) {
-        let done = protocol::decode(argument).and_then(|request| self.take(&request));
+        let done = protocol::decode(argument).and_then(|request| self.take(request));
         if let Err(error) = done {
             log::warn!("{error}");
         }
     }
 
-    fn take(&self, request: &Request<'_>) -> Result<(), Error> {
+    fn take(&self, request: Request<'_>) -> Result<(), Error> {
         let (queue, result) = match request {
-            Request::Launch(launch) if !launch.wait => (launch.queue, self.launch(launch)),
-            Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(copy)),
+            Request::Launch(launch) if !launch.shape.wait => (launch.queue, self.launch(&launch)),
+            Request::Copy(copy) if !copy.wait => (copy.queue, self.copy(&copy)),
             Request::Fill { queue, address, bytes, pattern, wait: false } => {
-                (*queue, self.fill(*queue, *address, *bytes, pattern, false))
+                (queue, self.fill(queue, address, bytes, pattern, false))
             }
-            Request::WaitEvent { queue, event } => (*queue, self.wait_event(*queue, *event)),
-            Request::RecordEvent { queue, event } => (*queue, self.record_event(*queue, *event)),
-            Request::DestroyQueue { queue } => return self.queues.take(*queue).map(drop),
-            Request::DestroyEvent { event } => return self.events.take(*event).map(drop),
-            other => {
-                log::error!(
-                    "a request that waits or is answered was sent as one that is not: {other:?}"
-                );
-                return Ok(());
-            }
+            Request::Queue(queue, call) => match self.post_queue(queue, call) {
+                Some(result) => (queue, result),
+                None => return unanswered("a queue"),
+            },
+            Request::Event(event, call) => match self.post_event(event, call) {
+                Some(result) => return result,
+                None => return unanswered("an event"),
+            },
+            other => return unanswered(&format!("{other:?}")),
         };
         match result {
             Ok(()) => Ok(()),
@@ -86,4 +87,10 @@ impl Server {
             }
         }
     }
+}
+
+/// Logs that a request has come without a place for its answer.
+fn unanswered(what: &str) -> Result<(), Error> {
+    log::error!("a request that waits or is answered was sent as one that is not: {what}");
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! What closing a device does, in which order, and what it finds.
 
 use super::DeviceInner;
+use crate::backend::AnyDevice;
 use crate::memory::{Block, CallStack, LeakTable};
 use crate::program::ProgramCore;
-use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
     Device as _, Error, ErrorCode, MemoryKind, PoolTracker, Result, printable,
 };
@@ -66,7 +66,7 @@ impl DeviceInner {
         let leaks = self.memory.close(&remote).into_iter();
         report.leaks = leaks.map(|(block, stack)| Leak::of(&block, stack)).collect();
         // Who still holds the device closes it when done.
-        note(Arc::into_inner(remote).map_or(Ok(()), RemoteDevice::close));
+        note(Arc::into_inner(remote).map_or(Ok(()), AnyDevice::close));
         self.host.note_closed(self.id);
         self.print(&report);
         first.map(|()| report)

@@ -132,7 +132,7 @@ impl Isolator {
         match isolation.open() {
             Ok(Opened::Platform(platform)) => {
                 let outcome = Outcome::Isolated(platform.process());
-                Ok((LoadedPlugin::isolated(*platform, &candidate.path)?, outcome))
+                Ok((LoadedPlugin::isolated(*platform, &candidate.path), outcome))
             }
             Ok(Opened::NoDriver(why)) => Err(Outcome::NoDriver(why)),
             Ok(Opened::NoDevice(why)) => Err(Outcome::NoDevice(why)),

@@ -1,13 +1,14 @@
 //! Opening a plugin's library and connecting its platform.
 
 use super::report::Outcome;
+use crate::backend::AnyPlatform;
 use crate::environment::Environment;
 use crate::services::services_for;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use longshore_executor::plugin::{Isolated, IsolatedPlatform};
+use longshore_executor::plugin::IsolatedPlatform;
 use longshore_plugin_api::abi::{ENTRY_SYMBOL, Entry};
-use longshore_plugin_api::remote::{Incompatible, RemoteDescription, RemotePlatform, RemotePlugin};
-use longshore_plugin_api::{Connected, Error, ErrorCode};
+use longshore_plugin_api::remote::{Incompatible, RemotePlugin};
+use longshore_plugin_api::{Connected, Description, Error, ErrorCode};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -25,10 +26,10 @@ pub(super) struct PluginFile<'a> {
 /// process ends. All devices of the platform must be closed before.
 pub(crate) struct LoadedPlugin {
     // The order of the fields matters: the platform goes before the library.
-    platform: RemotePlatform,
+    platform: AnyPlatform,
     /// `None` if another process has it.
     library: Option<Resident>,
-    description: RemoteDescription,
+    description: Description<String>,
     path: PathBuf,
 }
 
@@ -39,12 +40,12 @@ impl LoadedPlugin {
     }
 
     /// What the plugin says of itself.
-    pub(crate) fn description(&self) -> &RemoteDescription {
+    pub(crate) fn description(&self) -> &Description<String> {
         &self.description
     }
 
     /// The connected platform.
-    pub(crate) fn platform(&self) -> &RemotePlatform {
+    pub(crate) fn platform(&self) -> &AnyPlatform {
         &self.platform
     }
 
@@ -58,26 +59,12 @@ impl LoadedPlugin {
         &self.path
     }
 
-    /// A plugin that another process has. `Err` holds what becomes of the file if the plugin reports too
-    /// many devices.
-    pub(super) fn isolated(
-        platform: IsolatedPlatform,
-        path: &Path,
-    ) -> Result<LoadedPlugin, Outcome> {
-        let said = platform.description().clone();
-        let description = RemoteDescription {
-            backend: said.backend,
-            name: said.name,
-            version: said.version,
-            vendor: said.vendor,
-            image_formats: said.image_formats,
-            driver: said.driver,
-            // Its code is not in this process.
-            unloadable: false,
-        };
-        let platform = RemotePlatform::of_program::<Isolated>(platform, &description.backend);
-        let platform = platform.map_err(Outcome::Failed)?;
-        Ok(LoadedPlugin { platform, library: None, description, path: path.to_owned() })
+    /// A plugin that another process has.
+    pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
+        // Its code is not in this process.
+        let description = Description { unloadable: false, ..platform.description().clone() };
+        let platform = AnyPlatform::There(platform);
+        LoadedPlugin { platform, library: None, description, path: path.to_owned() }
     }
 
     /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
@@ -104,7 +91,7 @@ impl LoadedPlugin {
         // SAFETY: these services stay valid for the life of the process.
         match unsafe { plugin.connect(services_for(backend, environment)) } {
             Ok(Connected::Platform(platform)) => {
-                let path = path.to_owned();
+                let (path, platform) = (path.to_owned(), AnyPlatform::Here(platform));
                 Ok(LoadedPlugin { platform, library: Some(library), description, path })
             }
             Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),

@@ -114,18 +114,19 @@ static const struct {
 } note = { 10, 8 + sizeof SAID, 1, "Longshore", NOTE_MAJOR, 0, SAID };
 #endif
 
-static u32 device_count(void *platform) { (void)platform; return DEVICES; }
+static void *device_count(void *platform, u32 *count) { (void)platform; *count = DEVICES; return 0; }
 static void *device_info(void *platform, u32 index, u32 query, struct sink value) {
     (void)platform, (void)index, (void)query, (void)value;
     DEVICE_INFO
     return 0;
 }
 static void *nothing(void) { return 0; }
-static void destroy(void *platform) {
+static void *destroy(void *platform) {
     (void)platform;
 #ifdef DESTROY
     DESTROY
 #endif
+    return 0;
 }
 
 #ifdef NULL_FUNCTION
@@ -137,6 +138,7 @@ static void destroy(void *platform) {
 static const void *const platform_table[] = { FIRST, device_count, device_info, nothing, destroy };
 static const void *const other_table[] = {
     nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
+    nothing, nothing, nothing, nothing,
 };
 
 static void describe(struct description *said) {

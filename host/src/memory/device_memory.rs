@@ -4,8 +4,8 @@ use super::block::{BLOCK_ALIGNMENT, Block, CLASSES, Use, class_of};
 use super::pending::PendingBlocks;
 use super::table::AllocationTable;
 use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
+use crate::backend::AnyDevice;
 use crate::queue::{Point, QueueCore};
-use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result, bounds};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// Those of the plugin, but not that it has no use for it.
-    pub(crate) fn tell_extent(&self, block: &Block, remote: &RemoteDevice) -> Result<()> {
+    pub(crate) fn tell_extent(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
         match remote.set_extent(block.address, block.current_use().bytes) {
             Err(error) if error.code() == ErrorCode::Unsupported => {
                 self.tells_extents.store(false, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// Those of the plugin.
-    pub(crate) fn obtain(&self, request: &Request, remote: &RemoteDevice) -> Result<Arc<Block>> {
+    pub(crate) fn obtain(&self, request: &Request, remote: &AnyDevice) -> Result<Arc<Block>> {
         let class = request.class();
         let capacity = class.map_or(request.user.bytes, |(_, capacity)| capacity);
         let alignment = request.alignment.max(BLOCK_ALIGNMENT);
@@ -194,7 +194,7 @@ impl DeviceMemory {
     /// Errors of `ask`; a breach for a block that overlaps another of this device; `OutOfResources` if all overlap those of other devices.
     fn obtain_apart(
         &self,
-        remote: &RemoteDevice,
+        remote: &AnyDevice,
         ask: impl Fn() -> Result<Block>,
     ) -> Result<Arc<Block>> {
         let mut moved: Vec<Arc<Block>> = Vec::new();
@@ -268,7 +268,7 @@ impl DeviceMemory {
 
     /// Puts freed blocks that queued work has done with into the cache, or gives them back. Answers
     /// whether there were some. Does not wait for the work.
-    pub(crate) fn settle(&self, remote: &RemoteDevice) -> bool {
+    pub(crate) fn settle(&self, remote: &AnyDevice) -> bool {
         let mut some = false;
         loop {
             let Some(oldest) = self.cache.lock().pending.oldest() else { return some };
@@ -291,7 +291,7 @@ impl DeviceMemory {
     }
 
     /// Waits for the work that may use freed blocks, then gives all cached blocks back to the plugin.
-    pub(crate) fn reclaim(&self, remote: &RemoteDevice) {
+    pub(crate) fn reclaim(&self, remote: &AnyDevice) {
         loop {
             let Some(oldest) = self.cache.lock().pending.oldest() else { break };
             // In a host function there is no waiting for its own queue.
@@ -304,7 +304,7 @@ impl DeviceMemory {
     }
 
     /// Gives all cached blocks back to the plugin.
-    pub(crate) fn trim(&self, remote: &RemoteDevice) {
+    pub(crate) fn trim(&self, remote: &AnyDevice) {
         self.settle(remote);
         // Others may use the cache while the driver frees.
         let blocks = self.cache.lock().drain();
@@ -336,7 +336,7 @@ impl DeviceMemory {
 
     /// Ends the cache, gives everything back and answers what was still live, with where it was
     /// allocated if that was tracked.
-    pub(crate) fn close(&self, remote: &RemoteDevice) -> Vec<(Arc<Block>, Option<CallStack>)> {
+    pub(crate) fn close(&self, remote: &AnyDevice) -> Vec<(Arc<Block>, Option<CallStack>)> {
         let mut cache = self.cache.lock();
         cache.closed = true;
         drop(cache.drain());
@@ -359,7 +359,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// Those of the driver; the block is gone all the same.
-    pub(crate) fn give_back(&self, block: &Block, remote: &RemoteDevice) -> Result<()> {
+    pub(crate) fn give_back(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
         // Out of the table first: the plugin may hand the address out again at once.
         self.table.remove(block.address);
         remote.free(block.kind, block.address).map_err(|error| {
@@ -406,7 +406,7 @@ fn bin(kind: MemoryKind, class: usize) -> usize {
     kind as usize * CLASSES + class
 }
 
-fn free(block: &Block, remote: &RemoteDevice) {
+fn free(block: &Block, remote: &AnyDevice) {
     if let Err(error) = remote.free(block.kind, block.address) {
         log::error!("freeing {} bytes at {:#x}: {error}", block.capacity, block.address);
     }

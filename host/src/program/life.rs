@@ -1,11 +1,11 @@
 //! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
 
 use super::{suitable, unloaded};
+use crate::backend::AnyModule;
 use crate::device::{Device, DeviceInner};
 use crate::gated::Gated;
 use crate::image::{Format, Image};
 use crate::profile::{self, FunctionCounters, ImageFacts};
-use longshore_plugin_api::remote::RemoteModule;
 use longshore_plugin_api::{
     Device as _, Error, ErrorCode, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
 };
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct ProgramCore {
     pub(crate) id: u64,
     /// Entered by everything that uses the module, sharded by queue; taken by unloading.
-    pub(crate) module: Gated<RemoteModule, 8>,
+    pub(crate) module: Gated<AnyModule, 8>,
     /// The managed bytes, until the module was unloaded.
     image: Mutex<Option<Image>>,
 }
@@ -82,8 +82,10 @@ impl ProgramCore {
             // bytes lie on the heap or in a map, where moving `image` leaves them.
             let bytes = unsafe { ImageBytes::new(image.bytes()) };
             match loading {
-                Loading::Whole | Loading::Verified => remote.load(bytes),
-                Loading::Lazy => remote.load_lazily(bytes),
+                Loading::Whole | Loading::Verified => {
+                    remote.load(bytes, longshore_plugin_api::Loading::AtOnce)
+                }
+                Loading::Lazy => remote.load(bytes, longshore_plugin_api::Loading::Lazily),
             }
         };
         let module = load().or_else(|error| match error.code() {

@@ -1,10 +1,10 @@
 //! Which image a device gets: what it was given, or the best one that a container holds.
 
+use crate::backend::AnyDevice;
 use crate::device::Device;
 use crate::image::{ContainerEntry, Image, OffloadKind};
-use longshore_plugin_api::remote::RemoteDevice;
 use longshore_plugin_api::{
-    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry, Result,
+    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry, Loading, Result,
 };
 
 /// The image itself if the device takes it, else the entry that suits best; among equals the first.
@@ -15,7 +15,7 @@ use longshore_plugin_api::{
 /// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
 /// code that the plugin has for it; those of [`Image::entries`] and of the
 /// plugin.
-pub(crate) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result<Image> {
+pub(crate) fn of(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
     let entries = image.entries().map_err(|error| {
         error.context(format_args!("opening the image for device {}", device.name()))
@@ -30,7 +30,7 @@ pub(crate) fn of(device: &Device, remote: &RemoteDevice, image: Image) -> Result
 ///
 /// # Errors
 /// `Unsupported` if the plugin does not verify it; those of the plugin.
-pub(crate) fn check_verified(device: &Device, remote: &RemoteDevice, image: &Image) -> Result<()> {
+pub(crate) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image) -> Result<()> {
     if remote.accepts(image.bytes())? == Acceptance::Verified {
         return Ok(());
     }
@@ -48,11 +48,7 @@ pub(crate) fn check_verified(device: &Device, remote: &RemoteDevice, image: &Ima
 ///
 /// # Errors
 /// Errors of the plugin.
-pub(crate) fn acceptance(
-    device: &Device,
-    remote: &RemoteDevice,
-    image: &[u8],
-) -> Result<Acceptance> {
+pub(crate) fn acceptance(device: &Device, remote: &AnyDevice, image: &[u8]) -> Result<Acceptance> {
     let why = match remote.accepts(image)? {
         Acceptance::Refused(why) => why,
         accepted => return Ok(accepted),
@@ -71,7 +67,7 @@ pub(crate) fn acceptance(
     }
 }
 
-fn best(device: &Device, remote: &RemoteDevice, entries: Vec<ContainerEntry>) -> Result<Image> {
+fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Result<Image> {
     let architecture = device.info(DeviceInfo::Architecture).ok();
     let architecture = architecture.as_ref().and_then(|info| info.as_text()).unwrap_or_default();
     let mut best: Option<(u32, Image)> = None;
@@ -100,7 +96,7 @@ enum Suitability {
 /// Asks the plugin for the entry's rank. One that does not rank is asked whether it takes the image,
 /// and the device's own architecture is better than others.
 fn suitability(
-    remote: &RemoteDevice,
+    remote: &AnyDevice,
     entry: &ContainerEntry,
     architecture: &str,
 ) -> Result<Suitability> {
@@ -154,10 +150,10 @@ fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
 }
 
 /// The error that a refusal is, with the code that the plugin's `load` has for it.
-fn refused(device: &Device, remote: &RemoteDevice, image: &Image, why: &str) -> Error {
+fn refused(device: &Device, remote: &AnyDevice, image: &Image, why: &str) -> Error {
     // SAFETY: the bytes stay while `image` is borrowed, and a module that comes of them does not
     // leave this function.
-    let loaded = remote.load(unsafe { ImageBytes::new(image.bytes()) });
+    let loaded = remote.load(unsafe { ImageBytes::new(image.bytes()) }, Loading::AtOnce);
     let code = loaded.err().map_or(ErrorCode::InvalidBinary, |error| error.code());
     let bytes = image.bytes().len();
     let message = match bytes {

@@ -1,10 +1,10 @@
 //! Kernels and globals of a program.
 
 use super::{Program, unloaded};
+use crate::backend::{AnyKernel, AnyModule};
 use crate::gated::Pass;
 use crate::memory::{DevicePointer, Element};
 use crate::queue::Queue;
-use longshore_plugin_api::remote::{RemoteKernel, RemoteModule};
 use longshore_plugin_api::{
     ArgumentType, Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
 };
@@ -20,7 +20,7 @@ pub struct Kernel {
 
 struct Facts {
     name: String,
-    remote: Arc<RemoteKernel>,
+    remote: Arc<AnyKernel>,
     attributes: KernelAttributes,
     /// Most items of a group; `u64::MAX` if neither kernel nor device has a limit.
     most_items: u64,
@@ -64,7 +64,7 @@ impl Kernel {
     }
 
     /// The plugin's kernel; valid while the module is entered.
-    pub(crate) fn remote(&self) -> &RemoteKernel {
+    pub(crate) fn remote(&self) -> &AnyKernel {
         &self.facts.remote
     }
 
@@ -72,7 +72,7 @@ impl Kernel {
     ///
     /// # Errors
     /// `Uninitialized` if it was unloaded.
-    pub(crate) fn enter(&self) -> Result<Pass<'_, RemoteModule, 8>> {
+    pub(crate) fn enter(&self) -> Result<Pass<'_, AnyModule, 8>> {
         self.program.core().module.enter(0).ok_or_else(unloaded)
     }
 

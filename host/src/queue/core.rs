@@ -1,8 +1,8 @@
 //! The plugin's queue behind a [`Queue`](super::Queue).
 
 use super::usage::{Queued, Usage};
+use crate::backend::{AnyDevice, AnyQueue};
 use crate::gated::{Gated, Pass};
-use longshore_plugin_api::remote::{RemoteDevice, RemoteQueue};
 use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -67,12 +67,12 @@ impl Point {
 
 /// An open queue holds its device open: the device's close takes all queues first.
 pub(super) struct Open {
-    pub(super) queue: RemoteQueue,
-    pub(super) device: Arc<RemoteDevice>,
+    pub(super) queue: AnyQueue,
+    pub(super) device: Arc<AnyDevice>,
 }
 
 impl QueueCore {
-    pub(crate) fn new(queue: RemoteQueue, device: Arc<RemoteDevice>, shard: usize) -> QueueCore {
+    pub(crate) fn new(queue: AnyQueue, device: Arc<AnyDevice>, shard: usize) -> QueueCore {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         QueueCore {
             number: NEXT.fetch_add(1, Ordering::Relaxed),

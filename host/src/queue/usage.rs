@@ -1,7 +1,7 @@
 //! How far a queue has come, for memory that was freed while its work may still use it.
 
 use super::core::Open;
-use longshore_plugin_api::remote::RemoteEvent;
+use crate::backend::AnyEvent;
 use longshore_plugin_api::{Device as _, Event as _, Queue as _};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ struct Points {
     /// Whether freed memory waits for the next point.
     is_awaited: bool,
     recorded: Option<u64>,
-    event: Option<RemoteEvent>,
+    event: Option<AnyEvent>,
 }
 
 /// Tells, when it is dropped, that work was queued.

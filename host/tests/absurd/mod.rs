@@ -27,11 +27,8 @@ pub(crate) const ANSWERS: [(&str, &str); 31] = [
     ("argument", "size of argument 1: 4294967295 bytes, expected at most 16777216"),
     ("shared memory", "static_shared_bytes: 18446744073709551615 bytes, expected at most 92233"),
     ("private memory", "private_bytes: 18446744073709551615 bytes, expected at most 92233"),
-    (
-        "types",
-        "longshore.arguments, describe 'k', types: 4294967296 bytes, expected at most 131072",
-    ),
-    ("declaration", "describe 'k', declaration: 4294967296 bytes, expected at most 1048576"),
+    ("odd types", "kernel 'k', argument_types: 0x"),
+    ("declaration", "kernel 'k', declaration: 70368744177664 bytes, expected at most 1048576"),
     ("global", "global 'g': 18446744073709551615 bytes, expected at most 92233"),
     ("end of a global", "global 'g': 8 bytes at 0xffffffffffffffff, expected an end within 64"),
     ("symbols", "longshore.module, symbols: 1048577 symbols, expected at most 1048576"),

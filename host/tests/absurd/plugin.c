@@ -58,8 +58,9 @@ static longshore_error_object *info(longshore_platform *p, uint32_t query, longs
     return NULL;
 }
 
-static uint32_t device_count(longshore_platform *platform) {
-    return IS("devices") ? UINT32_MAX : 2;
+static longshore_error_object *device_count(longshore_platform *platform, uint32_t *count) {
+    *count = IS("devices") ? UINT32_MAX : 2;
+    return NULL;
 }
 
 static longshore_error_object *device_info(longshore_platform *platform, uint32_t index,
@@ -79,7 +80,7 @@ static longshore_error_object *open_device(longshore_platform *platform, uint32_
     return NULL;
 }
 
-static void destroy_platform(longshore_platform *platform) {}
+static longshore_error_object *destroy_platform(longshore_platform *platform) { return NULL; }
 
 static longshore_error_object *accepts(longshore_device *device, longshore_bytes image,
                                        uint32_t *accepted, longshore_sink reason) {
@@ -116,7 +117,7 @@ static longshore_error_object *free_memory(longshore_device *d, uint32_t kind, u
 }
 
 static longshore_error_object *load(longshore_device *device, longshore_bytes image,
-                                    longshore_module **module) {
+                                    uint32_t loading, longshore_module **module) {
     static longshore_error_object error;
     error = (longshore_error_object){
         LONGSHORE_ERROR_INVALID_BINARY, 0, 7, IS("vendor") ? nowhere() : said(""),
@@ -151,6 +152,8 @@ static longshore_error_object *kernel(longshore_module *module, longshore_text n
         .address = IS("code") ? UINT64_MAX : 4096,
         .code_bytes = 256,
         .argument_sizes = IS("odd sizes") ? (uint32_t *)(page + 1) : sizes,
+        .argument_types = IS("odd types") ? (uint32_t *)(page + 1) : NULL,
+        .declaration = IS("declaration") ? nowhere() : said(""),
         .argument_count = IS("arguments") ? UINT32_MAX : 2,
         .static_shared_bytes = IS("shared memory") ? UINT64_MAX : 0,
         .private_bytes = IS("private memory") ? UINT64_MAX : 0,
@@ -158,14 +161,20 @@ static longshore_error_object *kernel(longshore_module *module, longshore_text n
     return NULL;
 }
 
-static longshore_error_object *describe_arguments(longshore_module *module, longshore_text kernel,
-                                                  longshore_sink types,
-                                                  longshore_sink declaration) {
-    if (IS("types"))
-        write_endless(types);
-    if (IS("declaration"))
-        write_endless(declaration);
-    return NULL;
+static longshore_error_object unsupported = {LONGSHORE_ERROR_UNSUPPORTED};
+
+static longshore_error_object *rank(longshore_device *device, longshore_bytes image,
+                                    longshore_text triple, longshore_text arch, uint32_t *rank) {
+    return &unsupported;
+}
+
+static longshore_error_object *set_extent(longshore_device *d, uint64_t address, uint64_t bytes) {
+    return &unsupported;
+}
+
+static longshore_error_object *adopt(longshore_device *device, uint32_t kind, uint64_t address,
+                                     uint64_t bytes) {
+    return &unsupported;
 }
 
 static longshore_error_object *global(longshore_module *module, longshore_text name,
@@ -274,7 +283,7 @@ static longshore_table_ref table(longshore_text name, uint32_t version) {
         {"longshore.platform", &platform_table},   {"longshore.device", &device_table},
         {"longshore.module", &module_table},       {"longshore.queue", &queue_table},
         {"longshore.event", &event_table},         {"longshore.pinning", &pinning_table},
-        {"longshore.occupancy", &occupancy_table}, {"longshore.arguments", &arguments_table},
+        {"longshore.occupancy", &occupancy_table},
         {"longshore.instrumentation", &instrumentation_table},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -131,7 +131,10 @@ static longshore_error_object *info(longshore_platform *p, uint32_t query, longs
     return result();
 }
 
-static uint32_t device_count(longshore_platform *platform) { return usually(1 + below(3)); }
+static longshore_error_object *device_count(longshore_platform *platform, uint32_t *count) {
+    *count = usually(1 + below(3));
+    return result();
+}
 
 static longshore_error_object *device_info(longshore_platform *platform, uint32_t index,
                                            uint32_t query, longshore_sink value) {
@@ -156,7 +159,7 @@ static longshore_error_object *open_device(longshore_platform *platform, uint32_
     return give(device);
 }
 
-static void destroy_platform(longshore_platform *platform) {}
+static longshore_error_object *destroy_platform(longshore_platform *p) { return result(); }
 
 static longshore_error_object *accepts(longshore_device *device, longshore_bytes image,
                                        uint32_t *accepted, longshore_sink reason) {
@@ -183,7 +186,7 @@ static longshore_error_object *free_memory(longshore_device *d, uint32_t kind, u
 }
 
 static longshore_error_object *load(longshore_device *device, longshore_bytes image,
-                                    longshore_module **module) {
+                                    uint32_t loading, longshore_module **module) {
     return give(module);
 }
 
@@ -198,20 +201,26 @@ static longshore_error_object *create_event(longshore_device *device, uint32_t t
 
 static longshore_error_object *kernel(longshore_module *module, longshore_text name,
                                       longshore_kernel_info *kernel) {
-    static uint32_t sizes[1 << 16];
+    static uint32_t sizes[1 << 16], types[1 << 16];
     uint64_t count = rarely(4) ? number() : below(4);
     // Readable as far as it goes.
     if (count > 1 << 16)
         count |= 0x80000000;
-    for (int i = 0; i < 4; i++)
+    static const uint32_t usual_types[] = {2, 3, 4, 0x40304};
+    for (int i = 0; i < 4; i++) {
         sizes[i] = usually(8);
+        types[i] = usually(usual_types[i]);
+    }
     *kernel = (longshore_kernel_info){
-        handle(), usually(4096), usually(256), rarely(3) ? NULL : sizes, count, usually(1024),
-        usually(0), usually(16), number(),
+        handle(), usually(4096), usually(256), rarely(3) ? NULL : sizes, rarely(3) ? NULL : types,
+        rarely(3) ? any_text() : usual_text("(uint64_t n, float a, float *x)"), count,
+        usually(1024), usually(0), usually(16), number(),
         {usually(0), usually(0), usually(0)},
     };
     if (rarely(16))
         kernel->argument_sizes = (const uint32_t *)(page + 1 + below(3));
+    if (rarely(16))
+        kernel->argument_types = (const uint32_t *)(page + 1 + below(3));
     return result();
 }
 
@@ -317,20 +326,6 @@ static longshore_error_object *adopt(longshore_device *device, uint32_t kind, ui
     return result();
 }
 
-static longshore_error_object *in_clusters(longshore_queue *queue, const longshore_launch *launch,
-                                           const uint32_t (*cluster)[3]) {
-    return result();
-}
-
-static longshore_error_object *describe_arguments(longshore_module *module, longshore_text kernel,
-                                                  longshore_sink types,
-                                                  longshore_sink declaration) {
-    uint32_t words[4] = {usually(2), usually(3), usually(4), usually(0x40304)};
-    write_any(types, words, 4 * below(5));
-    write_any(declaration, "(uint64_t n, float a, float *x)", 31);
-    return result();
-}
-
 static longshore_error_object *pool_tracker(longshore_module *module,
                                             longshore_pool_tracker *tracker, uint32_t *present) {
     *tracker = (longshore_pool_tracker){number(), number(), number(), number()};
@@ -371,11 +366,6 @@ static longshore_error_object *profile(longshore_module *m, longshore_profile_vi
 
 static const longshore_peer_table peer_table = {can_access, enable};
 static const longshore_prefetch_table prefetch_table = {prefetch};
-static const longshore_selection_table selection_table = {rank};
-static const longshore_extent_table extent_table = {set_extent};
-static const longshore_adoption_table adoption_table = {adopt};
-static const longshore_lazy_table lazy_table = {load};
-static const longshore_cluster_table cluster_table = {in_clusters};
 
 static longshore_table_ref table(longshore_text name, uint32_t version) {
     static const struct {
@@ -387,10 +377,7 @@ static longshore_table_ref table(longshore_text name, uint32_t version) {
         {"module", &module_table, 0},       {"queue", &queue_table, 0},
         {"event", &event_table, 0},         {"pinning", &pinning_table, 1},
         {"peer", &peer_table, 1},           {"prefetch", &prefetch_table, 1},
-        {"occupancy", &occupancy_table, 1}, {"selection", &selection_table, 1},
-        {"extent", &extent_table, 1},       {"adoption", &adoption_table, 1},
-        {"lazy", &lazy_table, 1},           {"cluster", &cluster_table, 1},
-        {"arguments", &arguments_table, 1}, {"instrumentation", &instrumentation_table, 1},
+        {"occupancy", &occupancy_table, 1}, {"instrumentation", &instrumentation_table, 1},
     };
     const size_t prefix = strlen("longshore.");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -7,9 +7,9 @@ use super::types::{
 use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
-use longshore_plugin_api::{Crew, ErrorCode};
+use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use longshore_plugin_streams::{
-    BusyLine, Call, Code, DeviceCore, EventKind, Failure, Launch, Registrations, forward,
+    BusyLine, Call, Code, DeviceCore, EventKind, Failure, Registrations, forward,
 };
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -243,11 +243,10 @@ impl longshore_plugin_streams::Driver for Driver {
     unsafe fn launch(
         &self,
         function: Function,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: *const *const c_void,
         stream: Stream,
     ) -> Call {
-        let Launch { shape, .. } = launch;
         let ([gx, gy, gz], [x, y, z]) = (shape.groups, shape.items);
         let shared = shape.dynamic_shared_bytes as c_uint;
         let (arguments, none) = (arguments.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut());

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 /// Major version of the interface. Host and plugin must agree on it.
 pub const INTERFACE_MAJOR: u32 = 1;
 /// Minor version of the interface: tells which tables a side may know. It never decides.
-pub const INTERFACE_MINOR: u32 = 4;
+pub const INTERFACE_MINOR: u32 = 0;
 /// First field of the entry: "LONGSHOR" read as a little-endian number.
 pub const ENTRY_MAGIC: u64 = 0x524f_4853_474e_4f4c;
 /// Name of the exported symbol, with its terminating NUL.

@@ -113,7 +113,14 @@ pub struct KernelInfo {
     /// Sizes of the arguments in bytes, null if the image does not describe them. Valid until
     /// the module is unloaded.
     pub argument_sizes: *const u32,
-    /// How many arguments the kernel takes; meaningless while `argument_sizes` is null.
+    /// Types of the arguments, null if the image does not tell. Valid until the module is unloaded. Of each, bits 0 to 7
+    /// are the kind: 0 unknown, 1 signed integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure. Of a
+    /// pointer to numbers, bits 8 to 15 are the kind of the elements and bits 16 to 31 their size in bytes, else both are 0.
+    pub argument_types: *const u32,
+    /// The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown. Valid until the module is
+    /// unloaded.
+    pub declaration: Text,
+    /// Number of arguments; meaningless while `argument_sizes` is null.
     pub argument_count: u32,
     /// Most work-items in a group of this kernel, 0 if only the device limits it.
     pub max_group_items: u32,
@@ -141,6 +148,7 @@ pub struct GlobalInfo {
 /// module.
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PoolTracker {
     /// Number of allocations.
     pub allocations: u64,
@@ -168,6 +176,11 @@ pub struct Launch {
     pub groups: [u32; 3],
     /// Work-items per group in each dimension, each at least 1.
     pub items: [u32; 3],
+    /// Work-groups of a cluster in each dimension, all 0 for a launch without clusters. The groups of a cluster run at once
+    /// and reach each other's shared memory. A device without clusters answers `UNSUPPORTED`.
+    pub cluster: [u32; 3],
+    /// Reserved, 0.
+    pub reserved: u32,
     /// Dynamic shared memory per group, in bytes.
     pub dynamic_shared_bytes: u64,
     /// `LAUNCH_*` bits; an unknown bit is `UNSUPPORTED`.

@@ -1,10 +1,10 @@
-//! "longshore.module", "longshore.arguments" and "longshore.instrumentation".
+//! Modules, and the kernels of them that were handed out.
 
 use super::{guard, lent, take_back};
 use crate::abi::{self, ErrorObject, ModuleHandle};
 use crate::backend::{Module, Plugin};
-use crate::error::{Error, ErrorCode, Result};
-use crate::raw::{bytes, read_bytes, text, write_sink};
+use crate::error::Result;
+use crate::raw::{read_name, text};
 use crate::request::KernelAttributes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A module and the kernels of it that were handed out: their handles live as long as it does.
 pub(super) struct ModuleObject<P: Plugin> {
-    module: P::Module,
+    pub(super) module: P::Module,
     kernels: Mutex<HashMap<String, HeldKernel<P>>>,
 }
 
 struct HeldKernel<P: Plugin> {
     kernel: Arc<P::Kernel>,
     attributes: KernelAttributes,
+    /// The words of the arguments' types.
+    types: Vec<u32>,
 }
 
 impl<P: Plugin> ModuleObject<P> {
@@ -26,14 +28,26 @@ impl<P: Plugin> ModuleObject<P> {
         ModuleObject { module, kernels: Mutex::default() }
     }
 
-    /// Calls `body` with a kernel, which is looked up the first time.
-    fn with_kernel<T>(&self, name: &str, body: impl FnOnce(&HeldKernel<P>) -> T) -> Result<T> {
+    /// Takes a module back, without its kernels.
+    ///
+    /// # Safety
+    /// As for [`take_back`].
+    pub(super) unsafe fn take_module(handle: *mut ModuleHandle) -> P::Module {
+        // SAFETY: promised by the caller.
+        let object = unsafe { take_back::<Self, _>(handle) };
+        drop(object.kernels);
+        object.module
+    }
+
+    /// Returns what a kernel is, which is looked up the first time.
+    fn kernel(&self, name: &str) -> Result<abi::KernelInfo> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         match kernels.entry(name.to_owned()) {
-            Entry::Occupied(held) => Ok(body(held.get())),
+            Entry::Occupied(held) => Ok(held.get().info()),
             Entry::Vacant(place) => {
                 let (kernel, attributes) = self.module.kernel(name)?;
-                Ok(body(place.insert(HeldKernel { kernel, attributes })))
+                let types = attributes.argument_types.iter().map(|one| one.word()).collect();
+                Ok(place.insert(HeldKernel { kernel, attributes, types }).info())
             }
         }
     }
@@ -48,6 +62,11 @@ impl<P: Plugin> HeldKernel<P> {
             address: attributes.address,
             code_bytes: attributes.code_bytes,
             argument_sizes: sizes.map_or(std::ptr::null(), <[u32]>::as_ptr),
+            argument_types: match self.types.is_empty() {
+                true => std::ptr::null(),
+                false => self.types.as_ptr(),
+            },
+            declaration: text(&attributes.declaration),
             argument_count: sizes.map_or(0, |sizes| sizes.len() as u32),
             max_group_items: attributes.max_group_items,
             static_shared_bytes: attributes.static_shared_bytes,
@@ -58,145 +77,15 @@ impl<P: Plugin> HeldKernel<P> {
     }
 }
 
-pub(super) const fn table<P: Plugin>() -> &'static abi::ModuleTable {
-    &abi::ModuleTable {
-        kernel: kernel::<P>,
-        global: global::<P>,
-        symbols: symbols::<P>,
-        run_constructors: run_constructors::<P>,
-        run_destructors: run_destructors::<P>,
-        unload: unload::<P>,
-    }
-}
-
-pub(super) const fn arguments_table<P: Plugin>() -> &'static abi::ArgumentsTable {
-    &abi::ArgumentsTable { describe: describe_arguments::<P> }
-}
-
-pub(super) const fn instrumentation_table<P: Plugin>() -> &'static abi::InstrumentationTable {
-    &abi::InstrumentationTable { pool_tracker: pool_tracker::<P>, profile: profile::<P> }
-}
-
-/// The module behind a handle.
-///
-/// # Safety
-/// `module` is a module of ours that is still loaded.
-unsafe fn of<'a, P: Plugin>(module: *mut ModuleHandle) -> &'a ModuleObject<P> {
-    // SAFETY: promised by the caller.
-    unsafe { lent(module) }
-}
-
-fn name_of<'a>(name: abi::Text) -> Result<&'a str> {
-    // SAFETY: the host passes a readable string.
-    let name = unsafe { read_bytes(abi::Bytes { data: name.data, bytes: name.bytes }) };
-    std::str::from_utf8(name)
-        .map_err(|_| Error::new(ErrorCode::NotFound, "the symbol's name is not UTF-8"))
-}
-
-unsafe extern "C" fn kernel<P: Plugin>(
+/// Is `kernel` of the table: a handle lives as long as the module, so the module's object keeps the kernel.
+pub(crate) unsafe extern "C" fn kernel<P: Plugin>(
     module: *mut ModuleHandle,
     name: abi::Text,
     kernel: *mut abi::KernelInfo,
 ) -> *mut ErrorObject {
-    // SAFETY: a loaded module and a place to write to.
+    // SAFETY: a loaded module, a readable name and a place to write to.
     guard::<P>("module.kernel", || unsafe {
-        kernel.write(of::<P>(module).with_kernel(name_of(name)?, HeldKernel::info)?);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn global<P: Plugin>(
-    module: *mut ModuleHandle,
-    name: abi::Text,
-    global: *mut abi::GlobalInfo,
-) -> *mut ErrorObject {
-    // SAFETY: a loaded module and a place to write to.
-    guard::<P>("module.global", || unsafe {
-        let found = of::<P>(module).module.global(name_of(name)?)?;
-        global.write(abi::GlobalInfo { address: found.address, bytes: found.bytes });
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn symbols<P: Plugin>(
-    module: *mut ModuleHandle,
-    visitor: abi::SymbolVisitor,
-) -> *mut ErrorObject {
-    // SAFETY: a loaded module, and the visitor of this call.
-    guard::<P>("module.symbols", || unsafe {
-        for (name, kind) in of::<P>(module).module.symbols()? {
-            (visitor.visit)(visitor.context, text(&name), kind as u32);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn run_constructors<P: Plugin>(module: *mut ModuleHandle) -> *mut ErrorObject {
-    guard::<P>("module.run_constructors", || {
-        // SAFETY: a loaded module.
-        unsafe { of::<P>(module) }.module.run_constructors()
-    })
-}
-
-unsafe extern "C" fn run_destructors<P: Plugin>(module: *mut ModuleHandle) -> *mut ErrorObject {
-    guard::<P>("module.run_destructors", || {
-        // SAFETY: a loaded module.
-        unsafe { of::<P>(module) }.module.run_destructors()
-    })
-}
-
-unsafe extern "C" fn unload<P: Plugin>(module: *mut ModuleHandle) -> *mut ErrorObject {
-    guard::<P>("module.unload", || {
-        // SAFETY: a loaded module, used no more.
-        let object = unsafe { take_back::<ModuleObject<P>, _>(module) };
-        drop(object.kernels);
-        object.module.unload()
-    })
-}
-
-unsafe extern "C" fn describe_arguments<P: Plugin>(
-    module: *mut ModuleHandle,
-    kernel: abi::Text,
-    types: abi::Sink,
-    declaration: abi::Sink,
-) -> *mut ErrorObject {
-    // SAFETY: a loaded module, and the sinks of this call.
-    guard::<P>("arguments.describe", || unsafe {
-        of::<P>(module).with_kernel(name_of(kernel)?, |held| {
-            let words = held.attributes.argument_types.iter();
-            let words: Vec<u8> = words.flat_map(|one| one.word().to_le_bytes()).collect();
-            write_sink(types, &words);
-            write_sink(declaration, held.attributes.declaration.as_bytes());
-        })
-    })
-}
-
-unsafe extern "C" fn pool_tracker<P: Plugin>(
-    module: *mut ModuleHandle,
-    tracker: *mut abi::PoolTracker,
-    present: *mut u32,
-) -> *mut ErrorObject {
-    // SAFETY: a loaded module and places to write to.
-    guard::<P>("module.pool_tracker", || unsafe {
-        let found = of::<P>(module).module.pool_tracker()?;
-        present.write(u32::from(found.is_some()));
-        if let Some(found) = found {
-            tracker.write(found);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn profile<P: Plugin>(
-    module: *mut ModuleHandle,
-    visitor: abi::ProfileVisitor,
-) -> *mut ErrorObject {
-    // SAFETY: a loaded module, and the visitor of this call.
-    guard::<P>("module.profile", || unsafe {
-        for section in of::<P>(module).module.profile()? {
-            let contents = bytes(&section.contents);
-            (visitor.visit)(visitor.context, section.kind as u32, section.address, contents);
-        }
+        kernel.write(lent::<ModuleObject<P>, _>(module).kernel(read_name(name)?)?);
         Ok(())
     })
 }

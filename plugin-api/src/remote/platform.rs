@@ -1,40 +1,22 @@
 //! The plugin's entry and its platform.
 
-use super::tables::{Incompatible, Tables};
-use super::{Remote, RemoteDevice, handed_out};
+use super::receive::{handed_out, nothing, number, written};
+use super::tables::Incompatible;
 use crate::abi;
-use crate::backend::{Connected, Platform, Plugin};
+use crate::backend::Connected;
 use crate::bounds;
+use crate::description::Description;
 use crate::error::{Error, ErrorCode, Result};
-use crate::export::entry;
-use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
+use crate::info::{DeviceInfo, InfoValue};
+use crate::interface::remoted::Tables;
 use crate::layout::check_layout;
-use crate::raw::{collect, from_raw};
-
-/// What a plugin says of itself, copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteDescription {
-    /// The backend that it provides.
-    pub backend: String,
-    /// What it is, for people.
-    pub name: String,
-    /// The plugin's own version.
-    pub version: String,
-    /// Who made it.
-    pub vendor: String,
-    /// The image formats that it takes, separated by commas.
-    pub image_formats: String,
-    /// The driver library that it wants, empty if none.
-    pub driver: String,
-    /// The library may be closed after its platform was destroyed.
-    pub unloadable: bool,
-}
+use std::sync::Arc;
 
 /// A plugin whose entry and tables were checked.
 pub struct RemotePlugin {
     entry: abi::Entry,
-    tables: Tables,
-    description: RemoteDescription,
+    tables: Arc<Tables>,
+    description: Description<String>,
 }
 
 impl RemotePlugin {
@@ -74,7 +56,7 @@ impl RemotePlugin {
     }
 
     /// What the plugin says of itself.
-    pub fn description(&self) -> &RemoteDescription {
+    pub fn description(&self) -> &Description<String> {
         &self.description
     }
 
@@ -90,14 +72,10 @@ impl RemotePlugin {
         services: *const abi::Services,
     ) -> Result<Connected<RemotePlatform>> {
         let (mut outcome, mut platform) = (u32::MAX, std::ptr::null_mut());
-        let mut result = Ok(());
-        let reason = collect(bounds::REASON_BYTES, |reason| {
+        let reason = written(bounds::REASON_BYTES, |reason| {
             // SAFETY: places to write to, and services as the caller promised.
-            result = unsafe {
-                from_raw((self.entry.connect)(services, &mut outcome, &mut platform, reason))
-            };
-        });
-        result?;
+            unsafe { (self.entry.connect)(services, &raw mut outcome, &raw mut platform, reason) }
+        })?;
         let reason = reason.text_of_plugin(&self.tables.plugin, "connect, reason");
         const CONNECTED: u32 = abi::Connection::Connected as u32;
         const NO_DRIVER: u32 = abi::Connection::NoDriver as u32;
@@ -105,7 +83,7 @@ impl RemotePlugin {
         match outcome {
             CONNECTED => {
                 let handle = handed_out("platform", platform)?;
-                RemotePlatform::new(handle, self.tables.clone()).map(Connected::Platform)
+                RemotePlatform::new(handle, &self.tables).map(Connected::Platform)
             }
             NO_DRIVER => reason.map(Connected::NoDriver),
             NO_DEVICE => reason.map(Connected::NoDevice),
@@ -117,7 +95,7 @@ impl RemotePlugin {
     }
 }
 
-fn describe(entry: &abi::Entry) -> Result<RemoteDescription> {
+fn describe(entry: &abi::Entry) -> Result<Description<String>> {
     const EMPTY: abi::Text = abi::Text { data: std::ptr::null(), bytes: 0 };
     let mut raw = abi::Description {
         backend: EMPTY,
@@ -137,7 +115,7 @@ fn describe(entry: &abi::Entry) -> Result<RemoteDescription> {
         let copy = |field: &str, text| {
             bounds::copy_text(&backend, format_args!("describe, {field}"), text, most)
         };
-        Ok(RemoteDescription {
+        Ok(Description {
             name: copy("name", raw.name)?,
             version: copy("version", raw.version)?,
             vendor: copy("vendor", raw.vendor)?,
@@ -152,7 +130,7 @@ fn describe(entry: &abi::Entry) -> Result<RemoteDescription> {
 /// A connected platform. Dropping it destroys the plugin's; its devices must be closed before.
 pub struct RemotePlatform {
     handle: *mut abi::PlatformHandle,
-    tables: Tables,
+    tables: Arc<Tables>,
     /// The first answer to `device_count`.
     devices: u32,
 }
@@ -163,70 +141,57 @@ unsafe impl Send for RemotePlatform {}
 unsafe impl Sync for RemotePlatform {}
 
 impl RemotePlatform {
-    /// A platform of this program, as if it came from a plugin. What a host does with plugins it can
-    /// do with it. `backend` is its name in errors.
-    ///
-    /// # Errors
-    /// A breach for more than [`bounds::DEVICES`].
-    pub fn of_program<P: Plugin>(platform: P::Platform, backend: &str) -> Result<RemotePlatform> {
-        let entry = entry::<P>();
-        // SAFETY: the tables are of this program, and stay.
-        let tables = unsafe { Tables::ask(&entry, backend) };
-        let tables = tables.expect("all tables are made by this crate");
-        RemotePlatform::new(Box::into_raw(Box::new(platform)).cast(), tables)
-    }
-
     /// Takes a platform that was just handed out, and ends it if it reports too many devices.
-    fn new(handle: *mut abi::PlatformHandle, tables: Tables) -> Result<RemotePlatform> {
-        // SAFETY: a live platform.
-        let devices = unsafe { (tables.platform.device_count)(handle) };
-        let platform = RemotePlatform { handle, tables, devices };
-        bounds::devices(&platform.tables.plugin, devices).map(|()| platform)
-    }
-}
-
-impl Platform<Remote> for RemotePlatform {
-    fn info(&self, query: PlatformInfo) -> Result<String> {
-        let mut result = Ok(());
-        let answer = collect(bounds::ANSWER_BYTES, |sink| {
-            // SAFETY: a live platform and the sink of this call.
-            result =
-                unsafe { from_raw((self.tables.platform.info)(self.handle, query as u32, sink)) };
-        });
-        result?;
-        let place = format_args!("longshore.platform, info {query:?}");
-        answer.text_of_plugin(&self.tables.plugin, place)
+    fn new(handle: *mut abi::PlatformHandle, tables: &Arc<Tables>) -> Result<RemotePlatform> {
+        let mut platform = RemotePlatform { handle, tables: Arc::clone(tables), devices: 0 };
+        let count = tables.platform.device_count;
+        platform.devices = number(&tables.plugin, "longshore.platform, device_count", |answer| {
+            // SAFETY: a live platform and a place to write to.
+            unsafe { count(handle, answer) }
+        })?;
+        bounds::devices(&tables.plugin, platform.devices).map(|()| platform)
     }
 
-    fn device_count(&self) -> u32 {
+    pub(crate) fn handle(&self) -> *mut abi::PlatformHandle {
+        self.handle
+    }
+
+    pub(crate) fn table(&self) -> &'static abi::PlatformTable {
+        self.tables.platform
+    }
+
+    pub(crate) fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    pub(crate) fn plugin(&self) -> &str {
+        &self.tables.plugin
+    }
+
+    /// Is `device_count` of the trait.
+    pub(crate) fn devices(&self) -> u32 {
         self.devices
     }
 
-    fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
-        let mut result = Ok(());
-        let answer = collect(bounds::ANSWER_BYTES, |sink| {
-            let ask = self.tables.platform.device_info;
+    /// Is `device_info` of the trait: the query says how to read the answer.
+    pub(crate) fn ask_device(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
+        let ask = self.table().device_info;
+        let answer = written(bounds::ANSWER_BYTES, |sink| {
             // SAFETY: a live platform and the sink of this call.
-            result = unsafe { from_raw(ask(self.handle, index, query as u32, sink)) };
-        });
-        result?;
+            unsafe { ask(self.handle, index, query as u32, sink) }
+        })?;
         let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
-        let answer = answer.of_plugin(&self.tables.plugin, place)?;
+        let answer = answer.of_plugin(self.plugin(), place)?;
         InfoValue::from_bytes(query.value_type(), &answer)
             .map_err(|error| error.context(format_args!("{query:?}")))
-    }
-
-    fn open(&self, index: u32) -> Result<RemoteDevice> {
-        let mut device = std::ptr::null_mut();
-        // SAFETY: a live platform and a place to write to.
-        unsafe { from_raw((self.tables.platform.open)(self.handle, index, &mut device))? };
-        Ok(RemoteDevice::new(handed_out("device", device)?, self.tables.clone()))
     }
 }
 
 impl Drop for RemotePlatform {
     fn drop(&mut self) {
         // SAFETY: a live platform, used no more.
-        unsafe { (self.tables.platform.destroy)(self.handle) }
+        if let Err(error) = nothing(|| unsafe { (self.table().destroy)(self.handle) }) {
+            log::warn!("destroying a platform: {error}");
+        }
     }
 }

@@ -6,30 +6,6 @@ use crate::layout::check_layout;
 use crate::raw::text;
 use abi_stable::StableAbi;
 use std::fmt;
-use std::sync::Arc;
-
-/// The tables of one plugin, which live as long as its library, and its name.
-#[derive(Clone)]
-pub(super) struct Tables {
-    /// The backend that the plugin provides, for messages.
-    pub(super) plugin: Arc<str>,
-    pub(super) platform: &'static abi::PlatformTable,
-    pub(super) device: &'static abi::DeviceTable,
-    pub(super) module: &'static abi::ModuleTable,
-    pub(super) queue: &'static abi::QueueTable,
-    pub(super) event: &'static abi::EventTable,
-    pub(super) pinning: Option<&'static abi::PinningTable>,
-    pub(super) peer: Option<&'static abi::PeerTable>,
-    pub(super) prefetch: Option<&'static abi::PrefetchTable>,
-    pub(super) occupancy: Option<&'static abi::OccupancyTable>,
-    pub(super) selection: Option<&'static abi::SelectionTable>,
-    pub(super) extent: Option<&'static abi::ExtentTable>,
-    pub(super) adoption: Option<&'static abi::AdoptionTable>,
-    pub(super) lazy: Option<&'static abi::LazyTable>,
-    pub(super) cluster: Option<&'static abi::ClusterTable>,
-    pub(super) arguments: Option<&'static abi::ArgumentsTable>,
-    pub(super) instrumentation: Option<&'static abi::InstrumentationTable>,
-}
 
 /// Why a library cannot be used as a plugin by this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,42 +66,11 @@ impl fmt::Display for Incompatible {
 
 impl std::error::Error for Incompatible {}
 
-impl Tables {
-    /// Asks for all tables that this host knows.
-    ///
-    /// # Safety
-    /// `entry` was checked and its library stays loaded as long as the tables are used.
-    pub(super) unsafe fn ask(entry: &abi::Entry, plugin: &str) -> Result<Tables, Incompatible> {
-        // SAFETY: promised by the caller, here and below.
-        unsafe {
-            Ok(Tables {
-                plugin: plugin.into(),
-                platform: required(entry, "longshore.platform")?,
-                device: required(entry, "longshore.device")?,
-                module: required(entry, "longshore.module")?,
-                queue: required(entry, "longshore.queue")?,
-                event: required(entry, "longshore.event")?,
-                pinning: optional(entry, "longshore.pinning")?,
-                peer: optional(entry, "longshore.peer")?,
-                prefetch: optional(entry, "longshore.prefetch")?,
-                occupancy: optional(entry, "longshore.occupancy")?,
-                selection: optional(entry, "longshore.selection")?,
-                extent: optional(entry, "longshore.extent")?,
-                adoption: optional(entry, "longshore.adoption")?,
-                lazy: optional(entry, "longshore.lazy")?,
-                cluster: optional(entry, "longshore.cluster")?,
-                arguments: optional(entry, "longshore.arguments")?,
-                instrumentation: optional(entry, "longshore.instrumentation")?,
-            })
-        }
-    }
-}
-
 /// A table that every plugin has.
 ///
 /// # Safety
-/// As for [`Tables::ask`].
-unsafe fn required<T: StableAbi>(
+/// `entry` was checked, and its library stays loaded as long as the table is used.
+pub(crate) unsafe fn required<T: StableAbi>(
     entry: &abi::Entry,
     name: &'static str,
 ) -> Result<&'static T, Incompatible> {
@@ -136,8 +81,8 @@ unsafe fn required<T: StableAbi>(
 /// Version 1 of a table, if the plugin knows it.
 ///
 /// # Safety
-/// As for [`Tables::ask`].
-unsafe fn optional<T: StableAbi>(
+/// `entry` was checked, and its library stays loaded as long as the table is used.
+pub(crate) unsafe fn optional<T: StableAbi>(
     entry: &abi::Entry,
     name: &'static str,
 ) -> Result<Option<&'static T>, Incompatible> {

@@ -8,8 +8,8 @@ use super::types::{
 use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaOwn;
-use longshore_plugin_api::{Crew, ErrorCode};
-use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Launch, Registrations, forward};
+use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
+use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `CU_DEVICE_CPU`.
@@ -224,18 +224,17 @@ impl longshore_plugin_streams::Driver for Driver {
     unsafe fn launch(
         &self,
         function: Function,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: *const *const c_void,
         stream: Stream,
     ) -> Call {
-        let Launch { shape, cluster } = launch;
         let ([gx, gy, gz], [x, y, z]) = (shape.groups, shape.items);
         let shared = shape.dynamic_shared_bytes as c_uint;
         let (arguments, none) = (arguments.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut());
         // SAFETY: promised by the caller.
         unsafe {
-            if cluster.is_some() {
-                self.launch_in_clusters(function, launch, arguments, stream)
+            if shape.cluster.is_some() {
+                self.launch_in_clusters(function, shape, arguments, stream)
             } else if shape.cooperative {
                 self.cuLaunchCooperativeKernel(
                     function, gx, gy, gz, x, y, z, shared, stream, arguments,
@@ -282,14 +281,14 @@ impl Driver {
     unsafe fn launch_in_clusters(
         &self,
         function: Function,
-        launch: &Launch,
+        shape: &LaunchShape,
         arguments: *mut *mut c_void,
         stream: Stream,
     ) -> Call {
-        let Launch { shape, cluster } = launch;
         let cooperative =
             shape.cooperative.then(|| LaunchAttribute::new(LaunchAttribute::COOPERATIVE, &[1]));
-        let cluster = cluster.map(|sizes| LaunchAttribute::new(LaunchAttribute::CLUSTER, &sizes));
+        let cluster =
+            shape.cluster.map(|sizes| LaunchAttribute::new(LaunchAttribute::CLUSTER, &sizes));
         let attributes: Vec<_> = cooperative.into_iter().chain(cluster).collect();
         let config = LaunchConfig {
             groups: shape.groups,

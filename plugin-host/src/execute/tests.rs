@@ -37,6 +37,7 @@ fn is_helped(engine: &Engine, kernel: &HostKernel, are_long: bool) -> bool {
     let shape = LaunchShape {
         groups: [64, 1, 1],
         items: [1; 3],
+        cluster: None,
         dynamic_shared_bytes: 0,
         cooperative: false,
         wait: true,

@@ -83,6 +83,7 @@ fn shape() -> LaunchShape {
     LaunchShape {
         groups: [1; 3],
         items: [1; 3],
+        cluster: None,
         dynamic_shared_bytes: 0,
         cooperative: false,
         wait: false,

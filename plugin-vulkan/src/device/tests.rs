@@ -6,8 +6,8 @@ use crate::{VulkanDevice, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue};
 use ash::vk;
 use longshore_plugin_api::{
     Arguments, Connected, CopyRequest, Device as _, Error, ErrorCode, Event as _, HostFunction,
-    ImageBytes, LaunchShape, MemoryKind, Module as _, Place, Platform as _, Queue as _, Result,
-    Span, abi,
+    ImageBytes, LaunchShape, Loading, MemoryKind, Module as _, Place, Platform as _, Queue as _,
+    Result, Span, abi,
 };
 use std::ffi::c_void;
 use std::fmt::Debug;
@@ -119,13 +119,14 @@ impl Rig {
 
 fn load(device: &VulkanDevice) -> Result<VulkanModule> {
     // SAFETY: the image is never freed.
-    device.load(unsafe { ImageBytes::new(IMAGE) })
+    device.load(unsafe { ImageBytes::new(IMAGE) }, Loading::AtOnce)
 }
 
 fn launch(queue: &VulkanQueue, kernel: &VulkanKernel, memory: u64, wait: bool) -> Result<()> {
     let shape = LaunchShape {
         groups: [1; 3],
         items: [ITEMS as u32, 1, 1],
+        cluster: None,
         dynamic_shared_bytes: 0,
         cooperative: false,
         wait,

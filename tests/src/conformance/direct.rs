@@ -5,6 +5,7 @@ use super::Stop;
 use crate::services::services_for;
 use libloading::Library;
 use longshore::{Environment, Error, ErrorCode, Result};
+use longshore_plugin_api::Loading;
 use longshore_plugin_api::abi::{self, ErrorObject};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -87,9 +88,11 @@ pub(super) struct Platform<'a> {
 unsafe impl Sync for Platform<'_> {}
 
 impl Platform<'_> {
-    pub(super) fn device_count(&self) -> u32 {
-        // SAFETY: a live platform.
-        unsafe { (self.plugin.platform.device_count)(self.handle) }
+    pub(super) fn device_count(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: a live platform and a place to write to.
+        unsafe { taken((self.plugin.platform.device_count)(self.handle, &mut count))? };
+        Ok(count)
     }
 
     /// Answers any query, known or not.
@@ -128,7 +131,10 @@ impl Platform<'_> {
 impl Drop for Platform<'_> {
     fn drop(&mut self) {
         // SAFETY: a live platform, whose devices borrow it and so are closed.
-        unsafe { (self.plugin.platform.destroy)(self.handle) }
+        let ended = unsafe { taken((self.plugin.platform.destroy)(self.handle)) };
+        if let Err(error) = ended {
+            log::warn!("destroying a platform: {error}");
+        }
     }
 }
 
@@ -186,17 +192,12 @@ impl Device<'_> {
 
     /// The rank of an image of a container; `None` if the plugin does not rank.
     pub(super) fn rank(&self, image: &[u8], triple: &str, arch: &str) -> Result<Option<u32>> {
-        let table = self.plugin.table("longshore.selection", 1).table;
-        if table.is_null() {
-            return Ok(None);
-        }
         let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
         let mut rank = u32::MAX;
-        // SAFETY: the type of this table, an open device, and values of this call.
-        let raised = unsafe {
-            let ask = (*table.cast::<abi::SelectionTable>()).rank;
-            taken(ask(self.held.handle, bytes, text(triple), text(arch), &mut rank))
-        };
+        let ask = self.plugin.device.rank;
+        // SAFETY: an open device and values of this call.
+        let raised =
+            unsafe { taken(ask(self.held.handle, bytes, text(triple), text(arch), &mut rank)) };
         match raised {
             Err(error) if error.code() == ErrorCode::Unsupported => Ok(None),
             raised => raised.map(|()| Some(rank)),
@@ -205,15 +206,9 @@ impl Device<'_> {
 
     /// Tells the plugin how much of an allocation is seen; `None` if it does not care.
     pub(super) fn set_extent(&self, address: u64, bytes: u64) -> Option<Result<()>> {
-        let table = self.plugin.table("longshore.extent", 1).table;
-        if table.is_null() {
-            return None;
-        }
-        // SAFETY: the type of this table, an open device.
-        let told = unsafe {
-            let set_extent = (*table.cast::<abi::ExtentTable>()).set_extent;
-            taken(set_extent(self.held.handle, address, bytes))
-        };
+        let set_extent = self.plugin.device.set_extent;
+        // SAFETY: an open device.
+        let told = unsafe { taken(set_extent(self.held.handle, address, bytes)) };
         match told {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
             told => Some(told),
@@ -225,15 +220,9 @@ impl Device<'_> {
     /// # Safety
     /// The memory stays in place until it was freed or the device closed.
     pub(super) unsafe fn adopt(&self, kind: u32, address: u64, bytes: u64) -> Option<Result<()>> {
-        let table = self.plugin.table("longshore.adoption", 1).table;
-        if table.is_null() {
-            return None;
-        }
-        // SAFETY: the type of this table, an open device; the rest is promised by the caller.
-        let adopted = unsafe {
-            let adopt = (*table.cast::<abi::AdoptionTable>()).adopt;
-            taken(adopt(self.held.handle, kind, address, bytes))
-        };
+        let adopt = self.plugin.device.adopt;
+        // SAFETY: an open device; the rest is promised by the caller.
+        let adopted = unsafe { taken(adopt(self.held.handle, kind, address, bytes)) };
         match adopted {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
             adopted => Some(adopted),
@@ -256,28 +245,15 @@ impl Device<'_> {
     }
 
     /// Loads an image and runs its constructors.
-    pub(super) fn load<'a>(&'a self, image: &'a [u8]) -> Result<Module<'a>> {
+    pub(super) fn load<'a>(&'a self, image: &'a [u8], loading: Loading) -> Result<Module<'a>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
         // SAFETY: an open device, an image that the module borrows, and a place to write to.
-        unsafe { taken((plugin.device.load)(self.held.handle, bytes, &mut handle))? };
-        self.constructed(handle)
-    }
-
-    /// The same lazily; `None` if the plugin knows no such thing.
-    pub(super) fn load_lazily<'a>(&'a self, image: &'a [u8]) -> Option<Result<Module<'a>>> {
-        let table = self.plugin.table("longshore.lazy", 1).table;
-        if table.is_null() {
-            return None;
+        unsafe {
+            let load = plugin.device.load;
+            taken(load(self.held.handle, bytes, loading as u32, &mut handle))?;
         }
-        let mut handle = std::ptr::null_mut();
-        let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
-        // SAFETY: the type of this table; the rest as for `load`.
-        let loaded = unsafe {
-            let load = (*table.cast::<abi::LazyTable>()).load;
-            taken(load(self.held.handle, bytes, &mut handle))
-        };
-        Some(loaded.and_then(|()| self.constructed(handle)))
+        self.constructed(handle)
     }
 
     /// A module that was just loaded, once its constructors have run.
@@ -330,6 +306,8 @@ impl Queue<'_> {
             kernel,
             groups: [1; 3],
             items: [1; 3],
+            cluster: [0; 3],
+            reserved: 0,
             dynamic_shared_bytes: 0,
             flags,
             argument_count: 0,
@@ -405,7 +383,7 @@ impl Event<'_> {
 
     pub(super) fn elapsed(&self, end: &Event) -> Result<i64> {
         let mut nanoseconds = 0;
-        let ask = self.plugin.event.elapsed;
+        let ask = self.plugin.event.elapsed_ns;
         // SAFETY: two live events and a place to write to.
         unsafe { taken(ask(self.held.handle, end.held.handle, &mut nanoseconds))? };
         Ok(nanoseconds)

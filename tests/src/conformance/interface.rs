@@ -4,7 +4,7 @@ use super::context::{Context, refused};
 use super::direct::{Device, Platform, Plugin};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use longshore::{ErrorCode, MemoryKind};
-use longshore_plugin_api::abi;
+use longshore_plugin_api::{Loading, abi};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -92,7 +92,7 @@ fn unknown_queries_are_refused(cx: &Context) -> Check {
     let code = ErrorCode::InvalidEnumeration;
     for query in [0x7fff_fffe, u32::MAX] {
         refused(platform.info(query), code, &format!("platform query {query:#x}"))?;
-        for index in 0..platform.device_count() {
+        for index in 0..platform.device_count()? {
             let what = format!("query {query:#x} of device {index}");
             refused(platform.device_info(index, query), code, &what)?;
         }
@@ -104,7 +104,7 @@ fn absent_devices_are_refused(cx: &Context) -> Check {
     let plugin = plugin(cx)?;
     let platform = connect(cx, &plugin)?;
     let query = longshore::DeviceInfo::Name as u32;
-    for index in [platform.device_count(), u32::MAX] {
+    for index in [platform.device_count()?, u32::MAX] {
         let code = ErrorCode::InvalidDevice;
         refused(platform.device_info(index, query), code, &format!("name of device {index}"))?;
         refused(platform.open(index), code, &format!("opening device {index}"))?;
@@ -224,10 +224,7 @@ fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
     let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
     let platform = connect(cx, &plugin)?;
     let device = open(cx, &platform)?;
-    let Some(module) = device.load_lazily(&image) else {
-        return Err(Stop::Skipped("the plugin has no table for it".to_owned()));
-    };
-    let (module, queue) = (module?, device.queue()?);
+    let (module, queue) = (device.load(&image, Loading::Lazily)?, device.queue()?);
     ensure_eq!(
         module.kernel("no such kernel").err().map(|error| error.code()),
         Some(ErrorCode::NotFound),
@@ -240,10 +237,9 @@ fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
     }
     queue.synchronize()?;
     drop((queue, module));
-    let not_one = device.load_lazily(b"no image").unwrap_or_else(|| device.load(b"no image"));
     ensure_eq!(
-        not_one.err().map(|error| error.code()),
-        device.load(b"no image").err().map(|error| error.code()),
+        device.load(b"no image", Loading::Lazily).err().map(|error| error.code()),
+        device.load(b"no image", Loading::AtOnce).err().map(|error| error.code()),
         "the error for what is no image"
     );
     Ok(())
@@ -267,7 +263,7 @@ fn unknown_launch_flags_are_refused(cx: &Context) -> Check {
     let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
     let platform = connect(cx, &plugin)?;
     let device = open(cx, &platform)?;
-    let (module, queue) = (device.load(&image)?, device.queue()?);
+    let (module, queue) = (device.load(&image, Loading::AtOnce)?, device.queue()?);
     let kernel = module.kernel("nop")?;
     for bit in 2..32 {
         // SAFETY: `nop` takes no arguments; the queue is synchronised before the module goes.
@@ -344,7 +340,7 @@ fn unrecorded_events_have_no_time(cx: &Context) -> Check {
 fn platforms_are_apart(cx: &Context) -> Check {
     let plugin = plugin(cx)?;
     let (first, second) = (connect(cx, &plugin)?, connect(cx, &plugin)?);
-    ensure_eq!(second.device_count(), first.device_count(), "devices");
+    ensure_eq!(second.device_count()?, first.device_count()?, "devices");
     use_all(&open(cx, &first)?)?;
     drop(first);
     use_all(&open(cx, &second)?)?;

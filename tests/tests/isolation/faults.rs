@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The functions of each table that every plugin has.
 const TABLES: [(&str, usize); 5] = [
     ("longshore.platform", 5),
-    ("longshore.device", 7),
+    ("longshore.device", 10),
     ("longshore.module", 6),
     ("longshore.queue", 9),
     ("longshore.event", 4),

@@ -16,7 +16,7 @@ use syn::{Attribute, Expr, Ident, Item, ItemEnum, Meta, Token, Type};
 
 /// The files that hold the interface, in the order in which the header shows them.
 const FILES: [&str; 6] =
-    ["error.rs", "info.rs", "request.rs", "abi/values.rs", "abi/tables.rs", "abi/entry.rs"];
+    ["error.rs", "info.rs", "request.rs", "abi/values.rs", "interface.rs", "abi/entry.rs"];
 
 /// The gathered items.
 pub(super) struct Source {
@@ -58,6 +58,10 @@ fn crossing(item: Item) -> Result<Vec<Item>> {
         Item::Struct(item) if represented(&item.attrs, "C") => vec![Item::Struct(item)],
         Item::Enum(item) if represented(&item.attrs, "u32") => vec![Item::Enum(item)],
         Item::Const(item) if is_number(&item.ty) => vec![Item::Const(item)],
+        Item::Macro(item) if item.mac.path.is_ident("interface") => {
+            let declared = item.mac.parse_body::<longshore_interface::Interface>()?;
+            syn::parse2::<syn::File>(longshore_interface::tables(&declared))?.items
+        }
         Item::Macro(item) if item.mac.path.is_ident("opaque") => {
             item.mac.parse_body::<OpaqueTypes>()?.0
         }
@@ -181,8 +185,13 @@ impl Names {
         for variant in &item.variants {
             let in_c = constant_name(&rust, &variant.ident);
             self.comments.insert(format!("{rust}::{}", variant.ident), in_c.clone());
-            if ["ErrorCode", "Connection"].contains(&rust.as_str()) {
-                self.comments.insert(variant.ident.to_string().to_shouty_snake_case(), in_c);
+            if ["ErrorCode", "Connection", "Loading"].contains(&rust.as_str()) {
+                let shouty = variant.ident.to_string().to_shouty_snake_case();
+                self.comments.insert(shouty, in_c.clone());
+            }
+            // Comments that Rust and C share call codes as Rust does.
+            if rust == "ErrorCode" {
+                self.comments.insert(variant.ident.to_string(), in_c);
             }
         }
     }

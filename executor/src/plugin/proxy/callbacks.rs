@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::transfers::Transfers;
 use super::watchdog::Watchdog;
 use super::words::LastWords;
-use crate::plugin::protocol::{self, CALL, Callback, Failure, POST, encode};
+use crate::plugin::protocol::{self, CALL, Callback, POST, encode};
 use crate::rpc::{Peer, Service};
 
 /// Something that an isolated plugin logged.
@@ -108,7 +108,7 @@ impl Callbacks {
 }
 
 fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
-    encode(&result.map_err(Failure::from))
+    encode(&result)
 }
 
 impl Service for Callbacks {

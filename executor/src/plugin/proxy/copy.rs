@@ -38,7 +38,10 @@ struct Private {
 }
 
 impl IsolatedQueue {
-    pub(super) fn copy_it(&self, copy: &CopyRequest<'_, IsolatedDevice>) -> Result<()> {
+    pub(in crate::plugin) fn copy_there(
+        &self,
+        copy: &CopyRequest<'_, IsolatedDevice>,
+    ) -> Result<()> {
         let (to, from, bytes) =
             (copy.destination.address(), copy.source.address(), copy.destination.bytes());
         let to_end = self.end(&copy.destination_place, to, bytes)?;
@@ -61,7 +64,7 @@ impl IsolatedQueue {
                 let id = |end| if let End::Device(id) = end { Some(id) } else { None };
                 let (to_device, from_device) = (id(to_end), id(from_end));
                 let (queue, wait) = (self.id, copy.wait);
-                self.copy_there(Copy { queue, to, to_device, from, from_device, bytes, wait })
+                self.copy_in_process(Copy { queue, to, to_device, from, from_device, bytes, wait })
             }
             _ => self.copy_here(to, from, bytes, copy.wait),
         }
@@ -84,7 +87,7 @@ impl IsolatedQueue {
     }
 
     /// A copy of which the executor has both ends.
-    fn copy_there(&self, copy: Copy) -> Result<()> {
+    fn copy_in_process(&self, copy: Copy) -> Result<()> {
         if copy.wait {
             return self.waiting(|| self.link.ask_and_settle(&Request::Copy(copy)));
         }

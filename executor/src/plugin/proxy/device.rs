@@ -4,18 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use longshore_plugin_api::{
-    Acceptance, Device, Error, ErrorCode, ImageBytes, ImageEntry, MemoryKind, Result, Span, bounds,
+    Acceptance, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span, bounds,
 };
 use parking_lot::Mutex;
 
-use super::Isolated;
-use super::event::IsolatedEvent;
 use super::link::Link;
-use super::module::{IsolatedKernel, IsolatedModule};
-use super::queue::IsolatedQueue;
+use super::module::IsolatedModule;
 use super::window::Block;
+use crate::plugin::interface::messages::DeviceCall;
 use crate::plugin::protocol::{Id, Image, Request};
-use crate::plugin::values::{Accepts, check_text};
 
 /// An open device. Once its process is gone, what gives something up succeeds without a word, and all else fails.
 pub struct IsolatedDevice {
@@ -26,16 +23,37 @@ pub struct IsolatedDevice {
 }
 
 impl IsolatedDevice {
-    pub(super) fn new(link: Arc<Link>, id: Id) -> Self {
+    pub(in crate::plugin) fn new(link: Arc<Link>, id: Id) -> Self {
         Self { link, id, shared: Mutex::default() }
     }
 
-    pub(super) fn link(&self) -> &Arc<Link> {
+    pub(in crate::plugin) fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
     pub(super) fn id(&self) -> Id {
         self.id
+    }
+
+    /// The name of the plugin, for errors.
+    pub fn plugin(&self) -> &str {
+        self.link.backend()
+    }
+
+    pub(in crate::plugin) fn request<'a>(&self, call: DeviceCall<'a>) -> Request<'a> {
+        Request::Device(self.id, call)
+    }
+
+    /// Returns its number, for a device of the same process.
+    ///
+    /// # Errors
+    /// `Unsupported` for another's.
+    pub(in crate::plugin) fn id_for(&self, link: &Arc<Link>) -> Result<Id> {
+        if Arc::ptr_eq(&self.link, link) {
+            return Ok(self.id);
+        }
+        let problem = "the devices are in different processes";
+        Err(Error::new(ErrorCode::Unsupported, problem))
     }
 
     fn allocate_shared(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
@@ -47,32 +65,16 @@ impl IsolatedDevice {
         }
         let block = self.link.block(bytes, alignment)?;
         let address = block.address();
-        self.link.ask::<()>(&Request::Adopt {
-            device: self.id,
-            kind: kind as u32,
-            address,
-            bytes,
-        })?;
+        self.link.ask::<()>(&Request::Adopt { device: self.id, kind, address, bytes })?;
         self.shared.lock().insert(address, (kind, block));
         Ok(address)
     }
 
-    fn allocate_there(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
-        let (device, kind) = (self.id, kind as u32);
-        let address = self.link.ask(&Request::Allocate { device, kind, bytes, alignment })?;
+    fn allocate_in_process(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
+        let request = self.request(DeviceCall::Allocate { kind, bytes, alignment });
+        let address = self.link.ask(&request)?;
         let (plugin, place) = (self.link.backend(), "longshore.device, allocate");
         bounds::allocation(plugin, place, address, bytes, alignment).map(|()| address)
-    }
-
-    fn load_image(&self, image: &[u8], lazily: bool) -> Result<IsolatedModule> {
-        let (id, piece) = self.link.with_image(image, |image: Image<'_>| {
-            self.link.ask(&Request::Load { device: self.id, image, lazily })
-        })?;
-        Ok(IsolatedModule::new(Arc::clone(&self.link), id, piece))
-    }
-
-    fn same_process(&self, peer: &Self) -> bool {
-        Arc::ptr_eq(&self.link, &peer.link)
     }
 }
 
@@ -80,30 +82,36 @@ impl IsolatedDevice {
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
 /// The result of giving something up: what a process had that is gone, is given up.
-pub(super) fn given_up(link: &Link, result: Result<()>) -> Result<()> {
+pub(in crate::plugin) fn given_up(link: &Link, result: Result<()>) -> Result<()> {
     if link.is_here() && link.is_alive() { result } else { Ok(()) }
 }
 
-impl Device<Isolated> for IsolatedDevice {
-    fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
-        let (accepts, _) = self.link.with_image(image, |image: Image<'_>| {
-            self.link.ask::<Accepts>(&Request::Accepts { device: self.id, image })
+/// The methods that are written by hand.
+impl IsolatedDevice {
+    pub(in crate::plugin) fn accepts_there(&self, image: &[u8]) -> Result<Acceptance> {
+        let (acceptance, _) = self.link.with_image(image, |image: Image<'_>| {
+            self.link.ask(&Request::Accepts { device: self.id, image })
         })?;
-        if let Accepts::Refused(why) = &accepts {
+        if let Acceptance::Refused(why) = &acceptance {
             let (plugin, place) = (self.link.backend(), "longshore.device, accepts, reason");
-            check_text(plugin, place, why, bounds::REASON_BYTES)?;
+            bounds::text(plugin, place, why, bounds::REASON_BYTES)?;
         }
-        Ok(accepts.into())
+        Ok(acceptance)
     }
 
-    fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
+    pub(in crate::plugin) fn allocate_there(
+        &self,
+        kind: MemoryKind,
+        bytes: u64,
+        alignment: u64,
+    ) -> Result<u64> {
         match kind {
             MemoryKind::Host | MemoryKind::Managed => self.allocate_shared(kind, bytes, alignment),
-            MemoryKind::Device => self.allocate_there(kind, bytes, alignment),
+            MemoryKind::Device => self.allocate_in_process(kind, bytes, alignment),
         }
     }
 
-    fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
+    pub(in crate::plugin) fn free_there(&self, kind: MemoryKind, address: u64) -> Result<()> {
         if !self.link.is_here() {
             return Ok(());
         }
@@ -111,82 +119,51 @@ impl Device<Isolated> for IsolatedDevice {
         let is_ours = shared.get(&address).is_some_and(|(known, _)| *known == kind);
         let block = is_ours.then(|| shared.remove(&address)).flatten();
         drop(shared);
-        let freed = self.link.ask(&Request::Free { device: self.id, kind: kind as u32, address });
+        let freed = self.link.ask(&Request::Free { device: self.id, kind, address });
         drop(block);
         given_up(&self.link, freed)
     }
 
-    fn load(&self, image: ImageBytes) -> Result<IsolatedModule> {
-        self.load_image(image.get(), false)
+    pub(in crate::plugin) fn load_there(
+        &self,
+        image: ImageBytes,
+        loading: Loading,
+    ) -> Result<IsolatedModule> {
+        let (id, piece) = self.link.with_image(image.get(), |image: Image<'_>| {
+            self.link.ask(&Request::Load { device: self.id, image, loading })
+        })?;
+        Ok(IsolatedModule::new(Arc::clone(&self.link), id, piece))
     }
 
-    fn load_lazily(&self, image: ImageBytes) -> Result<IsolatedModule> {
-        self.load_image(image.get(), true)
-    }
-
-    fn create_queue(&self) -> Result<IsolatedQueue> {
-        let id = self.link.ask(&Request::CreateQueue { device: self.id })?;
-        Ok(IsolatedQueue::new(Arc::clone(&self.link), id))
-    }
-
-    fn create_event(&self, timing: bool) -> Result<IsolatedEvent> {
-        let id = self.link.ask(&Request::CreateEvent { device: self.id, timing })?;
-        Ok(IsolatedEvent::new(Arc::clone(&self.link), id))
-    }
-
-    fn close(self) -> Result<()> {
+    pub(in crate::plugin) fn close_there(self) -> Result<()> {
         given_up(&self.link, self.link.ask(&Request::Close { device: self.id }))
     }
 
     /// Memory of the program alone is not in the other process, so there is nothing that its device could reach.
-    fn pin(&self, _: Span) -> Result<u64> {
+    pub(in crate::plugin) fn pin_there(&self, _: Span) -> Result<u64> {
         let problem = "an isolated device cannot reach memory of the program, as it is another process's: allocate host memory on the device, which both have";
         Err(Error::new(ErrorCode::Unsupported, problem))
     }
 
-    fn unpin(&self, address: u64) -> Result<()> {
+    pub(in crate::plugin) fn unpin_there(&self, address: u64) -> Result<()> {
         let message = format!("nothing is pinned at {address:#x}: isolated devices pin nothing");
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
-    fn can_access(&self, peer: &Self) -> Result<bool> {
-        if !self.same_process(peer) {
-            return Ok(false);
+    /// Memory of the program alone is not in the other process.
+    pub(in crate::plugin) fn adopt_there(&self, _: MemoryKind, _: Span) -> Result<()> {
+        let problem = "an isolated device cannot adopt memory of the program";
+        Err(Error::new(ErrorCode::Unsupported, problem))
+    }
+
+    pub(in crate::plugin) fn can_access_there(&self, peer: &Self) -> Result<bool> {
+        match peer.id_for(&self.link) {
+            Ok(peer) => self.link.ask(&self.request(DeviceCall::CanAccess { peer })),
+            Err(_) => Ok(false),
         }
-        self.link.ask(&Request::CanAccess { device: self.id, peer: peer.id })
     }
 
-    fn enable_access(&self, peer: &Self) -> Result<()> {
-        if !self.same_process(peer) {
-            let problem = "the devices are in different processes";
-            return Err(Error::new(ErrorCode::Unsupported, problem));
-        }
-        self.link.ask(&Request::EnableAccess { device: self.id, peer: peer.id })
-    }
-
-    fn optimal_group_items(&self, kernel: &IsolatedKernel, shared_bytes: u64) -> Result<u32> {
-        let kernel = kernel.id();
-        let request = Request::OptimalGroupItems { device: self.id, kernel, shared_bytes };
-        let items = self.link.ask(&request)?;
-        bounds::group_items(self.link.backend(), items).map(|()| items)
-    }
-
-    fn max_cooperative_groups(
-        &self,
-        kernel: &IsolatedKernel,
-        items: [u32; 3],
-        shared_bytes: u64,
-    ) -> Result<u32> {
-        let kernel = kernel.id();
-        self.link.ask(&Request::MaxCooperativeGroups {
-            device: self.id,
-            kernel,
-            items,
-            shared_bytes,
-        })
-    }
-
-    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+    pub(in crate::plugin) fn rank_there(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         let (triple, arch) = (entry.triple, entry.arch);
         let (rank, _) = self.link.with_image(entry.bytes, |image: Image<'_>| {
             self.link.ask(&Request::Rank { device: self.id, image, triple, arch })
@@ -194,7 +171,7 @@ impl Device<Isolated> for IsolatedDevice {
         Ok(rank)
     }
 
-    fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
+    pub(in crate::plugin) fn set_extent_there(&self, address: u64, bytes: u64) -> Result<()> {
         self.link.ask(&Request::SetExtent { device: self.id, address, bytes })
     }
 }

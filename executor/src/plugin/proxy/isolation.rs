@@ -14,7 +14,7 @@ use super::link::Link;
 use super::platform::IsolatedPlatform;
 use super::watchdog::Watchdog;
 use crate::controller::Spawn;
-use crate::plugin::protocol::{Asked, Connected, Description, Request, check_text};
+use crate::plugin::protocol::{Asked, Connected, Request};
 
 /// A plugin that is to run in a process of its own, and how.
 #[derive(Clone)]
@@ -62,23 +62,6 @@ pub enum Refusal {
     Slow(Duration),
     /// It could not be opened or connected, or the executor could not be started.
     Failed(Error),
-}
-
-/// What an isolated plugin says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IsolatedDescription {
-    /// The backend that it provides.
-    pub backend: String,
-    /// What it is, for people.
-    pub name: String,
-    /// The plugin's own version.
-    pub version: String,
-    /// Who made it.
-    pub vendor: String,
-    /// The image formats that it takes, separated by commas.
-    pub image_formats: String,
-    /// The driver library that it wants, empty if none.
-    pub driver: String,
 }
 
 impl Isolation {
@@ -155,7 +138,7 @@ impl Isolation {
         let (link, connected) = self.connect()?;
         match connected {
             Connected::Platform { description, devices } => {
-                let platform = IsolatedPlatform::new(self, link, description.into(), devices);
+                let platform = IsolatedPlatform::new(self, link, description, devices);
                 Ok(Opened::Platform(Box::new(platform)))
             }
             Connected::NoDriver(why) => Ok(Opened::NoDriver(why)),
@@ -228,27 +211,20 @@ impl Isolation {
         let plugin = &self.backend;
         match connected {
             Connected::Platform { description, devices } => {
-                description.check(plugin)?;
+                bounds::description(plugin, description)?;
                 bounds::devices(plugin, *devices)
             }
             Connected::Misnamed(says) => {
-                check_text(plugin, "describe, backend", says, bounds::DESCRIPTION_BYTES)
+                bounds::text(plugin, "describe, backend", says, bounds::DESCRIPTION_BYTES)
             }
             Connected::NoDriver(why)
             | Connected::NoDevice(why)
             | Connected::NotAPlugin(why)
             | Connected::WrongLayout(why) => {
-                check_text(plugin, "connect, reason", why, bounds::REASON_BYTES)
+                bounds::text(plugin, "connect, reason", why, bounds::REASON_BYTES)
             }
             Connected::WrongInterface { .. } => Ok(()),
         }
-    }
-}
-
-impl From<Description> for IsolatedDescription {
-    fn from(from: Description) -> Self {
-        let Description { backend, name, version, vendor, image_formats, driver } = from;
-        Self { backend, name, version, vendor, image_formats, driver }
     }
 }
 

@@ -15,13 +15,11 @@ use super::scratch::{self, Scratch};
 use super::window::{Block, Staging, Unmap, Window};
 use crate::arena::Piece;
 use crate::controller::Executor;
-use crate::plugin::protocol::{
-    self, CALL, CHUNK, Failure, Id, Image, POST, Request, encode, encode_into,
-};
+use crate::plugin::protocol::{self, CALL, CHUNK, Id, Image, POST, Request, encode, encode_into};
 use crate::rpc::{CallError, Ended, Peer};
 
 /// An executor, as long as a platform or a device uses it. Any thread may use it.
-pub(super) struct Link {
+pub(in crate::plugin) struct Link {
     // The order matters: the memory goes before the process.
     window: Option<Arc<Window>>,
     unmap: Unmap,
@@ -81,7 +79,7 @@ impl Link {
     }
 
     /// The backend that the plugin provides.
-    pub(super) fn backend(&self) -> &str {
+    pub(in crate::plugin) fn backend(&self) -> &str {
         &self.backend
     }
 
@@ -93,6 +91,11 @@ impl Link {
     /// Whether it can be used, as far as is known.
     pub(super) fn is_alive(&self) -> bool {
         self.lost.get().is_none() && self.peer().ended().is_none()
+    }
+
+    /// Whether its process is gone, or another process's.
+    pub(in crate::plugin) fn is_gone(&self) -> bool {
+        !self.is_here() || !self.is_alive()
     }
 
     /// Whether this is the process that started it.
@@ -109,7 +112,7 @@ impl Link {
     ///
     /// # Errors
     /// The plugin's, and that the process is gone.
-    pub(super) fn ask<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+    pub(in crate::plugin) fn ask<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
         let _watched = self.watched()?;
         let answer = self.peer().call(CALL, &encode(request));
         self.read(answer)
@@ -120,7 +123,10 @@ impl Link {
     ///
     /// # Errors
     /// As for [`Link::ask`].
-    pub(super) fn ask_and_settle<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+    pub(in crate::plugin) fn ask_and_settle<T: DeserializeOwned>(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<T> {
         let answer = self.ask(request);
         if answer.is_err() && self.is_here() && !self.is_alive() {
             self.callbacks.wait_until_settled();
@@ -175,7 +181,7 @@ impl Link {
     ///
     /// # Errors
     /// That the process is gone.
-    pub(super) fn post(&self, request: &Request<'_>) -> Result<()> {
+    pub(in crate::plugin) fn post(&self, request: &Request<'_>) -> Result<()> {
         thread_local! {
             static BYTES: Scratch = const { Scratch::new(Vec::new()) };
         }
@@ -258,7 +264,7 @@ impl Link {
 
     fn read<T: DeserializeOwned>(&self, answer: Result<Vec<u8>, CallError>) -> Result<T> {
         let answer = answer.map_err(|error| self.failed(error))?;
-        protocol::decode::<Result<T, Failure>>(&answer)?.map_err(Error::from)
+        protocol::decode::<Result<T>>(&answer)?
     }
 
     fn failed(&self, error: CallError) -> Error {

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::{
-    GlobalAddress, KernelAttributes, Module, PoolTracker, ProfileSection, Result, SymbolKind,
-    bounds,
-};
+use longshore_plugin_api::{KernelAttributes, Result, bounds};
 use parking_lot::Mutex;
 
-use super::Isolated;
 use super::device::given_up;
 use super::link::Link;
 use crate::arena::Piece;
-use crate::plugin::protocol::{Attributes, Id, Request, Sections, Symbols, Tracker, from_tracker};
+use crate::plugin::interface::messages::ModuleCall;
+use crate::plugin::protocol::{Id, Request};
 
 /// A loaded image. If its process is gone, so are its destructors and what it has counted.
 pub struct IsolatedModule {
@@ -31,8 +28,12 @@ impl IsolatedModule {
         Self { link, id, kernels: Mutex::default(), image }
     }
 
-    fn is_gone(&self) -> bool {
-        !self.link.is_here() || !self.link.is_alive()
+    pub(in crate::plugin) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(in crate::plugin) fn request<'a>(&self, call: ModuleCall<'a>) -> Request<'a> {
+        Request::Module(self.id, call)
     }
 }
 
@@ -40,39 +41,28 @@ impl IsolatedKernel {
     pub(super) fn id(&self) -> Id {
         self.0
     }
+
+    /// Returns its number. A kernel's device is checked by the host.
+    pub(in crate::plugin) fn id_for(&self, _: &Arc<Link>) -> Result<Id> {
+        Ok(self.0)
+    }
 }
 
-impl Module<Isolated> for IsolatedModule {
-    fn kernel(&self, name: &str) -> Result<(Arc<IsolatedKernel>, KernelAttributes)> {
+/// The methods that are written by hand.
+impl IsolatedModule {
+    pub(in crate::plugin) fn kernel_there(
+        &self,
+        name: &str,
+    ) -> Result<(Arc<IsolatedKernel>, KernelAttributes)> {
         let request = Request::Kernel { module: self.id, name };
-        let (id, attributes) = self.link.ask::<(Id, Attributes)>(&request)?;
-        let attributes = attributes.checked(self.link.backend(), name)?;
+        let (id, attributes) = self.link.ask::<(Id, KernelAttributes)>(&request)?;
+        bounds::kernel(self.link.backend(), name, &attributes)?;
         self.link.registry.name(id, name);
         self.kernels.lock().push(id);
         Ok((Arc::new(IsolatedKernel(id)), attributes))
     }
 
-    fn global(&self, name: &str) -> Result<GlobalAddress> {
-        let request = Request::Global { module: self.id, name };
-        let (address, bytes) = self.link.ask(&request)?;
-        let global = GlobalAddress { address, bytes };
-        bounds::global(self.link.backend(), name, &global).map(|()| global)
-    }
-
-    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let symbols: Symbols = self.link.ask(&Request::Symbols { module: self.id })?;
-        symbols.known(self.link.backend())
-    }
-
-    fn run_constructors(&self) -> Result<()> {
-        self.link.ask(&Request::RunConstructors { module: self.id })
-    }
-
-    fn run_destructors(&self) -> Result<()> {
-        given_up(&self.link, self.link.ask(&Request::RunDestructors { module: self.id }))
-    }
-
-    fn unload(self) -> Result<()> {
+    pub(in crate::plugin) fn unload_there(self) -> Result<()> {
         if self.link.is_here() {
             self.link.registry.forget(&self.kernels.lock());
         }
@@ -82,22 +72,5 @@ impl Module<Isolated> for IsolatedModule {
             image.leave();
         }
         given_up(&self.link, unloaded)
-    }
-
-    fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
-        if self.is_gone() {
-            return Ok(None);
-        }
-        let tracker =
-            self.link.ask::<Option<Tracker>>(&Request::PoolTracker { module: self.id })?;
-        Ok(tracker.map(from_tracker))
-    }
-
-    fn profile(&self) -> Result<Vec<ProfileSection>> {
-        if self.is_gone() {
-            return Ok(Vec::new());
-        }
-        let sections: Sections = self.link.ask(&Request::Profile { module: self.id })?;
-        sections.known(self.link.backend())
     }
 }

@@ -4,21 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use longshore_plugin_api::bounds::ANSWER_BYTES;
-use longshore_plugin_api::{DeviceInfo, InfoValue, Platform, PlatformInfo, Result};
+use longshore_plugin_api::{Description, DeviceInfo, InfoValue, PlatformInfo, Result, bounds};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::Isolated;
 use super::device::IsolatedDevice;
-use super::isolation::{IsolatedDescription, Isolation};
+use super::isolation::Isolation;
 use super::link::Link;
-use crate::plugin::protocol::{Request, check_text};
+use crate::plugin::interface::messages::PlatformCall;
+use crate::plugin::protocol::Request;
 
 /// The platform of a plugin in another process. If that is gone, opening a device starts another.
 pub struct IsolatedPlatform {
     isolation: Isolation,
-    description: IsolatedDescription,
+    description: Description<String>,
     devices: u32,
     link: Mutex<Arc<Link>>,
     process: IsolatedProcess,
@@ -50,7 +49,7 @@ impl IsolatedPlatform {
     pub(super) fn new(
         isolation: Isolation,
         link: Arc<Link>,
-        description: IsolatedDescription,
+        description: Description<String>,
         devices: u32,
     ) -> Self {
         let process = IsolatedProcess::default();
@@ -68,7 +67,7 @@ impl IsolatedPlatform {
     }
 
     /// What the plugin says of itself.
-    pub fn description(&self) -> &IsolatedDescription {
+    pub fn description(&self) -> &Description<String> {
         &self.description
     }
 
@@ -101,16 +100,17 @@ fn is_final(link: &Link) -> bool {
     link.is_alive() || link.silence().is_some()
 }
 
-impl Platform<Isolated> for IsolatedPlatform {
-    fn info(&self, query: PlatformInfo) -> Result<String> {
+/// The methods that are written by hand.
+impl IsolatedPlatform {
+    pub(in crate::plugin) fn info_there(&self, query: PlatformInfo) -> Result<String> {
         if let Some(known) = self.platform_facts.lock().get(&query) {
             return known.clone();
         }
         let link = self.link()?;
-        let answer = self.ask::<String>(&link, &Request::PlatformInfo { query: query as u32 });
+        let answer = self.ask::<String>(&link, &Request::Platform(PlatformCall::Info { query }));
         let answer = answer.and_then(|text| {
             let place = format_args!("longshore.platform, info {query:?}");
-            check_text(link.backend(), place, &text, ANSWER_BYTES).map(|()| text)
+            bounds::answer(link.backend(), place, &text).map(|()| text)
         });
         if answer.is_ok() || is_final(&link) {
             self.platform_facts.lock().insert(query, answer.clone());
@@ -118,21 +118,24 @@ impl Platform<Isolated> for IsolatedPlatform {
         answer
     }
 
-    fn device_count(&self) -> u32 {
+    pub(in crate::plugin) fn device_count_there(&self) -> u32 {
         self.devices
     }
 
-    fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
+    pub(in crate::plugin) fn device_info_there(
+        &self,
+        index: u32,
+        query: DeviceInfo,
+    ) -> Result<InfoValue> {
         if let Some(known) = self.device_facts.lock().get(&(index, query)) {
             return known.clone();
         }
         let link = self.link()?;
-        let request = Request::DeviceInfo { index, query: query as u32 };
-        let answer = self.ask::<Vec<u8>>(&link, &request);
-        let answer = answer.and_then(|bytes| {
+        let request = Request::Platform(PlatformCall::DeviceInfo { index, query });
+        let answer = self.ask::<InfoValue>(&link, &request);
+        let answer = answer.and_then(|value| {
             let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
-            check_text(link.backend(), place, &bytes, ANSWER_BYTES)?;
-            InfoValue::from_bytes(query.value_type(), &bytes)
+            bounds::value(link.backend(), place, query, &value).map(|()| value)
         });
         if query != DeviceInfo::FreeMemory && (answer.is_ok() || is_final(&link)) {
             self.device_facts.lock().insert((index, query), answer.clone());
@@ -140,10 +143,10 @@ impl Platform<Isolated> for IsolatedPlatform {
         answer
     }
 
-    fn open(&self, index: u32) -> Result<IsolatedDevice> {
+    pub(in crate::plugin) fn open_there(&self, index: u32) -> Result<IsolatedDevice> {
         let link = self.link()?;
         self.was_opened.store(true, Ordering::Relaxed);
-        let id = link.ask(&Request::Open { index })?;
+        let id = link.ask(&Request::Platform(PlatformCall::Open { index }))?;
         Ok(IsolatedDevice::new(link, id))
     }
 }

@@ -3,18 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use longshore_plugin_api::{
-    Arguments, CopyRequest, HostFunction, LaunchShape, PrefetchTarget, Queue, Result, Span,
-};
+use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, Result, Span};
 
-use super::Isolated;
 use super::accepted::{Accepted, Shape, digest};
-use super::device::IsolatedDevice;
-use super::event::IsolatedEvent;
 use super::in_flight::Launches;
 use super::link::Link;
 use super::module::IsolatedKernel;
 use super::scratch::{self, Scratch};
+use crate::plugin::interface::messages::QueueCall;
 use crate::plugin::protocol::{Id, Launch, Request, put_argument};
 
 /// An in-order queue. What a plugin has accepted before is sent without waiting for an answer; if it refuses it this time, the
@@ -30,17 +26,25 @@ pub struct IsolatedQueue {
 }
 
 impl IsolatedQueue {
-    pub(super) fn new(link: Arc<Link>, id: Id) -> Self {
+    pub(in crate::plugin) fn new(link: Arc<Link>, id: Id) -> Self {
         let launches = link.registry.queue();
         let (queued, waited) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { link, id, queued, waited, accepted: Accepted::default(), launches }
+    }
+
+    pub(in crate::plugin) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(in crate::plugin) fn request<'a>(&self, call: QueueCall<'a>) -> Request<'a> {
+        Request::Queue(self.id, call)
     }
 
     /// Does what queues something that is not waited for.
     ///
     /// # Errors
     /// Those of `enqueue`.
-    pub(super) fn queueing<T>(&self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(in crate::plugin) fn queueing<T>(&self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let queued = enqueue();
         // Not before: who waits meanwhile would be taken to have waited for it.
         self.queued.fetch_add(1, Ordering::Release);
@@ -56,7 +60,7 @@ impl IsolatedQueue {
     ///
     /// # Errors
     /// `InvalidQueue` in a host function of this queue; those of `wait`.
-    pub(super) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(in crate::plugin) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;
         }
@@ -66,41 +70,6 @@ impl IsolatedQueue {
             self.waited.fetch_max(queued, Ordering::Release);
             self.launches.are_done(noted);
         }
-        result
-    }
-
-    fn launch_it(
-        &self,
-        kernel: &IsolatedKernel,
-        shape: &LaunchShape,
-        cluster: Option<[u32; 3]>,
-        arguments: Arguments<'_>,
-    ) -> Result<()> {
-        thread_local! {
-            static VALUES: Scratch = const { Scratch::new(Vec::new()) };
-        }
-        let mut values = scratch::take(&VALUES);
-        arguments.values().for_each(|value| put_argument(value, &mut values));
-        let request = Request::Launch(Launch {
-            queue: self.id,
-            kernel: kernel.id(),
-            groups: shape.groups,
-            items: shape.items,
-            shared_bytes: shape.dynamic_shared_bytes,
-            cooperative: shape.cooperative,
-            wait: shape.wait,
-            cluster,
-            arguments: &values,
-        });
-        self.launches.note(kernel.id());
-        let result = if shape.wait {
-            self.waiting(|| self.link.ask_and_settle(&request))
-        } else {
-            let is_plain = !shape.cooperative && cluster.is_none();
-            let shape = is_plain.then(|| known(kernel, shape, arguments));
-            self.queueing(|| self.enqueue(&request, shape))
-        };
-        scratch::keep(&VALUES, values);
         result
     }
 
@@ -128,31 +97,40 @@ fn known(kernel: &IsolatedKernel, shape: &LaunchShape, arguments: Arguments<'_>)
     }
 }
 
-impl Queue<Isolated> for IsolatedQueue {
-    fn launch(
+/// The methods that are written by hand.
+impl IsolatedQueue {
+    pub(in crate::plugin) fn launch_there(
         &self,
         kernel: &IsolatedKernel,
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
-        self.launch_it(kernel, shape, None, arguments)
+        thread_local! {
+            static VALUES: Scratch = const { Scratch::new(Vec::new()) };
+        }
+        let mut values = scratch::take(&VALUES);
+        arguments.values().for_each(|value| put_argument(value, &mut values));
+        let (queue, kernel_id, shape) = (self.id, kernel.id(), *shape);
+        let launch = Launch { queue, kernel: kernel_id, shape, arguments: &values };
+        let request = Request::Launch(launch);
+        self.launches.note(kernel_id);
+        let result = if shape.wait {
+            self.waiting(|| self.link.ask_and_settle(&request))
+        } else {
+            let is_plain = !shape.cooperative && shape.cluster.is_none();
+            let shape = is_plain.then(|| known(kernel, &shape, arguments));
+            self.queueing(|| self.enqueue(&request, shape))
+        };
+        scratch::keep(&VALUES, values);
+        result
     }
 
-    fn launch_in_clusters(
+    pub(in crate::plugin) fn fill_there(
         &self,
-        kernel: &IsolatedKernel,
-        shape: &LaunchShape,
-        cluster: [u32; 3],
-        arguments: Arguments<'_>,
+        destination: Span,
+        pattern: &[u8],
+        wait: bool,
     ) -> Result<()> {
-        self.launch_it(kernel, shape, Some(cluster), arguments)
-    }
-
-    fn copy(&self, copy: &CopyRequest<'_, IsolatedDevice>) -> Result<()> {
-        self.copy_it(copy)
-    }
-
-    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
         let (address, bytes) = (destination.address(), destination.bytes());
         let request = Request::Fill { queue: self.id, address, bytes, pattern, wait };
         if wait {
@@ -161,9 +139,9 @@ impl Queue<Isolated> for IsolatedQueue {
         self.queueing(|| self.link.ask(&request))
     }
 
-    fn host_function(&self, function: HostFunction) -> Result<()> {
+    pub(in crate::plugin) fn host_function_there(&self, function: HostFunction) -> Result<()> {
         if !self.link.is_here() {
-            return self.link.ask(&Request::IsIdle { queue: self.id }).map(|_: bool| ());
+            return self.link.ask(&self.request(QueueCall::IsIdle {})).map(|_: bool| ());
         }
         let functions = &self.link.callbacks.functions;
         let function = functions.add(self.id, function);
@@ -172,37 +150,13 @@ impl Queue<Isolated> for IsolatedQueue {
         // It may have run before the process was gone; then it was queued.
         queued.or_else(|error| if functions.forget(function) { Err(error) } else { Ok(()) })
     }
-
-    fn wait_event(&self, event: &IsolatedEvent) -> Result<()> {
-        let event = event.id_for(&self.link)?;
-        self.queueing(|| self.link.post(&Request::WaitEvent { queue: self.id, event }))
-    }
-
-    fn record_event(&self, event: &IsolatedEvent) -> Result<()> {
-        let event = event.id_for(&self.link)?;
-        self.queueing(|| self.link.post(&Request::RecordEvent { queue: self.id, event }))
-    }
-
-    fn is_idle(&self) -> Result<bool> {
-        self.link.ask(&Request::IsIdle { queue: self.id })
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        self.waiting(|| self.link.ask_and_settle(&Request::Synchronize { queue: self.id }))
-    }
-
-    fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
-        let (address, bytes) = (range.address(), range.bytes());
-        let (queue, target) = (self.id, target as u32);
-        self.queueing(|| self.link.ask(&Request::Prefetch { queue, address, bytes, target }))
-    }
 }
 
 impl Drop for IsolatedQueue {
     fn drop(&mut self) {
         if self.link.is_here() && self.link.is_alive() {
             // If it cannot be sent the process is gone, and the queue with it.
-            let _ = self.link.post(&Request::DestroyQueue { queue: self.id });
+            let _ = self.link.post(&self.request(QueueCall::Destroy {}));
         }
     }
 }

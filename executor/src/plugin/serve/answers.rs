@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use longshore_plugin_api::remote::{RemoteDevice, RemoteModule, RemotePlatform};
+use longshore_plugin_api::remote::{
+    RemoteDevice, RemoteEvent, RemoteModule, RemotePlatform, RemoteQueue,
+};
 use longshore_plugin_api::{
-    Device as _, DeviceInfo, Error, ErrorCode, Event as _, ImageBytes, ImageEntry, Module as _,
-    Platform as _, PlatformInfo, Result, Span,
+    Acceptance, Device as _, Error, ErrorCode, ImageBytes, ImageEntry, KernelAttributes, Loading,
+    MemoryKind, Module as _, Result, Span,
 };
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -13,15 +15,11 @@ use serde::Serialize;
 use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, library};
-use crate::plugin::protocol::{
-    Asked, Attributes, Connected, Failure, Id, Image, Request, Section, Sections, Symbols, encode,
-    memory_kind, to_tracker,
-};
-use crate::plugin::values::Accepts;
+use crate::plugin::protocol::{Asked, Connected, Id, Image, Request, encode};
 use crate::rpc::Peer;
 
-fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
-    encode(&result.map_err(Failure::from))
+pub(in crate::plugin) fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
+    encode(&result)
 }
 
 impl Server {
@@ -34,28 +32,24 @@ impl Server {
             Request::Reserve { address, bytes } => told(self.memory.reserve(address, bytes)),
             Request::Map { address, offset, bytes } => told(self.map(peer, address, offset, bytes)),
             Request::Unmap { address, bytes } => told(self.memory.unmap(address, bytes)),
-            Request::PlatformInfo { query } => told(self.platform_info(query)),
-            Request::DeviceInfo { index, query } => told(self.device_info(index, query)),
-            Request::Open { index } => told(self.open(index)),
+            Request::Platform(call) => self.serve_platform(0, call),
+            Request::Device(id, call) => self.serve_device(id, call),
+            Request::Module(id, call) => self.serve_module(id, call),
+            Request::Queue(id, call) => self.serve_queue(id, call),
+            Request::Event(id, call) => self.serve_event(id, call),
             Request::Close { device } => told(self.close(device)),
             Request::Disconnect => told(self.disconnect()),
             Request::Upload { bytes } => told(self.uploads.begin(bytes)),
             Request::Chunk { upload, content } => told(self.uploads.add(upload, content)),
-            request => self.answer_of_device(peer, request),
+            request => self.answer_by_hand(peer, request),
         }
     }
 
-    fn answer_of_device(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
-        let device = |id| self.devices.get(id);
+    fn answer_by_hand(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
         match request {
             Request::Accepts { device, image } => told(self.accepts(peer, device, image)),
             Request::Rank { device, image, triple, arch } => {
                 told(self.rank(peer, device, image, triple, arch))
-            }
-            Request::Allocate { device: id, kind, bytes, alignment } => {
-                told(device(id).and_then(|device| {
-                    device.device.allocate(memory_kind(kind)?, bytes, alignment)
-                }))
             }
             Request::Adopt { device, kind, address, bytes } => {
                 told(self.adopt(device, kind, address, bytes))
@@ -64,64 +58,11 @@ impl Server {
             Request::SetExtent { device, address, bytes } => {
                 told(self.set_extent(device, address, bytes))
             }
-            Request::Load { device, image, lazily } => told(self.load(peer, device, image, lazily)),
-            Request::CreateQueue { device } => told(self.create_queue(device)),
-            Request::CreateEvent { device, timing } => told(self.create_event(device, timing)),
-            Request::CanAccess { device: id, peer } => {
-                told(device(id).and_then(|found| found.device.can_access(&device(peer)?.device)))
+            Request::Load { device, image, loading } => {
+                told(self.load(peer, device, image, loading))
             }
-            Request::EnableAccess { device: id, peer } => {
-                told(device(id).and_then(|found| found.device.enable_access(&device(peer)?.device)))
-            }
-            Request::OptimalGroupItems { device: id, kernel, shared_bytes } => {
-                told(device(id).and_then(|device| {
-                    let kernel = self.kernels.get(kernel)?;
-                    device.device.optimal_group_items(&kernel.kernel, shared_bytes)
-                }))
-            }
-            Request::MaxCooperativeGroups { device: id, kernel, items, shared_bytes } => {
-                told(device(id).and_then(|device| {
-                    let kernel = self.kernels.get(kernel)?;
-                    device.device.max_cooperative_groups(&kernel.kernel, items, shared_bytes)
-                }))
-            }
-            request => self.answer_of_module(peer, request),
-        }
-    }
-
-    fn answer_of_module(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
-        let module = |id| self.modules.get(id);
-        match request {
             Request::Kernel { module, name } => told(self.kernel(module, name)),
-            Request::Global { module: id, name } => told(
-                module(id)
-                    .and_then(|module| module.module.global(name))
-                    .map(|global| (global.address, global.bytes)),
-            ),
-            Request::Symbols { module: id } => told(module(id).and_then(|module| {
-                let symbols = module.module.symbols()?;
-                let symbols = symbols.into_iter().map(|(name, kind)| (name, kind as u32));
-                Ok(symbols.collect::<Symbols>())
-            })),
-            Request::RunConstructors { module: id } => {
-                told(module(id).and_then(|module| module.module.run_constructors()))
-            }
-            Request::RunDestructors { module: id } => {
-                told(module(id).and_then(|module| module.module.run_destructors()))
-            }
-            Request::PoolTracker { module: id } => told(
-                module(id).and_then(|module| Ok(module.module.pool_tracker()?.map(to_tracker))),
-            ),
-            Request::Profile { module: id } => told(module(id).and_then(|module| {
-                Ok(module.module.profile()?.into_iter().map(Section::from).collect::<Sections>())
-            })),
             Request::Unload { module } => told(self.unload(module)),
-            request => self.answer_of_queue(peer, request),
-        }
-    }
-
-    fn answer_of_queue(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
-        match request {
             Request::Launch(launch) => told(self.launch(&launch)),
             Request::Copy(copy) => told(self.copy(&copy)),
             Request::CopyIn { queue, device, address, content } => {
@@ -137,31 +78,6 @@ impl Server {
             Request::HostFunction { queue, function } => {
                 told(self.host_function(peer, queue, function))
             }
-            Request::WaitEvent { queue, event } => told(self.wait_event(queue, event)),
-            Request::RecordEvent { queue, event } => told(self.record_event(queue, event)),
-            Request::Prefetch { queue, address, bytes, target } => {
-                told(self.prefetch(queue, address, bytes, target))
-            }
-            Request::IsIdle { queue } => told(self.is_idle(queue)),
-            Request::Synchronize { queue } => told(self.synchronize(queue)),
-            Request::DestroyQueue { queue } => told(self.queues.take(queue).map(drop)),
-            request => self.answer_of_event(request),
-        }
-    }
-
-    fn answer_of_event(&self, request: Request<'_>) -> Vec<u8> {
-        let event = |id| self.events.get(id);
-        match request {
-            Request::IsComplete { event: id } => {
-                told(event(id).and_then(|event| event.event.is_complete()))
-            }
-            Request::SynchronizeEvent { event: id } => {
-                told(event(id).and_then(|event| event.event.synchronize()))
-            }
-            Request::Elapsed { start, end } => {
-                told(event(start).and_then(|start| start.event.elapsed_ns(&event(end)?.event)))
-            }
-            Request::DestroyEvent { event } => told(self.events.take(event).map(drop)),
             other => told::<()>(Err(Error::new(
                 ErrorCode::Unimplemented,
                 format!("the executor does not know the request {other:?}"),
@@ -181,7 +97,7 @@ impl Server {
         }
         let opened = library::open(peer, wanted)?;
         *self.platform.write() = opened.platform.map(Arc::new);
-        Ok((opened.connected, opened.asked.into()))
+        Ok((opened.connected, Asked(opened.asked)))
     }
 
     fn disconnect(&self) -> Result<()> {
@@ -189,7 +105,7 @@ impl Server {
         sole(platform, "platform").map(drop)
     }
 
-    fn platform(&self) -> Result<Arc<RemotePlatform>> {
+    pub(in crate::plugin) fn platform(&self) -> Result<Arc<RemotePlatform>> {
         self.platform.read().clone().ok_or_else(unconnected)
     }
 
@@ -200,18 +116,21 @@ impl Server {
         self.memory.map(file, address, offset, bytes)
     }
 
-    fn platform_info(&self, query: u32) -> Result<String> {
-        self.platform()?.info(PlatformInfo::from_raw(query)?)
+    pub(in crate::plugin) fn keep_device(
+        &self,
+        _: &Arc<RemotePlatform>,
+        device: RemoteDevice,
+    ) -> Id {
+        self.devices.put(Device { device, pinned: Mutex::default() })
     }
 
-    fn device_info(&self, index: u32, query: u32) -> Result<Vec<u8>> {
-        let value = self.platform()?.device_info(index, DeviceInfo::from_raw(query)?)?;
-        Ok(value.to_bytes())
+    pub(in crate::plugin) fn keep_queue(&self, device: &Arc<Device>, queue: RemoteQueue) -> Id {
+        let device = Arc::clone(device);
+        self.queues.put(Queue { queue, deferred: Mutex::default(), _device: device })
     }
 
-    fn open(&self, index: u32) -> Result<Id> {
-        let device = self.platform()?.open(index)?;
-        Ok(self.devices.put(Device { device, pinned: Mutex::default() }))
+    pub(in crate::plugin) fn keep_event(&self, device: &Arc<Device>, event: RemoteEvent) -> Id {
+        self.events.put(Event { event, _device: Arc::clone(device) })
     }
 
     fn close(&self, device: Id) -> Result<()> {
@@ -222,9 +141,9 @@ impl Server {
         ImageBuffer::of(image, &self.uploads, peer.memory())
     }
 
-    fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Accepts> {
+    fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Acceptance> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        device.device.accepts(image.bytes()).map(Accepts::from)
+        device.device.accepts(image.bytes())
     }
 
     fn rank(
@@ -240,9 +159,9 @@ impl Server {
     }
 
     /// A plugin that cannot adopt memory may pin it; that is enough if the device has it at the same address then.
-    fn adopt(&self, device: Id, kind: u32, address: u64, bytes: u64) -> Result<()> {
+    fn adopt(&self, device: Id, kind: MemoryKind, address: u64, bytes: u64) -> Result<()> {
         self.memory.check(address, bytes)?;
-        let (device, kind) = (self.devices.get(device)?, memory_kind(kind)?);
+        let device = self.devices.get(device)?;
         // SAFETY: the range is mapped, and stays so until the host has freed it.
         let span = unsafe { Span::new(address, bytes) };
         match device.device.adopt(kind, span) {
@@ -267,8 +186,8 @@ impl Server {
         Err(Error::new(ErrorCode::Unsupported, message))
     }
 
-    fn free(&self, device: Id, kind: u32, address: u64) -> Result<()> {
-        let (device, kind) = (self.devices.get(device)?, memory_kind(kind)?);
+    fn free(&self, device: Id, kind: MemoryKind, address: u64) -> Result<()> {
+        let device = self.devices.get(device)?;
         let mut pinned = device.pinned.lock();
         if let Some(index) = pinned.iter().position(|known| *known == address) {
             pinned.swap_remove(index);
@@ -287,24 +206,21 @@ impl Server {
         device.device.set_extent(address, bytes)
     }
 
-    fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, lazily: bool) -> Result<Id> {
+    fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, loading: Loading) -> Result<Id> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
         // SAFETY: the buffer's bytes stay in place until the module was dropped, which lies before it.
         let bytes = unsafe { ImageBytes::new(image.bytes()) };
-        let module = match lazily {
-            true => device.device.load_lazily(bytes)?,
-            false => device.device.load(bytes)?,
-        };
+        let module = device.device.load(bytes, loading)?;
         let kernels = Mutex::default();
         Ok(self.modules.put(Module { module, kernels, _image: image, device }))
     }
 
-    fn kernel(&self, module: Id, name: &str) -> Result<(Id, Attributes)> {
+    fn kernel(&self, module: Id, name: &str) -> Result<(Id, KernelAttributes)> {
         let module = self.modules.get(module)?;
         let (kernel, attributes) = module.module.kernel(name)?;
         let id = self.kernels.put(Kernel { kernel, _module: Arc::clone(&module) });
         module.kernels.lock().push(id);
-        Ok((id, attributes.into()))
+        Ok((id, attributes))
     }
 
     fn unload(&self, module: Id) -> Result<()> {
@@ -316,18 +232,6 @@ impl Server {
         let unloaded = RemoteModule::unload(module);
         drop((image, device));
         unloaded
-    }
-
-    fn create_queue(&self, device: Id) -> Result<Id> {
-        let device = self.devices.get(device)?;
-        let queue = device.device.create_queue()?;
-        Ok(self.queues.put(Queue { queue, deferred: Mutex::default(), _device: device }))
-    }
-
-    fn create_event(&self, device: Id, timing: bool) -> Result<Id> {
-        let device = self.devices.get(device)?;
-        let event = device.device.create_event(timing)?;
-        Ok(self.events.put(Event { event, _device: device }))
     }
 }
 

@@ -12,7 +12,7 @@ use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
 use parking_lot::Mutex;
 
-use crate::plugin::protocol::{ASKED, CHUNK, Callback, Connected, Description, POST, encode};
+use crate::plugin::protocol::{ASKED, CHUNK, Callback, Connected, POST, encode};
 use crate::rpc::Peer;
 
 /// What a host says of a plugin.
@@ -70,16 +70,8 @@ pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<Opened> {
         found.map_err(|error| error.context(format_args!("connecting '{}'", wanted.backend)))?;
     let (connected, platform) = match found {
         Found::Platform(platform) => {
-            let description = Description {
-                backend: said.backend,
-                name: said.name,
-                version: said.version,
-                vendor: said.vendor,
-                image_formats: said.image_formats,
-                driver: said.driver,
-            };
             let devices = platform.device_count();
-            (Connected::Platform { description, devices }, Some(platform))
+            (Connected::Platform { description: said, devices }, Some(platform))
         }
         Found::NoDriver(why) => (Connected::NoDriver(why), None),
         Found::NoDevice(why) => (Connected::NoDevice(why), None),

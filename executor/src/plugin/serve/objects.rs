@@ -12,7 +12,7 @@ use super::images::ImageBuffer;
 use crate::plugin::protocol::Id;
 
 /// Objects of one kind. A number is a place and how often it was used, so an old number finds nothing.
-pub(super) struct Table<T> {
+pub(in crate::plugin) struct Table<T> {
     places: RwLock<Places<T>>,
 }
 
@@ -27,8 +27,8 @@ struct Place<T> {
 }
 
 /// An open device.
-pub(super) struct Device {
-    pub(super) device: RemoteDevice,
+pub(in crate::plugin) struct Device {
+    pub(in crate::plugin) device: RemoteDevice,
     /// Memory of the host that is pinned in place of being adopted, by its address.
     pub(super) pinned: Mutex<Vec<u64>>,
 }
@@ -36,30 +36,30 @@ pub(super) struct Device {
 // What belongs to a device keeps it, and goes before it: the order of the fields matters.
 
 /// A loaded image.
-pub(super) struct Module {
-    pub(super) module: RemoteModule,
+pub(in crate::plugin) struct Module {
+    pub(in crate::plugin) module: RemoteModule,
     pub(super) kernels: Mutex<Vec<Id>>,
     pub(super) _image: ImageBuffer,
     pub(super) device: Arc<Device>,
 }
 
 /// A kernel of a module.
-pub(super) struct Kernel {
-    pub(super) kernel: Arc<RemoteKernel>,
+pub(in crate::plugin) struct Kernel {
+    pub(in crate::plugin) kernel: Arc<RemoteKernel>,
     pub(super) _module: Arc<Module>,
 }
 
 /// A queue.
-pub(super) struct Queue {
-    pub(super) queue: RemoteQueue,
+pub(in crate::plugin) struct Queue {
+    pub(in crate::plugin) queue: RemoteQueue,
     /// The first error of what was posted that nobody was told of.
     pub(super) deferred: Mutex<Option<Error>>,
     pub(super) _device: Arc<Device>,
 }
 
 /// An event.
-pub(super) struct Event {
-    pub(super) event: RemoteEvent,
+pub(in crate::plugin) struct Event {
+    pub(in crate::plugin) event: RemoteEvent,
     pub(super) _device: Arc<Device>,
 }
 
@@ -71,7 +71,7 @@ impl<T> Default for Table<T> {
 
 impl<T> Table<T> {
     /// Takes an object in and gives its number.
-    pub(super) fn put(&self, object: T) -> Id {
+    pub(in crate::plugin) fn put(&self, object: T) -> Id {
         let mut places = self.places.write();
         let index = match places.free.pop() {
             Some(index) => index,
@@ -90,7 +90,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// `InvalidArgument` if there is none.
-    pub(super) fn get(&self, id: Id) -> Result<Arc<T>> {
+    pub(in crate::plugin) fn get(&self, id: Id) -> Result<Arc<T>> {
         let places = self.places.read();
         let (uses, index) = ((id >> 32) as u32, id as u32);
         let place = places.all.get(index as usize).filter(|place| place.uses == uses);
@@ -101,7 +101,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// As for [`Table::get`].
-    pub(super) fn take(&self, id: Id) -> Result<Arc<T>> {
+    pub(in crate::plugin) fn take(&self, id: Id) -> Result<Arc<T>> {
         let mut places = self.places.write();
         let (uses, index) = ((id >> 32) as u32, id as u32);
         let place = places.all.get_mut(index as usize).filter(|place| place.uses == uses);
@@ -121,7 +121,7 @@ impl Queue {
     }
 
     /// The result of a call that waited, or the error that was kept for it.
-    pub(super) fn told<T>(&self, result: Result<T>) -> Result<T> {
+    pub(in crate::plugin) fn told<T>(&self, result: Result<T>) -> Result<T> {
         match self.deferred.lock().take() {
             Some(error) => Err(error),
             None => result,

@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use longshore_plugin_api::remote::{Remote, RemoteDevice};
-use longshore_plugin_api::{
-    CopyRequest, Error, ErrorCode, LaunchShape, Place, PrefetchTarget, Queue as _, Result, Span,
-};
+use longshore_plugin_api::{CopyRequest, Error, ErrorCode, Place, Queue as _, Result, Span};
 
 use super::Server;
 use super::functions::queue_function;
@@ -22,22 +20,12 @@ thread_local! {
 impl Server {
     pub(super) fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let (queue, kernel) = (self.queues.get(launch.queue)?, self.kernels.get(launch.kernel)?);
-        let shape = LaunchShape {
-            groups: launch.groups,
-            items: launch.items,
-            dynamic_shared_bytes: launch.shared_bytes,
-            cooperative: launch.cooperative,
-            wait: launch.wait,
-        };
         let launched = VALUES.with_borrow_mut(|values| {
-            values.with(launch.arguments, |arguments| match launch.cluster {
-                Some(cluster) => {
-                    queue.queue.launch_in_clusters(&kernel.kernel, &shape, cluster, arguments)
-                }
-                None => queue.queue.launch(&kernel.kernel, &shape, arguments),
+            values.with(launch.arguments, |arguments| {
+                queue.queue.launch(&kernel.kernel, &launch.shape, arguments)
             })
         });
-        if launch.wait { queue.told(launched) } else { launched }
+        if launch.shape.wait { queue.told(launched) } else { launched }
     }
 
     pub(super) fn copy(&self, copy: &Copy) -> Result<()> {
@@ -106,32 +94,6 @@ impl Server {
             // If the host has gone, so has the function.
             let _ = peer.call(CALL, &encode(&Callback::Run { function }));
         })
-    }
-
-    pub(super) fn wait_event(&self, queue: Id, event: Id) -> Result<()> {
-        self.queues.get(queue)?.queue.wait_event(&self.events.get(event)?.event)
-    }
-
-    pub(super) fn record_event(&self, queue: Id, event: Id) -> Result<()> {
-        self.queues.get(queue)?.queue.record_event(&self.events.get(event)?.event)
-    }
-
-    pub(super) fn prefetch(&self, queue: Id, address: u64, bytes: u64, target: u32) -> Result<()> {
-        let target = PrefetchTarget::from_raw(target).ok_or_else(|| {
-            Error::new(ErrorCode::InvalidEnumeration, format!("{target} is no prefetch target"))
-        })?;
-        // SAFETY: the host vouches for the range, on behalf of the program.
-        self.queues.get(queue)?.queue.prefetch(unsafe { Span::new(address, bytes) }, target)
-    }
-
-    pub(super) fn is_idle(&self, queue: Id) -> Result<bool> {
-        self.queues.get(queue)?.queue.is_idle()
-    }
-
-    pub(super) fn synchronize(&self, queue: Id) -> Result<()> {
-        let queue = self.queues.get(queue)?;
-        let done = queue.queue.synchronize();
-        queue.told(done)
     }
 }
 

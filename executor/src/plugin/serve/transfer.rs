@@ -8,7 +8,7 @@ use super::Server;
 use super::functions::queue_function;
 use super::objects::{Device, Queue};
 use super::queues::{buffer, copy_in, copy_out};
-use crate::plugin::protocol::{self, CALL, Callback, Failure, POST, Transfer, encode};
+use crate::plugin::protocol::{self, CALL, Callback, POST, Transfer, encode};
 use crate::rpc::Peer;
 
 /// The bytes of a piece that comes in a message.
@@ -93,7 +93,7 @@ impl Queued<'_> {
 }
 
 fn read(answer: &[u8]) -> Result<Vec<u8>> {
-    protocol::decode::<Result<Vec<u8>, Failure>>(answer)?.map_err(Error::from)
+    protocol::decode::<Result<Vec<u8>>>(answer)?
 }
 
 /// Memory that a piece lies in on its way. Used by what the queue runs, one thing after the other.

@@ -3,7 +3,7 @@
 use super::counters;
 use longshore_double_gpu::protocol::{Fault, FaultKind, Launch, Reply, Symbol};
 use longshore_plugin_api::{
-    Arguments, Device, Error, ErrorCode, ImageBytes, LaunchShape, Module, Queue,
+    Arguments, Device, Error, ErrorCode, ImageBytes, LaunchShape, Loading, Module, Queue,
 };
 use longshore_plugin_host::{HostDevice, HostKernel, HostModule, HostQueue};
 use object::read::elf::ElfFile64;
@@ -65,6 +65,7 @@ impl Modules {
         let shape = LaunchShape {
             groups: launch.groups,
             items: launch.items,
+            cluster: None,
             dynamic_shared_bytes: launch.shared_bytes,
             cooperative: launch.cooperative,
             wait: true,
@@ -135,7 +136,7 @@ fn functions_of(object: &[u8]) -> Vec<String> {
 impl Twin {
     fn load(device: &HostDevice, object: Box<[u8]>) -> Result<Twin, Error> {
         // SAFETY: the bytes are on the heap and dropped behind the module.
-        let module = device.load(unsafe { ImageBytes::new(&object) })?;
+        let module = device.load(unsafe { ImageBytes::new(&object) }, Loading::AtOnce)?;
         let mut functions = HashMap::new();
         for name in functions_of(&object) {
             if let Ok((_, attributes)) = module.kernel(&name) {

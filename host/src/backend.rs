@@ -1,0 +1,63 @@
+//! The backend that the host calls: each object is a plugin's in this process, called through its tables, or in another
+//! process, called by messages. An isolated call does not go through tables of this process.
+
+use longshore_executor::plugin::Isolated;
+use longshore_plugin_api::remote::Remote;
+use longshore_plugin_api::*;
+use std::sync::Arc;
+
+longshore_plugin_api::with_interface!(longshore_interface_macros::either_of);
+
+/// A kernel of a plugin.
+pub(crate) enum AnyKernel {
+    /// In this process.
+    Here(Arc<<Remote as Backend>::Kernel>),
+    /// In another process.
+    There(Arc<<Isolated as Backend>::Kernel>),
+}
+
+macro_rules! ways {
+    ($($name:ident: $kind:ident, $code:ident;)*) => { $(
+        impl $name {
+            /// Returns the object of a plugin in this process.
+            #[inline]
+            fn here(&self) -> Result<&<Remote as Backend>::$kind> {
+                match self {
+                    $name::Here(object) => Ok(object),
+                    $name::There(_) => Err(elsewhere(ErrorCode::$code)),
+                }
+            }
+
+            /// Returns the object of a plugin in another process.
+            #[inline]
+            fn there(&self) -> Result<&<Isolated as Backend>::$kind> {
+                match self {
+                    $name::There(object) => Ok(object),
+                    $name::Here(_) => Err(elsewhere(ErrorCode::$code)),
+                }
+            }
+        }
+    )* };
+}
+
+ways! {
+    AnyDevice: Device, InvalidDevice;
+    AnyEvent: Event, InvalidEvent;
+    AnyKernel: Kernel, InvalidArgument;
+}
+
+/// The error of a call with an object of another plugin.
+#[cold]
+fn elsewhere(code: ErrorCode) -> Error {
+    Error::new(code, "the object belongs to a device of another process")
+}
+
+impl AnyDevice {
+    /// The name of the plugin, for errors.
+    pub(crate) fn plugin(&self) -> &str {
+        match self {
+            AnyDevice::Here(device) => device.plugin(),
+            AnyDevice::There(device) => device.plugin(),
+        }
+    }
+}

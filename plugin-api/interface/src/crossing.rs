@@ -1,0 +1,352 @@
+//! How each type of a parameter or an answer crosses the boundary, and how it is sent to another process.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{Error, Ident, Pat, Result, Type};
+
+/// A parameter of a method.
+pub struct Parameter {
+    /// Its name.
+    pub name: Ident,
+    /// Its type in the trait.
+    pub rust: Type,
+    /// How it crosses.
+    pub kind: ParameterKind,
+}
+
+/// How a parameter crosses.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// `u32`, `u64`: as it is.
+    Number(Ident),
+    /// `bool`: as 0 or 1.
+    Truth,
+    /// An enumeration: as its number.
+    Enumeration(Ident),
+    /// `[u32; 3]`: as a pointer.
+    Triple,
+    /// `&[u8]`.
+    Bytes,
+    /// `&str`.
+    Text,
+    /// `Span`: as address and length.
+    Span,
+    /// `ImageBytes`.
+    Image,
+    /// `&ImageEntry<'_>`: as bytes, triple and architecture.
+    Entry,
+    /// `HostFunction`.
+    HostFunction,
+    /// `&B::Kernel`: another object, as its handle.
+    Object(Ident),
+    /// A type that crosses only as a part of a request.
+    Part,
+}
+
+/// The answer of a method.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// `()`.
+    Nothing,
+    /// `u32`, `u64`, `i64`: written to a place.
+    Number(Ident),
+    /// `bool`: as 0 or 1, written to a place.
+    Truth,
+    /// `String`: written to a sink.
+    Text,
+    /// `InfoValue`: its bytes, written to a sink.
+    Value,
+    /// `B::Queue`: a new object, as its handle.
+    Object(Ident),
+    /// `Acceptance`: as a number and a reason.
+    Acceptance,
+    /// `GlobalAddress`.
+    Global,
+    /// `(Arc<B::Kernel>, KernelAttributes)`.
+    Kernel,
+    /// `Option<PoolTracker>`.
+    Tracker,
+    /// `Vec<(String, SymbolKind)>`: each visited.
+    Symbols,
+    /// `Vec<ProfileSection>`: each visited.
+    Sections,
+}
+
+/// A parameter of a C function: its name and its type.
+pub type Raw = (Ident, TokenStream);
+
+impl Parameter {
+    /// Reads a parameter.
+    ///
+    /// # Errors
+    /// A pattern that is no name.
+    pub fn read(pattern: &Pat, rust: &Type) -> Result<Parameter> {
+        let Pat::Ident(pattern) = pattern else {
+            return Err(Error::new_spanned(pattern, "expected a name"));
+        };
+        // Parameters that a default body leaves alone begin with an underscore.
+        let name = pattern.ident.to_string();
+        let name = format_ident!("{}", name.trim_start_matches('_'), span = pattern.ident.span());
+        Ok(Parameter { name, rust: rust.clone(), kind: ParameterKind::of(rust) })
+    }
+
+    /// The parameters in C.
+    pub fn raw(&self) -> Vec<Raw> {
+        let name = self.name.clone();
+        let one = |kind| vec![(name.clone(), kind)];
+        let named = |name: &str, kind| (format_ident!("{name}"), kind);
+        match &self.kind {
+            ParameterKind::Number(number) => one(quote!(#number)),
+            ParameterKind::Truth | ParameterKind::Enumeration(_) => one(quote!(u32)),
+            ParameterKind::Triple => one(quote!(*const [u32; 3])),
+            ParameterKind::Bytes | ParameterKind::Image => one(quote!(Bytes)),
+            ParameterKind::Text => one(quote!(Text)),
+            ParameterKind::Span => {
+                vec![named("address", quote!(u64)), named("bytes", quote!(u64))]
+            }
+            ParameterKind::Entry => vec![
+                named("image", quote!(Bytes)),
+                named("triple", quote!(Text)),
+                named("arch", quote!(Text)),
+            ],
+            ParameterKind::HostFunction => one(quote!(HostFunction)),
+            ParameterKind::Object(object) => {
+                let handle = format_ident!("{object}Handle");
+                one(quote!(*mut #handle))
+            }
+            ParameterKind::Part => Vec::new(),
+        }
+    }
+
+    /// The arguments for C, from the value of the trait's type.
+    pub fn to_raw(&self) -> TokenStream {
+        let name = &self.name;
+        match &self.kind {
+            ParameterKind::Number(_) => quote!(#name),
+            ParameterKind::Truth => quote!(u32::from(#name)),
+            ParameterKind::Enumeration(_) => quote!(#name as u32),
+            ParameterKind::Triple => quote!(&raw const #name),
+            ParameterKind::Bytes => quote!(crate::raw::bytes(#name)),
+            ParameterKind::Text => quote!(crate::raw::text(#name)),
+            ParameterKind::Span => quote!(#name.address(), #name.bytes()),
+            ParameterKind::Image => quote!(crate::raw::bytes(#name.get())),
+            ParameterKind::Entry => quote! {
+                crate::raw::bytes(#name.bytes),
+                crate::raw::text(#name.triple),
+                crate::raw::text(#name.arch)
+            },
+            ParameterKind::HostFunction => quote!(#name.into_raw()),
+            ParameterKind::Object(_) => quote!(#name.handle()),
+            ParameterKind::Part => quote!(),
+        }
+    }
+
+    /// Makes the trait's value of what came from C, in an `unsafe` block of a function that may fail.
+    pub fn of_raw(&self) -> TokenStream {
+        let name = &self.name;
+        match &self.kind {
+            ParameterKind::Number(_) | ParameterKind::Part => quote!(),
+            ParameterKind::Truth => quote!(let #name = #name != 0;),
+            ParameterKind::Enumeration(kind) => {
+                quote!(let #name = <crate::#kind as crate::raw::Enumeration>::of_raw(#name)?;)
+            }
+            ParameterKind::Triple => quote!(let #name = *#name;),
+            ParameterKind::Bytes => quote!(let #name = crate::raw::read_bytes(#name);),
+            ParameterKind::Text => quote!(let #name = crate::raw::read_name(#name)?;),
+            ParameterKind::Span => quote!(let #name = crate::Span::new(address, bytes);),
+            ParameterKind::Image => {
+                quote!(let #name = crate::ImageBytes::new(crate::raw::read_bytes(#name));)
+            }
+            ParameterKind::Entry => quote! {
+                let (triple, arch) = (crate::raw::read_text(triple), crate::raw::read_text(arch));
+                let bytes = crate::raw::read_bytes(image);
+                let #name = &crate::ImageEntry { bytes, triple: &triple, arch: &arch };
+            },
+            ParameterKind::HostFunction => {
+                quote!(let #name = crate::HostFunction::from_raw(#name);)
+            }
+            ParameterKind::Object(object) => {
+                let lent = format_ident!("lent_{}", object.to_string().to_lowercase());
+                quote!(let #name = crate::export::#lent::<P>(#name);)
+            }
+        }
+    }
+
+    /// The field of a message.
+    pub fn message(&self) -> Result<TokenStream> {
+        let name = &self.name;
+        Ok(match &self.kind {
+            ParameterKind::Number(number) => quote!(#name: #number),
+            ParameterKind::Truth => quote!(#name: bool),
+            ParameterKind::Enumeration(kind) => quote!(#name: longshore_plugin_api::#kind),
+            ParameterKind::Triple => quote!(#name: [u32; 3]),
+            ParameterKind::Bytes => quote!(#[serde(borrow)] #name: &'a [u8]),
+            ParameterKind::Text => quote!(#name: &'a str),
+            ParameterKind::Span => quote!(#name: (u64, u64)),
+            ParameterKind::Object(_) => quote!(#name: Id),
+            _ => return Err(self.not_sent()),
+        })
+    }
+
+    /// The field's value, on the host's side.
+    pub fn to_message(&self) -> TokenStream {
+        let name = &self.name;
+        match &self.kind {
+            ParameterKind::Span => quote!(#name: (#name.address(), #name.bytes())),
+            ParameterKind::Object(_) => quote!(#name: #name.id_for(self.link())?),
+            _ => quote!(#name),
+        }
+    }
+
+    /// Makes the trait's value of the field, on the executor's side; of another object, it is `<name>_object`.
+    pub fn of_message(&self) -> TokenStream {
+        let name = &self.name;
+        match &self.kind {
+            ParameterKind::Span => quote! {
+                // SAFETY: the host vouches for the range, on behalf of the program.
+                let #name = unsafe { longshore_plugin_api::Span::new(#name.0, #name.1) };
+            },
+            ParameterKind::Object(object) => {
+                let (table, field) =
+                    (plural(object), format_ident!("{}", object.to_string().to_lowercase()));
+                let object = format_ident!("{name}_object");
+                quote!(let #name = self.#table.get(#name)?; let #object = &#name.#field;)
+            }
+            _ => quote!(),
+        }
+    }
+
+    fn not_sent(&self) -> Error {
+        let problem = "no message has this type: write the isolated form by hand";
+        Error::new_spanned(&self.rust, problem)
+    }
+}
+
+/// The field of the executor's server that has the objects of a kind: `devices`.
+pub fn plural(object: &Ident) -> Ident {
+    format_ident!("{}s", object.to_string().to_lowercase())
+}
+
+impl ParameterKind {
+    fn of(rust: &Type) -> ParameterKind {
+        let text = rust.to_token_stream().to_string().replace(' ', "");
+        match text.as_str() {
+            "u32" | "u64" => ParameterKind::Number(format_ident!("{text}")),
+            "bool" => ParameterKind::Truth,
+            "[u32;3]" => ParameterKind::Triple,
+            "&[u8]" => ParameterKind::Bytes,
+            "&str" => ParameterKind::Text,
+            "Span" => ParameterKind::Span,
+            "ImageBytes" => ParameterKind::Image,
+            "&ImageEntry<'_>" => ParameterKind::Entry,
+            "HostFunction" => ParameterKind::HostFunction,
+            name => match name.strip_prefix("&B::") {
+                Some(object) => ParameterKind::Object(format_ident!("{object}")),
+                // A bare name is that of an enumeration; parts of requests borrow.
+                None if name.chars().all(char::is_alphanumeric) => {
+                    ParameterKind::Enumeration(format_ident!("{text}"))
+                }
+                None => ParameterKind::Part,
+            },
+        }
+    }
+}
+
+impl Answer {
+    /// Reads the type of an answer.
+    ///
+    /// # Errors
+    /// A type that does not cross.
+    pub fn read(rust: &Type) -> Result<Answer> {
+        let text = rust.to_token_stream().to_string().replace(' ', "");
+        Ok(match text.as_str() {
+            "()" => Answer::Nothing,
+            "u32" | "u64" | "i64" => Answer::Number(format_ident!("{text}")),
+            "bool" => Answer::Truth,
+            "String" => Answer::Text,
+            "InfoValue" => Answer::Value,
+            "Acceptance" => Answer::Acceptance,
+            "GlobalAddress" => Answer::Global,
+            "(Arc<B::Kernel>,KernelAttributes)" => Answer::Kernel,
+            "Option<PoolTracker>" => Answer::Tracker,
+            "Vec<(String,SymbolKind)>" => Answer::Symbols,
+            "Vec<ProfileSection>" => Answer::Sections,
+            name => match name.strip_prefix("B::") {
+                Some(object) => Answer::Object(format_ident!("{object}")),
+                None => return Err(Error::new_spanned(rust, "no answer has this type")),
+            },
+        })
+    }
+
+    /// The places in C that the answer is written to.
+    pub fn raw(&self) -> Vec<Raw> {
+        let one = |name: &str, kind| vec![(format_ident!("{name}"), kind)];
+        match self {
+            Answer::Nothing => Vec::new(),
+            Answer::Number(number) => one("answer", quote!(*mut #number)),
+            Answer::Truth => one("answer", quote!(*mut u32)),
+            Answer::Text | Answer::Value => one("value", quote!(Sink)),
+            Answer::Object(object) => {
+                let handle = format_ident!("{object}Handle");
+                one(&object.to_string().to_lowercase(), quote!(*mut *mut #handle))
+            }
+            Answer::Acceptance => vec![
+                (format_ident!("accepted"), quote!(*mut u32)),
+                (format_ident!("reason"), quote!(Sink)),
+            ],
+            Answer::Global => one("global", quote!(*mut GlobalInfo)),
+            Answer::Kernel => one("kernel", quote!(*mut KernelInfo)),
+            Answer::Tracker => vec![
+                (format_ident!("tracker"), quote!(*mut PoolTracker)),
+                (format_ident!("present"), quote!(*mut u32)),
+            ],
+            Answer::Symbols => one("visitor", quote!(SymbolVisitor)),
+            Answer::Sections => one("visitor", quote!(ProfileVisitor)),
+        }
+    }
+
+    /// The function of `remote/receive.rs` that has the answer written, and reads it.
+    pub fn receiver(&self) -> Ident {
+        format_ident!("{}", self.function())
+    }
+
+    /// The function of `export/send.rs` that writes the answer.
+    pub fn sender(&self) -> Ident {
+        format_ident!("{}", self.function())
+    }
+
+    fn function(&self) -> &'static str {
+        match self {
+            Answer::Nothing => "nothing",
+            Answer::Number(_) => "number",
+            Answer::Truth => "truth",
+            Answer::Text => "text",
+            Answer::Value => "value",
+            Answer::Object(_) => "object",
+            Answer::Acceptance => "acceptance",
+            Answer::Global => "global",
+            Answer::Kernel => "kernel",
+            Answer::Tracker => "tracker",
+            Answer::Symbols => "symbols",
+            Answer::Sections => "sections",
+        }
+    }
+
+    /// The type in which the answer is sent to another process.
+    pub fn message(&self) -> TokenStream {
+        match self {
+            Answer::Nothing => quote!(()),
+            Answer::Number(number) => quote!(#number),
+            Answer::Truth => quote!(bool),
+            Answer::Text => quote!(String),
+            Answer::Value => quote!(longshore_plugin_api::InfoValue),
+            Answer::Object(_) => quote!(Id),
+            Answer::Acceptance => quote!(longshore_plugin_api::Acceptance),
+            Answer::Global => quote!(longshore_plugin_api::GlobalAddress),
+            Answer::Kernel => quote!((Id, longshore_plugin_api::KernelAttributes)),
+            Answer::Tracker => quote!(Option<longshore_plugin_api::PoolTracker>),
+            Answer::Symbols => quote!(Vec<(String, longshore_plugin_api::SymbolKind)>),
+            Answer::Sections => quote!(Vec<longshore_plugin_api::ProfileSection>),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The declaration, read.
+
+use crate::crossing::{Answer, Parameter};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident};
+use syn::parse::{Parse, ParseStream};
+use syn::{
+    Attribute, Error, Expr, FnArg, Ident, Item, ItemTrait, LitStr, Path, Result, ReturnType, Token,
+    TraitItem, TraitItemFn, Type,
+};
+
+/// The whole declaration.
+pub struct Interface {
+    /// Its kinds of objects, in the order of the declaration.
+    pub objects: Vec<Object>,
+    /// The declaration without its comments, for other crates' macros.
+    pub tokens: TokenStream,
+}
+
+/// A kind of object: a trait.
+pub struct Object {
+    /// The trait's name: `Device`.
+    pub name: Ident,
+    /// The trait as Rust has it, without the attributes of the declaration.
+    pub item: ItemTrait,
+    /// Its methods, and the end of the handle, in order.
+    pub methods: Vec<Method>,
+}
+
+/// A method.
+pub struct Method {
+    /// Its name, which is also the function's in C.
+    pub name: Ident,
+    /// Its comment, line by line.
+    pub docs: Vec<Attribute>,
+    /// The parameters behind the object.
+    pub parameters: Vec<Parameter>,
+    /// What it answers.
+    pub answer: Answer,
+    /// Whether the answer is a `Result`.
+    pub is_fallible: bool,
+    /// How it takes the object.
+    pub receiver: Receiver,
+    /// The optional table that it belongs to.
+    pub table: Option<Optional>,
+    /// See [`crate`].
+    pub without: Option<Expr>,
+    /// See [`crate`].
+    pub request: Option<Ident>,
+    /// See [`crate`].
+    pub require: Option<Expr>,
+    /// See [`crate`].
+    pub check: Option<Expr>,
+    /// See [`crate`].
+    pub undo: Option<Expr>,
+    /// See [`crate`].
+    pub export: Option<Path>,
+    /// See [`crate`].
+    pub remote: Option<Path>,
+    /// How its isolated form waits.
+    pub isolated: Isolated,
+}
+
+/// How a method takes its object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Receiver {
+    /// It borrows the object.
+    Borrowed,
+    /// It ends the object.
+    Ending,
+    /// It is no method of the trait but the object's `Drop`.
+    Drop,
+}
+
+/// An optional table.
+pub struct Optional {
+    /// Its name behind "longshore.".
+    pub name: String,
+    /// What it is for; empty but at its first function.
+    pub about: String,
+}
+
+/// How a method is called in another process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Isolated {
+    /// By a message that is answered.
+    Asked,
+    /// See [`crate`].
+    ByHand,
+    /// See [`crate`].
+    Proxy,
+    /// See [`crate`].
+    Queued,
+    /// See [`crate`].
+    Posted,
+    /// See [`crate`].
+    Waits,
+    /// See [`crate`].
+    Settles,
+    /// See [`crate`].
+    GivesUp,
+}
+
+impl Interface {
+    /// The optional tables, each with the object and the methods that it is made of, in order.
+    pub fn optional_tables(&self) -> Vec<(&Optional, &Object, Vec<&Method>)> {
+        let mut tables: Vec<(&Optional, &Object, Vec<&Method>)> = Vec::new();
+        for object in &self.objects {
+            for method in &object.methods {
+                let Some(table) = &method.table else { continue };
+                match tables.iter_mut().find(|(known, ..)| known.name == table.name) {
+                    Some((.., methods)) => methods.push(method),
+                    None => tables.push((table, object, vec![method])),
+                }
+            }
+        }
+        tables
+    }
+}
+
+impl Object {
+    /// The name in snake case: `device`.
+    pub fn lower(&self) -> Ident {
+        format_ident!("{}", self.name.to_string().to_lowercase(), span = self.name.span())
+    }
+
+    /// The type of its handles: `DeviceHandle`.
+    pub fn handle(&self) -> Ident {
+        format_ident!("{}Handle", self.name)
+    }
+
+    /// The type of its table: `DeviceTable`.
+    pub fn table(&self) -> Ident {
+        format_ident!("{}Table", self.name)
+    }
+
+    /// The methods that are functions of its own table.
+    pub fn own_methods(&self) -> impl Iterator<Item = &Method> {
+        self.methods.iter().filter(|method| method.table.is_none())
+    }
+
+    /// The methods of the trait.
+    pub fn trait_methods(&self) -> impl Iterator<Item = &Method> {
+        self.methods.iter().filter(|method| method.receiver != Receiver::Drop)
+    }
+}
+
+impl Optional {
+    /// The type of the table: `PinningTable`.
+    pub fn table(&self) -> Ident {
+        let (first, rest) = self.name.split_at(1);
+        format_ident!("{}{rest}Table", first.to_uppercase())
+    }
+}
+
+impl Parse for Interface {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let file: syn::File = input.parse()?;
+        let mut stripped = file.clone();
+        let mut objects = Vec::new();
+        for item in file.items {
+            let Item::Trait(item) = item else {
+                return Err(Error::new_spanned(item, "the declaration consists of traits"));
+            };
+            objects.push(Object::read(item)?);
+        }
+        for item in &mut stripped.items {
+            if let Item::Trait(item) = item {
+                strip(item);
+            }
+        }
+        Ok(Interface { objects, tokens: stripped.into_token_stream() })
+    }
+}
+
+/// Removes comments and bodies, which other crates do not need.
+fn strip(item: &mut ItemTrait) {
+    item.attrs.retain(|attribute| !is_comment(attribute));
+    for method in &mut item.items {
+        if let TraitItem::Fn(method) = method {
+            method.attrs.retain(|attribute| !is_comment(attribute) && !is_of_glue(attribute));
+            if let Some(body) = &mut method.default {
+                body.stmts.clear();
+            }
+        }
+    }
+}
+
+/// Whether an attribute says something of the glue alone.
+fn is_of_glue(attribute: &Attribute) -> bool {
+    ["export", "remote", "require", "request"].iter().any(|name| attribute.path().is_ident(name))
+}
+
+fn is_comment(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("doc")
+}
+
+impl Object {
+    fn read(mut item: ItemTrait) -> Result<Self> {
+        let mut methods = Vec::new();
+        let mut kept = Vec::new();
+        for member in std::mem::take(&mut item.items) {
+            let TraitItem::Fn(mut function) = member else {
+                return Err(Error::new_spanned(
+                    member,
+                    "a trait of the interface has methods alone",
+                ));
+            };
+            let method = Method::read(&mut function)?;
+            if method.receiver != Receiver::Drop {
+                kept.push(TraitItem::Fn(function));
+            }
+            methods.push(method);
+        }
+        item.items = kept;
+        Ok(Object { name: item.ident.clone(), item, methods })
+    }
+}
+
+impl Method {
+    /// Reads a method, and removes the attributes of the declaration from it.
+    fn read(function: &mut TraitItemFn) -> Result<Self> {
+        let (answer, is_fallible) = answer_of(&function.sig.output)?;
+        let mut method = Method {
+            name: function.sig.ident.clone(),
+            docs: Vec::new(),
+            parameters: parameters_of(function)?,
+            answer,
+            is_fallible,
+            receiver: receiver_of(function)?,
+            table: None,
+            without: None,
+            request: None,
+            require: None,
+            check: None,
+            undo: None,
+            export: None,
+            remote: None,
+            isolated: Isolated::Asked,
+        };
+        for attribute in std::mem::take(&mut function.attrs) {
+            match is_comment(&attribute) {
+                true => {
+                    method.docs.push(attribute.clone());
+                    function.attrs.push(attribute);
+                }
+                false => method.take(&attribute)?,
+            }
+        }
+        Ok(method)
+    }
+
+    fn take(&mut self, attribute: &Attribute) -> Result<()> {
+        let name = attribute.path().get_ident().map(Ident::to_string).unwrap_or_default();
+        match name.as_str() {
+            "table" => self.table = Some(attribute.parse_args()?),
+            "without" => self.without = Some(attribute.parse_args()?),
+            "request" => self.request = Some(attribute.parse_args()?),
+            "require" => self.require = Some(attribute.parse_args()?),
+            "check" => self.check = Some(attribute.parse_args()?),
+            "undo" => self.undo = Some(attribute.parse_args()?),
+            "export" => self.export = Some(attribute.parse_args()?),
+            "remote" => self.remote = Some(attribute.parse_args()?),
+            "isolated" => self.isolated = attribute.parse_args()?,
+            "end" => self.receiver = Receiver::Drop,
+            _ => return Err(Error::new_spanned(attribute, "no attribute of the declaration")),
+        }
+        Ok(())
+    }
+}
+
+fn receiver_of(function: &TraitItemFn) -> Result<Receiver> {
+    match function.sig.receiver() {
+        Some(receiver) if receiver.reference.is_some() && receiver.mutability.is_none() => {
+            Ok(Receiver::Borrowed)
+        }
+        Some(receiver) if receiver.reference.is_none() => Ok(Receiver::Ending),
+        _ => Err(Error::new_spanned(&function.sig, "expected `&self` or `self`")),
+    }
+}
+
+fn parameters_of(function: &TraitItemFn) -> Result<Vec<Parameter>> {
+    let typed = function.sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
+    });
+    typed.map(|typed| Parameter::read(&typed.pat, &typed.ty)).collect()
+}
+
+/// The type of the answer, and whether it is in a `Result`.
+fn answer_of(output: &ReturnType) -> Result<(Answer, bool)> {
+    let ReturnType::Type(_, kind) = output else { return Ok((Answer::Nothing, false)) };
+    if let Type::Path(path) = &**kind {
+        let last = path.path.segments.last();
+        if let Some(segment) = last.filter(|segment| segment.ident == "Result") {
+            if let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments {
+                let inner = arguments.args.first().into_token_stream();
+                return Ok((Answer::read(&syn::parse2(inner)?)?, true));
+            }
+        }
+    }
+    Ok((Answer::read(kind)?, false))
+}
+
+impl Parse for Optional {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name: LitStr = input.parse()?;
+        let about = match input.parse::<Option<Token![,]>>()? {
+            Some(_) => input.parse::<LitStr>()?.value(),
+            None => String::new(),
+        };
+        Ok(Optional { name: name.value(), about })
+    }
+}
+
+impl Parse for Isolated {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let word: Ident = input.parse()?;
+        Ok(match word.to_string().as_str() {
+            "by_hand" => Isolated::ByHand,
+            "proxy" => Isolated::Proxy,
+            "queued" => Isolated::Queued,
+            "posted" => Isolated::Posted,
+            "waits" => Isolated::Waits,
+            "settles" => Isolated::Settles,
+            "gives_up" => Isolated::GivesUp,
+            _ => return Err(Error::new(word.span(), "no way of calling an isolated plugin")),
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! The backend of the host: each object is a plugin's in this process, or in another one.
+
+use crate::crossing::{Answer, ParameterKind};
+use crate::declaration::{Interface, Method, Object, Receiver};
+use crate::glue::remote::signature;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::Ident;
+
+/// The two ways: the enumerator, and the backend.
+const WAYS: [(&str, &str); 2] = [("Here", "Remote"), ("There", "Isolated")];
+
+/// Makes what `longshore` has of the declaration: the backend `Either` and its types.
+pub fn either(interface: &Interface) -> TokenStream {
+    let objects = interface.objects.iter().map(object);
+    let names = interface.objects.iter().map(|object| &object.name);
+    let (kinds, types): (Vec<_>, Vec<_>) =
+        names.map(|name| (name, format_ident!("Any{name}"))).unzip();
+    quote! {
+        /// The backend of plugins, of this process or of processes of their own.
+        pub(crate) struct Either;
+
+        impl Backend for Either {
+            #(type #kinds = #types;)*
+            type Kernel = AnyKernel;
+        }
+
+        #(#objects)*
+    }
+}
+
+fn object(object: &Object) -> TokenStream {
+    let (name, any) = (&object.name, format_ident!("Any{}", object.name));
+    let doc = format!(" A {} of a plugin.", object.lower());
+    let methods = object.trait_methods().map(|method| {
+        let signature = signature(object, method, &quote!(<Either as Backend>));
+        let arms = WAYS.map(|(way, _)| arm(method, &any, way));
+        quote! {
+            #[inline]
+            #signature { match self { #(#arms)* } }
+        }
+    });
+    quote! {
+        #[doc = #doc]
+        pub(crate) enum #any {
+            /// In this process.
+            Here(<Remote as Backend>::#name),
+            /// In another process.
+            There(<Isolated as Backend>::#name),
+        }
+
+        impl #name<Either> for #any { #(#methods)* }
+    }
+}
+
+fn arm(method: &Method, any: &Ident, way: &str) -> TokenStream {
+    let (name, way) = (&method.name, format_ident!("{way}"));
+    let as_way = format_ident!("{}", way.to_string().to_lowercase());
+    let arguments = method.parameters.iter().map(|parameter| {
+        let name = &parameter.name;
+        let is_generic = parameter.rust.to_token_stream().to_string().contains("B ::");
+        match &parameter.kind {
+            ParameterKind::Object(_) => quote!(#name.#as_way()?),
+            ParameterKind::Part if is_generic => quote!(&#name.with_devices(AnyDevice::#as_way)?),
+            _ => quote!(#name),
+        }
+    });
+    let called = match method.receiver {
+        Receiver::Ending => quote!(object.#name()),
+        _ => quote!(object.#name(#(#arguments),*)),
+    };
+    let answered = match &method.answer {
+        Answer::Object(kind) => {
+            let any = format_ident!("Any{kind}");
+            quote!(#called.map(#any::#way))
+        }
+        Answer::Kernel => quote! {
+            #called.map(|(kernel, attributes)| (Arc::new(AnyKernel::#way(kernel)), attributes))
+        },
+        _ => called,
+    };
+    quote!(#any::#way(object) => #answered,)
+}

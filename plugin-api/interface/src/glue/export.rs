@@ -1,0 +1,136 @@
+//! From traits to tables: each function of a table turns its raw arguments into safe ones, calls the trait's method
+//! inside `guard`, and writes the answer.
+
+use super::tables::raw_parameters;
+use crate::crossing::{Answer, ParameterKind};
+use crate::declaration::{Interface, Method, Object, Receiver};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::Type;
+
+pub(super) fn export(interface: &Interface) -> TokenStream {
+    let functions = interface.objects.iter().flat_map(|object| {
+        object.methods.iter().filter(|method| method.export.is_none()).map(|m| function(object, m))
+    });
+    let own = interface.objects.iter().map(|object| {
+        let name = format!("longshore.{}", object.lower());
+        (name, constant(&object.table(), object, object.own_methods()))
+    });
+    let optional = interface.optional_tables().into_iter().map(|(table, object, methods)| {
+        let name = format!("longshore.{}", table.name);
+        (name, constant(&table.table(), object, methods.into_iter()))
+    });
+    let arms = own.chain(optional).map(|(name, table)| {
+        quote! { (#name, 1) => Some(crate::export::reference(#table)), }
+    });
+    quote! {
+        /// Returns version 1 of a table.
+        pub(crate) fn table<P: Plugin>(name: &str, version: u32) -> Option<crate::abi::TableRef> {
+            match (name, version) {
+                #(#arms)*
+                _ => None,
+            }
+        }
+
+        #(#functions)*
+    }
+}
+
+fn constant<'a>(
+    table: &syn::Ident,
+    object: &Object,
+    methods: impl Iterator<Item = &'a Method>,
+) -> TokenStream {
+    let fields = methods.map(|method| {
+        let name = &method.name;
+        let function = match &method.export {
+            Some(path) => quote!(#path::<P>),
+            None => {
+                let function = function_name(object, method);
+                quote!(#function::<P>)
+            }
+        };
+        quote!(#name: #function)
+    });
+    quote!(const { &#table { #(#fields),* } })
+}
+
+fn function_name(object: &Object, method: &Method) -> syn::Ident {
+    format_ident!("{}_{}", object.lower(), method.name)
+}
+
+fn function(object: &Object, method: &Method) -> TokenStream {
+    let name = function_name(object, method);
+    let raw = raw_parameters(object, method);
+    let first = &raw[0].0;
+    let parameters = raw.iter().map(|(name, kind)| match name == "copy" {
+        true => quote!(#name: *const CopyStructure),
+        false => quote!(#name: #kind),
+    });
+    let call = format!("{}.{}", object.lower(), method.name);
+    let lower = object.lower();
+    let (lent, take) = (format_ident!("lent_{lower}"), format_ident!("take_{lower}"));
+    let body = match method.receiver {
+        Receiver::Borrowed => {
+            let (arguments, answer) = (arguments(method), answer(method));
+            quote! { let object = crate::export::#lent::<P>(#first); #arguments #answer Ok(()) }
+        }
+        Receiver::Ending => {
+            let name = &method.name;
+            quote! { crate::export::#take::<P>(#first).#name() }
+        }
+        Receiver::Drop => quote! { drop(crate::export::#take::<P>(#first)); Ok(()) },
+    };
+    // What the host promises of arguments is in the tables' comments.
+    quote! {
+        unsafe extern "C" fn #name<P: Plugin>(#(#parameters),*) -> *mut ErrorObject {
+            // SAFETY: the host promises live handles, readable arguments and places to write to.
+            crate::export::guard::<P>(#call, || unsafe { #body })
+        }
+    }
+}
+
+/// Makes the arguments of the trait's method, and checks them.
+fn arguments(method: &Method) -> TokenStream {
+    let made = match &method.request {
+        Some(request) => {
+            let names = method.parameters.iter().map(|parameter| &parameter.name);
+            let function = format_ident!("{}", request.to_string().to_lowercase());
+            quote!(let (#(#names,)*) = crate::export::request::#function::<P>(&*#function)?;)
+        }
+        None => {
+            let each = method.parameters.iter().map(|parameter| parameter.of_raw());
+            quote!(#(#each)*)
+        }
+    };
+    let require = method.require.iter().map(|require| quote!(#require?;));
+    quote! { #made #(#require)* }
+}
+
+/// Calls the trait's method and writes its answer.
+fn answer(method: &Method) -> TokenStream {
+    let name = &method.name;
+    let arguments = method.parameters.iter().map(|parameter| {
+        let name = &parameter.name;
+        match (&parameter.kind, &parameter.rust) {
+            (ParameterKind::Part, Type::Reference(_)) => quote!(&#name),
+            _ => quote!(#name),
+        }
+    });
+    let result = match method.is_fallible {
+        true => quote!(object.#name(#(#arguments),*)?),
+        false => quote!(object.#name(#(#arguments),*)),
+    };
+    if method.answer == Answer::Nothing {
+        return quote!(#result;);
+    }
+    let (send, places) = (method.answer.sender(), method.answer.raw());
+    let places = places.iter().map(|(name, _)| name);
+    match &method.answer {
+        Answer::Object(object) => {
+            let give = format_ident!("give_{}", object.to_string().to_lowercase());
+            quote!(crate::export::#give::<P>(#result, #(#places),*);)
+        }
+        _ => quote!(crate::export::send::#send(#result, #(#places),*);),
+    }
+}

@@ -1,0 +1,95 @@
+//! The C tables of functions.
+
+use crate::declaration::{Interface, Method, Object, Receiver};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Attribute, Expr, ExprLit, Lit, Meta};
+
+/// Makes the structures of the tables: one for each kind of object, and behind them the optional ones.
+pub fn tables(interface: &Interface) -> TokenStream {
+    let own = interface.objects.iter().map(|object| {
+        let about = comment(&object.item.attrs).join(" ");
+        let doc = format!(" \"longshore.{}\", version 1. {about}", object.lower());
+        table(&object.table(), &doc, object, object.own_methods())
+    });
+    let optional = interface.optional_tables().into_iter().map(|(table_of, object, methods)| {
+        let doc =
+            format!(" \"longshore.{}\", version 1, optional: {}.", table_of.name, table_of.about);
+        table(&table_of.table(), &doc, object, methods.into_iter())
+    });
+    quote! { #(#own)* #(#optional)* }
+}
+
+fn table<'a>(
+    name: &syn::Ident,
+    doc: &str,
+    object: &Object,
+    methods: impl Iterator<Item = &'a Method>,
+) -> TokenStream {
+    let fields = methods.map(|method| field(object, method));
+    quote! {
+        #[doc = #doc]
+        #[repr(C)]
+        #[derive(StableAbi, Clone, Copy)]
+        pub struct #name { #(#fields)* }
+    }
+}
+
+fn field(object: &Object, method: &Method) -> TokenStream {
+    let (name, parameters) = (&method.name, raw_parameters(object, method));
+    let parameters = parameters.iter().map(|(name, kind)| quote!(#name: #kind));
+    let docs = in_c(&comment(&method.docs)).into_iter().map(|line| quote!(#[doc = #line]));
+    quote! {
+        #(#docs)*
+        pub #name: unsafe extern "C" fn(#(#parameters),*) -> *mut ErrorObject,
+    }
+}
+
+/// The parameters of a method's function: the object, the parameters, and the places for the answer.
+pub(super) fn raw_parameters(object: &Object, method: &Method) -> Vec<crate::crossing::Raw> {
+    let handle = object.handle();
+    // A second object of the same kind has a name of its own.
+    let first = match (&method.name, method.receiver) {
+        (name, Receiver::Borrowed) if name == "elapsed_ns" => format_ident!("start"),
+        _ => object.lower(),
+    };
+    let mut raw = vec![(first, quote!(*mut #handle))];
+    match &method.request {
+        Some(request) => {
+            let name = format_ident!("{}", request.to_string().to_lowercase());
+            raw.push((name, quote!(*const #request)));
+        }
+        None => raw.extend(method.parameters.iter().flat_map(|parameter| parameter.raw())),
+    }
+    raw.extend(method.answer.raw());
+    raw
+}
+
+/// The lines of a comment.
+fn comment(attributes: &[Attribute]) -> Vec<String> {
+    let line = |attribute: &Attribute| {
+        let Meta::NameValue(pair) = &attribute.meta else { return None };
+        match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if pair.path.is_ident("doc") => {
+                Some(text.value().trim().to_owned())
+            }
+            _ => None,
+        }
+    };
+    attributes.iter().filter_map(line).collect()
+}
+
+/// A comment for C, where headings and the names of traits mean nothing.
+fn in_c(lines: &[String]) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for line in lines {
+        let line = match line.as_str() {
+            "# Errors" => "Errors:".to_owned(),
+            line => ["Platform", "Device", "Module", "Queue", "Event"]
+                .iter()
+                .fold(line.to_owned(), |line, name| line.replace(&format!("[`{name}::"), "[`")),
+        };
+        said.push(format!(" {line}"));
+    }
+    said
+}

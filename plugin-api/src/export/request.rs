@@ -1,0 +1,88 @@
+//! Requests: structures of the binary interface that hold all parameters of a method.
+
+use super::lent_kernel;
+use crate::abi;
+use crate::backend::Plugin;
+use crate::error::{Error, ErrorCode, Result};
+use crate::raw::read_bytes;
+use crate::request::{Arguments, CopyRequest, LaunchShape, Place, Span};
+
+/// Reads a launch.
+///
+/// # Errors
+/// `Unsupported` for unknown flags.
+///
+/// # Safety
+/// The kernel is one of a loaded module of `P`, and the program vouches for the arguments.
+#[inline]
+pub(crate) unsafe fn launch<'a, P: Plugin>(
+    raw: &'a abi::Launch,
+) -> Result<(&'a P::Kernel, LaunchShape, Arguments<'a>)> {
+    known_flags("launch", raw.flags, abi::LAUNCH_COOPERATIVE | abi::LAUNCH_WAIT)?;
+    let shape = LaunchShape {
+        groups: raw.groups,
+        items: raw.items,
+        cluster: (raw.cluster != [0; 3]).then_some(raw.cluster),
+        dynamic_shared_bytes: raw.dynamic_shared_bytes,
+        cooperative: raw.flags & abi::LAUNCH_COOPERATIVE != 0,
+        wait: raw.flags & abi::LAUNCH_WAIT != 0,
+    };
+    let count = raw.argument_count as usize;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let arguments = Arguments::from_raw(raw.arguments, raw.argument_sizes, count);
+        Ok((lent_kernel::<P>(raw.kernel), shape, arguments))
+    }
+}
+
+/// Reads a copy.
+///
+/// # Errors
+/// `Unsupported` for unknown flags.
+///
+/// # Safety
+/// The devices are null or open devices of `P`, and the program vouches for the ranges.
+pub(crate) unsafe fn copy<P: Plugin>(
+    raw: &abi::CopyRequest,
+) -> Result<(CopyRequest<'_, P::Device>,)> {
+    let place = |device: *mut abi::DeviceHandle| match device.is_null() {
+        true => Place::Host,
+        // SAFETY: promised by the caller.
+        false => Place::Device(unsafe { super::lent_device::<P>(device) }),
+    };
+    known_flags("copy", raw.flags, abi::COPY_WAIT)?;
+    // SAFETY: promised by the caller.
+    let (destination, source) =
+        unsafe { (Span::new(raw.destination, raw.bytes), Span::new(raw.source, raw.bytes)) };
+    Ok((CopyRequest {
+        destination,
+        destination_place: place(raw.destination_device),
+        source,
+        source_place: place(raw.source_device),
+        wait: raw.flags & abi::COPY_WAIT != 0,
+    },))
+}
+
+/// Reads a fill.
+///
+/// # Errors
+/// `Unsupported` for unknown flags.
+///
+/// # Safety
+/// The pattern is readable, and the program vouches for the range.
+#[allow(clippy::extra_unused_type_parameters, reason = "requests are read alike")]
+pub(crate) unsafe fn fill<P: Plugin>(raw: &abi::Fill) -> Result<(Span, &[u8], bool)> {
+    known_flags("fill", raw.flags, abi::FILL_WAIT)?;
+    // SAFETY: promised by the caller.
+    let (destination, pattern) =
+        unsafe { (Span::new(raw.destination, raw.bytes), read_bytes(raw.pattern)) };
+    Ok((destination, pattern, raw.flags & abi::FILL_WAIT != 0))
+}
+
+fn known_flags(what: &str, flags: u32, all: u32) -> Result<()> {
+    if flags & !all == 0 {
+        return Ok(());
+    }
+    let message = format!("unknown {what} flags {:#x}", flags & !all);
+    Err(Error::new(ErrorCode::Unsupported, message))
+}

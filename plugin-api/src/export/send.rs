@@ -1,0 +1,79 @@
+//! Writing answers to where the host wants them.
+//!
+//! Each function is `unsafe`: its places are those of the call under way.
+#![allow(clippy::missing_safety_doc)]
+
+use crate::abi;
+use crate::backend::Acceptance;
+use crate::error::bounded;
+use crate::info::InfoValue;
+use crate::raw::{bytes, text as raw_text, write_sink};
+use crate::request::{GlobalAddress, PoolTracker, ProfileSection, SymbolKind};
+
+pub(crate) unsafe fn number<T>(answer: T, to: *mut T) {
+    // SAFETY: a place of the call under way.
+    unsafe { to.write(answer) }
+}
+
+pub(crate) unsafe fn truth(answer: bool, to: *mut u32) {
+    // SAFETY: a place of the call under way.
+    unsafe { to.write(u32::from(answer)) }
+}
+
+pub(crate) unsafe fn text(answer: String, to: abi::Sink) {
+    // SAFETY: the sink of the call under way.
+    unsafe { write_sink(to, answer.as_bytes()) }
+}
+
+pub(crate) unsafe fn value(answer: InfoValue, to: abi::Sink) {
+    // SAFETY: the sink of the call under way.
+    unsafe { write_sink(to, &answer.to_bytes()) }
+}
+
+pub(crate) unsafe fn acceptance(answer: Acceptance, accepted: *mut u32, reason: abi::Sink) {
+    // SAFETY: a place and the sink of the call under way.
+    unsafe {
+        accepted.write(match answer {
+            Acceptance::Refused(why) => {
+                write_sink(reason, bounded(why).as_bytes());
+                0
+            }
+            Acceptance::Accepted => 1,
+            Acceptance::Verified => 2,
+        });
+    }
+}
+
+pub(crate) unsafe fn global(answer: GlobalAddress, to: *mut abi::GlobalInfo) {
+    // SAFETY: a place of the call under way.
+    unsafe { to.write(abi::GlobalInfo { address: answer.address, bytes: answer.bytes }) }
+}
+
+pub(crate) unsafe fn tracker(
+    answer: Option<PoolTracker>,
+    to: *mut abi::PoolTracker,
+    present: *mut u32,
+) {
+    // SAFETY: places of the call under way.
+    unsafe {
+        present.write(u32::from(answer.is_some()));
+        if let Some(answer) = answer {
+            to.write(answer);
+        }
+    }
+}
+
+pub(crate) unsafe fn symbols(answer: Vec<(String, SymbolKind)>, to: abi::SymbolVisitor) {
+    for (name, kind) in answer {
+        // SAFETY: the visitor of the call under way.
+        unsafe { (to.visit)(to.context, raw_text(&name), kind as u32) }
+    }
+}
+
+pub(crate) unsafe fn sections(answer: Vec<ProfileSection>, to: abi::ProfileVisitor) {
+    for section in answer {
+        let contents = bytes(&section.contents);
+        // SAFETY: the visitor of the call under way.
+        unsafe { (to.visit)(to.context, section.kind as u32, section.address, contents) }
+    }
+}
