@@ -74,7 +74,7 @@ pub fn few(plugin: &str, place: impl Display, found: usize, unit: &str, most: us
     if found <= most {
         return Ok(());
     }
-    let found = format_args!("more than {most} {unit}");
+    let found = format!("more than {most} {unit}");
     Err(breach(plugin, place, found, format_args!("at most {most}")))
 }
 
@@ -199,7 +199,7 @@ pub fn range(plugin: &str, place: impl Display, address: u64, bytes: u64) -> Res
     if address.checked_add(bytes).is_some() {
         return Ok(());
     }
-    let found = format_args!("{bytes} bytes at {address:#x}");
+    let found = format!("{bytes} bytes at {address:#x}");
     Err(breach(plugin, place, found, "an end within 64 bits"))
 }
 
@@ -222,7 +222,7 @@ pub fn allocation(
     if alignment == 0 || address % alignment == 0 {
         return Ok(());
     }
-    let expected = format_args!("a multiple of {alignment}");
+    let expected = format!("a multiple of {alignment}");
     Err(breach(plugin, place, format_args!("address {address:#x}"), expected))
 }
 
@@ -231,9 +231,9 @@ pub fn allocation(
 /// # Errors
 /// A breach above [`MEMORY_BYTES`] and for a range that reaches beyond the last address.
 pub fn global(plugin: &str, name: &str, global: &GlobalAddress) -> Result<()> {
-    let place = format_args!("longshore.module, global '{name}'");
-    at_most(plugin, place, global.bytes, "bytes", MEMORY_BYTES)?;
-    range(plugin, place, global.address, global.bytes)
+    let place = format!("longshore.module, global '{name}'");
+    at_most(plugin, &place, global.bytes, "bytes", MEMORY_BYTES)?;
+    range(plugin, &place, global.address, global.bytes)
 }
 
 /// Checks a kernel.
@@ -276,7 +276,7 @@ pub fn kernel(plugin: &str, name: &str, kernel: &KernelAttributes) -> Result<()>
 
 /// Checks the number of a kernel's arguments.
 pub(crate) fn argument_count(plugin: &str, name: &str, count: usize) -> Result<()> {
-    let place = format_args!("longshore.module, kernel '{name}', argument_count");
+    let place = format!("longshore.module, kernel '{name}', argument_count");
     at_most(plugin, place, count as u64, "arguments", ARGUMENTS as u64)
 }
 
@@ -302,8 +302,13 @@ pub fn symbols(plugin: &str, symbols: &[(String, SymbolKind)]) -> Result<()> {
     let lengths = symbols.iter().map(|(name, _)| name.len() as u64);
     let longest = lengths.clone().max().unwrap_or_default();
     at_most(plugin, format_args!("{place}, name"), longest, "bytes", SYMBOL_BYTES as u64)?;
-    let all = format_args!("{place}, all names");
-    at_most(plugin, all, lengths.sum(), "bytes", SYMBOLS_BYTES as u64)
+    at_most(
+        plugin,
+        format_args!("{place}, all names"),
+        lengths.sum(),
+        "bytes",
+        SYMBOLS_BYTES as u64,
+    )
 }
 
 /// Checks the profile sections of a module.
@@ -313,8 +318,8 @@ pub fn symbols(plugin: &str, symbols: &[(String, SymbolKind)]) -> Result<()> {
 pub fn sections(plugin: &str, sections: &[ProfileSection]) -> Result<()> {
     let place = "longshore.instrumentation, profile";
     few(plugin, place, sections.len(), "sections", PROFILE_SECTIONS)?;
-    let all = format_args!("{place}, all contents");
     let bytes = sections.iter().map(|section| section.contents.len() as u64).sum();
+    let all = format!("{place}, all contents");
     at_most(plugin, all, bytes, "bytes", PROFILE_BYTES as u64)?;
     let mut sections = sections.iter();
     sections.try_for_each(|one| section(plugin, one.address, one.contents.len() as u64))

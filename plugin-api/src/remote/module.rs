@@ -50,7 +50,7 @@ impl RemoteModule {
         let (argument_sizes, argument_types, declaration) = unsafe {
             let sizes = self.array(name, "argument_sizes", info.argument_sizes, &info)?;
             let types = self.array(name, "argument_types", info.argument_types, &info)?;
-            let place = format_args!("longshore.module, kernel '{name}', declaration");
+            let place = format!("longshore.module, kernel '{name}', declaration");
             let most = bounds::DECLARATION_BYTES;
             (sizes, types, bounds::copy_text(self.plugin(), place, info.declaration, most)?)
         };
@@ -90,8 +90,8 @@ impl RemoteModule {
         let count = info.argument_count as usize;
         bounds::argument_count(self.plugin(), name, count)?;
         if !array.is_aligned() {
-            let place = format_args!("longshore.module, kernel '{name}', {field}");
-            let found = format_args!("{array:p}");
+            let place = format!("longshore.module, kernel '{name}', {field}");
+            let found = format!("{array:p}");
             return Err(bounds::breach(self.plugin(), place, found, "a multiple of 4"));
         }
         // SAFETY: promised by the caller; aligned, not null, and of few elements.

@@ -68,7 +68,7 @@ pub(crate) fn acceptance(
     let reason = written(bounds::REASON_BYTES, |reason| call(&raw mut accepted, reason))?;
     Ok(match accepted {
         0 => {
-            let place = format_args!("{place}, reason");
+            let place = format!("{place}, reason");
             Acceptance::Refused(reason.text_of_plugin(plugin, place)?)
         }
         1 => Acceptance::Accepted,
@@ -182,11 +182,11 @@ impl Visit<'_, (String, SymbolKind)> {
             bounds::at_most(plugin, place, visit.calls, "symbols", bounds::SYMBOLS as u64)?;
             // SAFETY: promised by the caller.
             let name = unsafe {
-                let place = format_args!("{place}, name");
+                let place = "longshore.module, symbols, name";
                 bounds::copy_text(plugin, place, name, bounds::SYMBOL_BYTES)?
             };
             visit.bytes += name.len() as u64;
-            let place = format_args!("{place}, all names");
+            let place = "longshore.module, symbols, all names";
             bounds::at_most(plugin, place, visit.bytes, "bytes", bounds::SYMBOLS_BYTES as u64)?;
             Ok(SymbolKind::from_raw(kind).map(|kind| (name, kind)))
         });
@@ -202,11 +202,11 @@ impl Visit<'_, ProfileSection> {
             let most = bounds::PROFILE_SECTIONS as u64;
             bounds::at_most(plugin, place, visit.calls, "sections", most)?;
             visit.bytes = visit.bytes.saturating_add(contents.bytes as u64);
-            let all = format_args!("{place}, all contents");
+            let all = "longshore.instrumentation, profile, all contents";
             bounds::at_most(plugin, all, visit.bytes, "bytes", bounds::PROFILE_BYTES as u64)?;
             // SAFETY: promised by the caller.
             let contents = unsafe {
-                let place = format_args!("{place}, contents");
+                let place = "longshore.instrumentation, profile, contents";
                 bounds::borrow(plugin, place, contents, bounds::PROFILE_BYTES)?
             };
             bounds::section(plugin, address, contents.len() as u64)?;
