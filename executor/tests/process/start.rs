@@ -59,7 +59,7 @@ fn it_links_neither_the_linker_nor_the_host() {
     let file = std::fs::read(env!("CARGO_BIN_EXE_longshore-executor")).unwrap();
     let has = |name: &str| file.windows(name.len()).any(|window| window == name.as_bytes());
     // Names of functions have the crate's in them, with its length before.
-    assert!(has("18longshore_executor") && has("17longshore_runtime"));
+    assert!(has("18longshore_executor") && has("16longshore_orc_rt"));
     assert!(!has("17longshore_jitlink") && !has("9longshore4host"));
 }
 
