@@ -45,7 +45,7 @@ pub use generator::{
 pub use initializers::MainArguments;
 pub use listing::Listing;
 pub use object::{Object, Removal};
-pub use pass::{Pass, Passes, Stage};
+pub use pass::{Delivery, Notes, Pass, Passes, Stage};
 pub use times::LinkTimes;
 
 use runtime::{Runtime, log_failure};

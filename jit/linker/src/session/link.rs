@@ -13,7 +13,7 @@ use super::externals::ProcessData;
 use super::gather::{Extent, Needed, Wants};
 use super::initializers::Initializers;
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
-use super::pass::Stage;
+use super::pass::{Delivery, Stage};
 use super::program_bounds::BoundUser;
 use super::resolve::{Found, Wanted};
 use super::runtime::Acquired;
@@ -244,7 +244,9 @@ impl Shared {
         state.times.objects += batch.members.len();
         state.times.bytes +=
             batch.members.iter().map(|linking| linking.graph.memory_size()).sum::<u64>();
+        let notes = self.take_notes(batch)?;
         self.finalize_batch(state, batch)?;
+        notes.into_iter().for_each(|deliver| deliver());
         state.times.finalize += lap(&mut clock);
         Ok(())
     }
@@ -335,6 +337,16 @@ impl Shared {
             run(Stage::PostFixup)(linking)
         })?;
         Ok(true)
+    }
+
+    /// Takes the notes that passes want of graphs whose content is final.
+    fn take_notes(&self, batch: &mut Batch) -> Result<Vec<Delivery>> {
+        let mut taken = Vec::new();
+        for notes in self.options.passes.notes() {
+            let mut graphs = batch.members.iter_mut().map(|linking| &mut *linking.graph);
+            taken.push(notes(&mut graphs)?);
+        }
+        Ok(taken)
     }
 
     fn fix_up(&self, linking: &mut Linking) -> Result<()> {

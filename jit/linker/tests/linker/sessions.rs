@@ -6,7 +6,7 @@ use std::thread;
 
 use longshore_jitlink::memory::SlabMemory;
 use longshore_jitlink::session::{Lookup, Passes, Stage, StaticArchive};
-use longshore_jitlink::{Architecture, Library, Session};
+use longshore_jitlink::{Architecture, Error, Library, Session};
 
 use crate::support::{
     archive, assembly, c, compile, failure, library, library_of, session, value, value_of, variable,
@@ -49,6 +49,45 @@ fn several_threads_link_the_same() {
         let one = contents(1, prune);
         assert_eq!(one.len(), 21);
         assert_eq!(contents(4, prune), one);
+    }
+}
+
+#[test]
+fn notes_of_a_link_are_taken_once_and_delivered_if_it_succeeds() {
+    let links: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+    let (delivered, taken) = (Arc::clone(&links), Arc::new(Mutex::new(0)));
+    let counted = Arc::clone(&taken);
+    let mut passes = Passes::default();
+    passes.add_notes(move |graphs| {
+        *counted.lock().unwrap() += 1;
+        let names = graphs.map(|graph| graph.name().to_string()).collect();
+        let delivered = Arc::clone(&delivered);
+        Ok(move || delivered.lock().unwrap().push(names))
+    });
+    let objects = [
+        c("-fPIC", "long two(void); long one(void) { return 1 + two(); }"),
+        c("-fPIC", "long two(void) { return 2; }"),
+        c("-fPIC", "long nowhere(void); long three(void) { return nowhere(); }"),
+    ];
+    let library = library_of(Session::builder().threads(2).passes(passes), &objects);
+    assert_eq!(value(&library, "one"), 3);
+    assert_eq!(*links.lock().unwrap(), [["0.o", "1.o"]]);
+    failure(library.lookup("three"));
+    assert_eq!((*taken.lock().unwrap(), links.lock().unwrap().len()), (1, 1));
+}
+
+#[test]
+fn notes_that_are_errors_fail_the_link_and_nothing_is_delivered() {
+    let mut passes = Passes::default();
+    passes.add_notes(|_| Ok(|| unreachable!("the link fails")));
+    passes.add_notes(|graphs| {
+        let file = graphs.map(|graph| graph.name().to_string()).collect();
+        Err::<fn(), _>(Error::Unsupported { file, problem: "it is not wanted".to_owned() })
+    });
+    let objects = [c("-fPIC", "long one(void) { return 1; }")];
+    let library = library_of(Session::builder().passes(passes), &objects);
+    for _ in 0..2 {
+        assert_eq!(failure(library.lookup("one")), "0.o: it is not wanted");
     }
 }
 
