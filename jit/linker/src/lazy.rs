@@ -78,9 +78,11 @@ pub use redirectable::{
 };
 pub use redirections::Redirections;
 pub use source::{Defined, Source};
-pub use trampolines::{LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines};
+pub use trampolines::{
+    LinkCalls, LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines,
+};
 
-pub use longshore_orc_rt::reentry::{NOT_LINKED, Onward, Reenter, ReentryCall};
+pub use longshore_orc_rt::reentry::{Answer, NOT_LINKED, Onward, Question, Reenter, ReentryCall};
 
 use manager::{Implementations, Manager};
 
@@ -176,7 +178,7 @@ impl LazyReexports {
     /// The address is one of that process, and is believed, as those of generators are. `handler` is called on the thread that made
     /// the call, if that is of this process, and must not panic. It may look names up, but for calls of what runs while the session
     /// links, which fail with [`Error::Unsupported`].
-    pub fn on_failure(&self, handler: impl Fn(&FailedCall<'_>) -> u64 + Send + Sync + 'static) {
+    pub fn on_failure(&self, handler: impl Fn(&FailedCall) -> u64 + Send + Sync + 'static) {
         self.0.set_failure_handler(Arc::new(handler));
     }
 

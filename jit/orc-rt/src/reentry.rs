@@ -23,8 +23,8 @@ use aarch64 as arch;
 use x86_64 as arch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -104,21 +104,15 @@ pub enum Answer {
 
 /// Who provides the functions for which trampolines stand in.
 pub trait Reenter: Send + Sync {
-    /// Where a call goes on, or why it cannot: then the process that made it ends with this message. It is called
-    /// several at a time: on the thread that made the call, if that is of this process. A panic ends this process then.
+    /// Returns where a call goes on that a thread of this process has made. It is called on that thread, several at a time; a panic
+    /// ends the process.
+    ///
+    /// Instead of returning, an implementation may leave the code that made the call, as `longjmp` does: the [`hook_function`] holds
+    /// nothing meanwhile.
     ///
     /// # Errors
-    /// The message.
-    fn reenter(&self, call: ReentryCall) -> Result<Onward, String>;
-
-    /// The same for a call in another process, which leaves constructors to the thread there that made it.
-    ///
-    /// # Errors
-    /// As for [`Self::reenter`].
-    fn answer(&self, question: Question) -> Result<Answer, String> {
-        let (Question::Call(call) | Question::Constructed(call)) = question;
-        self.reenter(call).map(Answer::Onward)
-    }
+    /// The message with which the process ends.
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String>;
 }
 
 /// Where a call goes on.
@@ -128,12 +122,6 @@ pub struct Onward {
     pub target: u64,
     /// Whether the hook writes it to the trampoline's slot, by one store. It does not if the batch has been [retired](retire) since.
     pub redirect: bool,
-}
-
-impl From<Onward> for Answer {
-    fn from(onward: Onward) -> Self {
-        Self::Onward(onward)
-    }
 }
 
 /// A context: while it lives, calls come to who was given with it. It can be dropped at any time. A call that comes afterwards,
@@ -222,7 +210,8 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
             ))
         };
         let call = header.call_of(trampoline);
-        go_on(&header, call, calls.reenter(call).unwrap_or_else(|problem| end_process(&problem)))
+        let onward = calls.reenter(call).unwrap_or_else(|problem| end_process(&problem));
+        go_on(&header, call, onward)
     })
 }
 

@@ -14,13 +14,12 @@ use super::guard::{Guard, Stop};
 use super::guarded::{self, Broken, Further};
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
-    FailedCall, LazyReexports, LinkedRedirectables, LinkedTrampolines, Onward, Reenter,
-    ReentryCall, ThisProcess, TrampolineBatch, TrampolineEmitter, Trampolines,
+    LazyReexports, LinkCalls, LinkedRedirectables, LinkedTrampolines, Onward, Reenter, ReentryCall,
+    ThisProcess, TrampolineBatch, TrampolineEmitter, Trampolines,
 };
 use longshore_plugin_api::{Error, ErrorCode};
-use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 
 /// The functions of an image that are linked when they are called. It is dropped when nobody calls them any more, and no
@@ -32,11 +31,8 @@ pub(crate) struct LateCalls {
 
 /// The image whose functions are called.
 pub(crate) trait LateImage: Send + Sync {
-    /// Is told that this thread has linked something, or tried to.
-    fn settle(&self, is_linked: bool);
-
-    /// What a linker's error is to who made the image.
-    fn explain(&self, error: &longshore_jitlink::Error) -> Error;
+    /// The error of a link, as it is to the image's author.
+    fn explain(&self, error: longshore_jitlink::Error) -> Error;
 
     /// The error of a constructor or resolver that failed while something was linked.
     fn explain_broken(&self, broken: Broken) -> Error;
@@ -44,35 +40,30 @@ pub(crate) trait LateImage: Send + Sync {
 
 /// Answers calls that device code makes.
 struct DeviceCalls {
-    linker: Mutex<Option<Weak<dyn Reenter>>>,
+    linker: OnceLock<Weak<dyn LinkCalls>>,
     image: Box<dyn LateImage>,
     /// Why calls could not go on, each reason once: kernels' faults refer to them.
     reasons: Mutex<Vec<Arc<Error>>>,
 }
 
 /// Why a call cannot go on: for a queue, and for a message with which the process ends.
-struct Ending {
+struct Failure {
     error: Error,
     message: String,
 }
 
-impl From<Error> for Ending {
-    fn from(error: Error) -> Ending {
-        Ending { message: error.to_string(), error }
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { message: error.to_string(), error }
     }
 }
 
-/// Why a call cannot go on, and of what function.
-struct Refused {
-    message: String,
-    error: longshore_jitlink::Error,
-}
-
-thread_local! {
-    /// What has become of the call for which this thread links.
-    static REFUSED: Cell<Option<Refused>> = const { Cell::new(None) };
-    /// With what the kernel ends that this thread runs.
-    static REASON: Cell<Option<NonNull<Error>>> = const { Cell::new(None) };
+/// Consequence of a call that cannot go on.
+enum Ending {
+    /// The kernel ends that made the call, for a reason that stays as long as the image.
+    Kernel(NonNull<Error>),
+    /// The process ends with this message.
+    Process(String),
 }
 
 impl LateCalls {
@@ -83,12 +74,11 @@ impl LateCalls {
     pub(crate) fn new(image: impl LateImage + 'static) -> longshore_jitlink::Result<LateCalls> {
         let image = Box::new(image);
         let calls =
-            Arc::new(DeviceCalls { linker: Mutex::default(), image, reasons: Mutex::default() });
+            Arc::new(DeviceCalls { linker: OnceLock::new(), image, reasons: Mutex::default() });
         let trampolines =
             DeviceTrampolines { inner: LinkedTrampolines::new(), calls: Arc::clone(&calls) };
         let symbols = LinkedRedirectables::new(ThisProcess);
         let reexports = LazyReexports::new(trampolines, symbols, None)?;
-        reexports.on_failure(refuse);
         Ok(LateCalls { reexports, _calls: calls })
     }
 }
@@ -100,10 +90,11 @@ struct DeviceTrampolines {
 }
 
 impl TrampolineEmitter for DeviceTrampolines {
-    fn connect(&mut self, linker: Weak<dyn Reenter>) -> longshore_jitlink::Result<()> {
-        *self.calls.linker.lock().unwrap_or_else(PoisonError::into_inner) = Some(linker);
+    fn connect(&mut self, linker: Weak<dyn LinkCalls>) -> longshore_jitlink::Result<()> {
+        self.calls.linker.set(linker).map_err(|_| ()).expect("trampolines are connected once");
         let calls: Weak<DeviceCalls> = Arc::downgrade(&self.calls);
-        self.inner.connect(calls)
+        self.inner.connect_to(calls);
+        Ok(())
     }
 
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines {
@@ -120,44 +111,51 @@ impl TrampolineEmitter for DeviceTrampolines {
 }
 
 impl Reenter for DeviceCalls {
-    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
         let guard = Guard::of_thread();
         let suspended = guard.suspend();
-        let onward = self.answer(call, suspended.is_in_call());
+        let answer = self.answer(call, suspended.is_in_call());
+        drop(self);
         // From here on the thread can be taken out of the call at any time, so nothing is held any more.
         guard.resume(suspended);
-        onward
+        match answer {
+            Ok(onward) => Ok(onward),
+            Err(Ending::Process(message)) => Err(message),
+            // SAFETY: only calls from inside `Guard::call` end so. Neither device code nor the hook has anything to drop, and this
+            // function holds nothing any more.
+            Err(Ending::Kernel(reason)) => unsafe { guard.end_with(Stop::NotLinked(reason)) },
+        }
     }
 }
 
 impl DeviceCalls {
-    /// Where a call goes on that was made inside [`Guard::call`] or not.
-    fn answer(&self, call: ReentryCall, in_call: bool) -> Result<Onward, String> {
-        let linker = self.linker.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let linker = linker.and_then(|linker| linker.upgrade()).ok_or("its image is unloaded")?;
-        let link = || {
-            let (onward, broken) = guarded::watched(Further::Skipped, || linker.reenter(call));
-            let refused = REFUSED.take();
-            self.image.settle(refused.is_none());
-            match (broken, refused) {
-                (Some(broken), _) => Err(self.image.explain_broken(broken).into()),
-                (None, Some(Refused { message, error })) => {
-                    Err(Ending { error: self.image.explain(&error), message })
-                }
-                (None, None) => Ok(onward),
+    /// Returns where a call goes on that was made inside [`Guard::call`] or not.
+    fn answer(&self, call: ReentryCall, in_call: bool) -> Result<Onward, Ending> {
+        let Some(linker) = self.linker.get().and_then(Weak::upgrade) else {
+            return Err(Ending::Process("its image is unloaded".to_owned()));
+        };
+        let link = || self.link(&*linker, call);
+        let linked = match in_call && !guarded::is_watched() {
+            true => on_a_thread(link),
+            false => link(),
+        };
+        linked.map_err(|Failure { error, message }| match in_call {
+            true => Ending::Kernel(self.keep(error)),
+            false => Ending::Process(message),
+        })
+    }
+
+    /// Links what is called, and runs its constructors, on this thread.
+    fn link(&self, linker: &dyn LinkCalls, call: ReentryCall) -> Result<Onward, Failure> {
+        let (linked, broken) = guarded::watched(Further::Skipped, || linker.link_call(call));
+        match (broken, linked) {
+            (Some(broken), _) => Err(self.image.explain_broken(broken).into()),
+            (None, Err(failed)) => {
+                let message = failed.to_string();
+                Err(Failure { error: self.image.explain(failed.error), message })
             }
-        };
-        let linked = match (in_call, guarded::is_watched()) {
-            (false, _) => return link().unwrap_or_else(|ending| Err(ending.message)),
-            (true, true) => link(),
-            (true, false) => on_a_thread(link),
-        };
-        let reason = match linked {
-            Ok(onward) => return onward,
-            Err(ending) => ending.error,
-        };
-        REASON.set(Some(self.keep(reason)));
-        Ok(Onward { target: end_kernel as *const () as u64, redirect: false })
+            (None, Ok(onward)) => Ok(onward),
+        }
     }
 
     /// The place of a reason, where it stays as long as this.
@@ -177,7 +175,7 @@ impl DeviceCalls {
 }
 
 /// Links on another thread, with a stack that constructors can run on, and waits for it.
-fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Ending> + Send) -> Result<T, Ending> {
+fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     let linked = thread::scope(|scope| {
         let thread = thread::Builder::new().name("longshore-link".to_owned());
         let thread = thread.stack_size(LINK_STACK).spawn_scoped(scope, link);
@@ -195,16 +193,3 @@ fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Ending> + Send) -> Resu
 
 /// The stack of a thread that links: a main thread's.
 const LINK_STACK: usize = 8 << 20;
-
-/// Takes down why a call cannot go on; where it goes on instead is for [`DeviceCalls`] to say.
-fn refuse(call: &FailedCall<'_>) -> u64 {
-    REFUSED.set(Some(Refused { message: call.to_string(), error: call.error.clone() }));
-    end_kernel as *const () as u64
-}
-
-/// What device code calls in place of a function that cannot be linked. Does not return.
-extern "C" fn end_kernel() {
-    let reason = REASON.take().expect("it was set when the call was sent here");
-    // SAFETY: only calls from inside `Guard::call` are sent here, and device code has nothing to drop.
-    unsafe { Guard::of_thread().end_with(Stop::NotLinked(reason)) }
-}

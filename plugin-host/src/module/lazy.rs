@@ -21,13 +21,11 @@ use crate::execute::{LateCalls, LateImage};
 use bytes::Bytes;
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{Defined, LazyFiles};
-use longshore_jitlink::session::{Passes, Stage};
+use longshore_jitlink::session::Passes;
 use longshore_jitlink::{Library, Session};
 use longshore_plugin_api::{Error, ImageBytes, Result, SymbolKind};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::{self, ThreadId};
 
 /// An image that is linked as it is used. Dropping it gives its memory back.
 pub(super) struct Lazy {
@@ -49,19 +47,13 @@ pub(super) struct LateKernel {
 /// What is known of what has been linked.
 struct Noted {
     linked: Mutex<Contents>,
-    /// What threads are linking. If that fails, nothing of it has become part of the image.
-    being_linked: Mutex<HashMap<ThreadId, Contents>>,
     allowed: Arc<AllowedNames>,
 }
 
 impl Lazy {
     /// Reads the index of an archive, or the symbols of an object. Blocks.
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<Lazy>> {
-        let noted = Arc::new(Noted {
-            linked: Mutex::default(),
-            being_linked: Mutex::default(),
-            allowed: Arc::clone(allowed),
-        });
+        let noted = Arc::new(Noted { linked: Mutex::default(), allowed: Arc::clone(allowed) });
         let bytes = Bytes::from_owner(Kept(image));
         let lazy = add(bytes, &noted).map_err(|error| refusal::of_link(error, allowed))?;
         Ok(Arc::new(lazy))
@@ -74,31 +66,23 @@ impl Lazy {
 
     /// Links a function, and runs the constructors of what is linked so.
     fn link(&self, function: &str) -> Result<()> {
-        self.settled(|| self.file.link(function))?;
+        self.guarded(Further::Skipped, || self.file.link(function))?;
         if lock(&self.noted.linked).is_unresolved(function) {
             return Err(refusal::of_resolver(function));
         }
         functions::constructor_status(self)
     }
 
-    /// The result of something that links.
-    fn settled<T>(&self, link: impl FnOnce() -> longshore_jitlink::Result<T>) -> Result<T> {
-        // What a link has left behind that panicked.
-        self.noted.settle(false);
-        self.guarded(Further::Skipped, link)
-    }
-
-    /// The same for anything by which the linker calls code of the image.
+    /// The result of something by which the linker calls code of the image.
     fn guarded<T>(
         &self,
         further: Further,
         body: impl FnOnce() -> longshore_jitlink::Result<T>,
     ) -> Result<T> {
         let (result, broken) = guarded::watched(further, body);
-        self.noted.settle(result.is_ok());
         match broken {
             Some(broken) => Err(self.noted.explain_broken(broken)),
-            None => result.map_err(|error| self.noted.explain(&error)),
+            None => result.map_err(|error| self.noted.explain(error)),
         }
     }
 }
@@ -106,7 +90,10 @@ impl Lazy {
 fn add(bytes: Bytes, noted: &Arc<Noted>) -> longshore_jitlink::Result<Lazy> {
     let mut passes = Passes::default();
     let into = Arc::clone(noted);
-    passes.add(Stage::PostFixup, move |graph| into.take_from(graph));
+    passes.add_notes(move |graphs| {
+        let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
+        Ok(move || lock(&into.linked).add(contents))
+    });
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
     // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
     let session = unsafe { session.build() }?;
@@ -151,7 +138,7 @@ impl Loaded for Lazy {
         else {
             return Ok(None);
         };
-        let address = self.settled(|| self.library.lookup(name))?;
+        let address = self.guarded(Further::Skipped, || self.library.lookup(name))?;
         let bytes = if defined.indirect { 0 } else { defined.size };
         Ok(Some(Symbol { kind, address, bytes }))
     }
@@ -173,7 +160,8 @@ impl Loaded for Lazy {
     fn construct(&self) -> Result<()> {
         // SAFETY: the constructors are code of the image, as is checked; running it is what a program asks for that
         // loads it. The arguments live as long as the process.
-        self.settled(|| unsafe { self.file.initialize(linked::main_arguments()) })?;
+        let initialize = || unsafe { self.file.initialize(linked::main_arguments()) };
+        self.guarded(Further::Skipped, initialize)?;
         functions::constructor_status(self)
     }
 
@@ -200,30 +188,27 @@ impl Loaded for Lazy {
 }
 
 impl Noted {
-    /// Notes what this thread is linking, and checks it.
-    fn take_from(&self, graph: &mut LinkGraph) -> longshore_jitlink::Result<()> {
-        let mut all = lock(&self.being_linked);
-        let contents = all.entry(thread::current().id()).or_default();
-        contents.take_from(graph)?;
-        match contents.wrong_function() {
-            Some(problem) => {
-                Err(longshore_jitlink::Error::Malformed { file: graph.name().to_string(), problem })
+    /// Returns the contents of graphs that are linked together, which it checks.
+    fn take_from(
+        &self,
+        graphs: &mut dyn Iterator<Item = &mut LinkGraph>,
+    ) -> longshore_jitlink::Result<Contents> {
+        let mut contents = Contents::default();
+        for graph in graphs {
+            contents.take_from(graph)?;
+            let was_linked_before = |address| lock(&self.linked).has_code(address);
+            if let Some(problem) = contents.wrong_function(was_linked_before) {
+                let file = graph.name().to_string();
+                return Err(longshore_jitlink::Error::Malformed { file, problem });
             }
-            None => Ok(()),
         }
+        Ok(contents)
     }
 }
 
 impl LateImage for Arc<Noted> {
-    fn settle(&self, is_linked: bool) {
-        let contents = lock(&self.being_linked).remove(&thread::current().id());
-        if let Some(contents) = contents.filter(|_| is_linked) {
-            lock(&self.linked).add(contents);
-        }
-    }
-
-    fn explain(&self, error: &longshore_jitlink::Error) -> Error {
-        refusal::of_link(error.clone(), &self.allowed)
+    fn explain(&self, error: longshore_jitlink::Error) -> Error {
+        refusal::of_link(error, &self.allowed)
     }
 
     fn explain_broken(&self, broken: Broken) -> Error {

@@ -319,19 +319,25 @@ impl Contents {
 
     /// All constructors and destructors must be code of the image.
     fn check_functions(&mut self) -> Result<()> {
-        self.wrong_function().map_or(Ok(()), |problem| Err(malformed(problem)))
+        self.wrong_function(|_| false).map_or(Ok(()), |problem| Err(malformed(problem)))
     }
 
-    /// What is wrong with the first constructor or destructor that is no code of the image.
-    pub(super) fn wrong_function(&mut self) -> Option<String> {
+    /// Says what is wrong with the first constructor or destructor that is code neither of these objects nor of others.
+    pub(super) fn wrong_function(&mut self, is_of_others: impl Fn(u64) -> bool) -> Option<String> {
         self.code.sort_unstable_by_key(|range| range.start);
         let is_code = |address: u64| {
             let behind = self.code.partition_point(|range| range.start <= address);
             self.code[..behind].last().is_some_and(|range| range.contains(&address))
         };
-        let wrong = self.functions.iter().find(|function| !is_code(function.address))?;
+        let is_wrong = |address| !is_code(address) && !is_of_others(address);
+        let wrong = self.functions.iter().find(|function| is_wrong(function.address))?;
         let ListedFunction { place, address } = wrong;
         Some(format!("{place} lists a function at {address:#x}, expected code of the image"))
+    }
+
+    /// Whether an address is that of code of these objects.
+    pub(super) fn has_code(&self, address: u64) -> bool {
+        self.code.iter().any(|range| range.contains(&address))
     }
 
     /// The error of a function that the linker has called, with where it is listed; exit handlers and resolvers are not.

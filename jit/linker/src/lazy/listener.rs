@@ -1,6 +1,4 @@
-//! Who is told of entries, and of calls that cannot go on.
-
-use std::fmt;
+//! Listeners of entries, and calls that cannot go on.
 
 use crate::Error;
 
@@ -26,25 +24,16 @@ pub trait Listener: Send + Sync {
 }
 
 /// A call of an entry whose implementation cannot be had.
-#[derive(Debug, Clone)]
-pub struct FailedCall<'a> {
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{entry} was called, and its implementation {implementation} is not to be had: {error}")]
+pub struct FailedCall {
     /// The entry's name.
-    pub entry: &'a str,
+    pub entry: Box<str>,
     /// The name of its implementation.
-    pub implementation: &'a str,
-    /// What went wrong.
+    pub implementation: Box<str>,
+    /// Error of the link, or of the constructors that it had to run.
     pub error: Error,
 }
 
-impl fmt::Display for FailedCall<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entry, implementation, error } = self;
-        write!(
-            f,
-            "{entry} was called, and its implementation {implementation} is not to be had: {error}"
-        )
-    }
-}
-
 /// Says where a call goes on that has failed: see [`LazyReexports::on_failure`](super::LazyReexports::on_failure).
-pub(super) type FailureHandler = dyn Fn(&FailedCall<'_>) -> u64 + Send + Sync;
+pub(super) type FailureHandler = dyn Fn(&FailedCall) -> u64 + Send + Sync;

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 
 use super::constructors::{Addition, Turn, Turns};
 use super::listener::{FailedCall, FailureHandler, Listener};
+use super::trampolines::LinkCalls;
 use super::{
     RedirectableSymbol, RedirectableSymbols, Reexport, TrampolineBatch, TrampolineEmitter,
 };
@@ -50,7 +51,7 @@ struct Batches {
 struct Batch {
     implementations: Implementations,
     entries: Box<[Entry]>,
-    /// Whether the entries' memory may go: then nobody writes there any more.
+    /// Whether the entries' memory may go, so that the manager writes to no slot; hooks that write keep this themselves.
     leaving: RwLock<bool>,
 }
 
@@ -151,14 +152,13 @@ impl Manager {
         }
     }
 
-    /// Says whether a batch's memory may go. When this returns nobody writes there who may not.
+    /// Tells the side that writes to a batch's slots whether their memory may go. Then it writes nothing more when this returns.
     pub(super) fn set_leaving(&self, number: u64, leaving: bool) -> Result<()> {
-        if let Some(batch) = self.batch(number) {
-            *batch.leaving.write() = leaving;
-            if self.emitters.by_hook() {
-                self.emitters.trampolines.retire(number, leaving)?;
-            }
+        let Some(batch) = self.batch(number) else { return Ok(()) };
+        if self.emitters.by_hook() {
+            return self.emitters.trampolines.retire(number, leaving);
         }
+        *batch.leaving.write() = leaving;
         Ok(())
     }
 
@@ -166,30 +166,32 @@ impl Manager {
         self.batches.read().known.get(&number).map(Arc::clone)
     }
 
-    /// Does something for the entry of a call. If that fails, it says what becomes of the call.
-    fn for_entry<T: From<Onward>>(
+    /// Does something for the entry of a call.
+    fn for_entry<T>(
         &self,
         call: ReentryCall,
         run: impl FnOnce(&Batch, &Entry) -> Result<T>,
-    ) -> Result<T, String> {
+    ) -> Result<T, FailedCall> {
         let batch = self.batch(call.batch);
         let entry = batch.as_deref().and_then(|batch| {
             let index = usize::try_from(call.index).ok()?;
             Some((batch, batch.entries.get(index)?))
         });
-        let onward = match entry {
-            Some((batch, entry)) => match run(batch, entry) {
-                Ok(done) => return Ok(done),
-                Err(error) => self.fail(&entry.name, &entry.implementation, error),
-            },
-            None => {
-                let symbol = format!("entry {} of batch {}", call.index, call.batch);
-                let file = "a call through a lazy entry that was removed".to_owned();
-                let error = Error::Undefined(vec![Undefined { symbol: symbol.clone(), file }]);
-                self.fail(&symbol, "", error)
-            }
-        };
-        onward.map(T::from)
+        let Some((batch, entry)) = entry else { return Err(FailedCall::of_removed(call)) };
+        run(batch, entry).map_err(|error| FailedCall {
+            entry: entry.name.clone(),
+            implementation: entry.implementation.clone(),
+            error,
+        })
+    }
+
+    /// Returns where a failed call goes on instead, if there is a handler that says so.
+    fn instead(&self, failed: FailedCall) -> Result<Onward, FailedCall> {
+        let handler = self.failure.read().clone();
+        match handler {
+            Some(handler) => Ok(Onward { target: handler(&failed), redirect: false }),
+            None => Err(failed),
+        }
     }
 
     /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
@@ -284,13 +286,13 @@ impl Manager {
 
     /// Has later calls go there at once.
     fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, target: u64) -> Onward {
-        let leaving = batch.leaving.read();
-        if *leaving {
-            return Onward { target, redirect: false };
-        }
         if self.emitters.by_hook() {
             entry.destination.store(target, Ordering::Release);
             return Onward { target, redirect: true };
+        }
+        let leaving = batch.leaving.read();
+        if *leaving {
+            return Onward { target, redirect: false };
         }
         match self.emitters.symbols.redirect(slot, target) {
             Ok(()) => entry.destination.store(target, Ordering::Release),
@@ -299,13 +301,16 @@ impl Manager {
         }
         Onward { target, redirect: false }
     }
+}
 
-    /// What becomes of a call that has failed.
-    fn fail(&self, entry: &str, implementation: &str, error: Error) -> Result<Onward, String> {
-        let handler = self.failure.read().clone();
-        let call = FailedCall { entry, implementation, error };
-        let target = handler.map(|handler| handler(&call)).ok_or_else(|| call.to_string())?;
-        Ok(Onward { target, redirect: false })
+impl FailedCall {
+    /// A call of an entry that is not known any more.
+    fn of_removed(call: ReentryCall) -> Self {
+        let symbol = format!("entry {} of batch {}", call.index, call.batch);
+        let entry = symbol.clone().into();
+        let file = "a call through a lazy entry that was removed".to_owned();
+        let error = Error::Undefined(vec![Undefined { symbol, file }]);
+        Self { entry, implementation: Box::default(), error }
     }
 }
 
@@ -334,20 +339,28 @@ impl Implementations {
     }
 }
 
-impl Reenter for Manager {
-    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+impl LinkCalls for Manager {
+    fn link_call(&self, call: ReentryCall) -> Result<Onward, FailedCall> {
         self.for_entry(call, |batch, entry| self.materialize(batch, entry, call))
     }
 
-    fn answer(&self, question: Question) -> Result<Answer, String> {
-        match question {
+    fn answer(&self, question: Question) -> Result<Answer, FailedCall> {
+        let answer = match question {
             Question::Call(call) => {
                 self.for_entry(call, |batch, entry| self.materialize_elsewhere(batch, entry, call))
             }
             Question::Constructed(call) => {
                 self.for_entry(call, |batch, entry| self.constructed(batch, entry, call))
             }
-        }
+        };
+        answer.or_else(|failed| self.instead(failed).map(Answer::Onward))
+    }
+}
+
+impl Reenter for Manager {
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
+        let onward = self.link_call(call).or_else(|failed| self.instead(failed));
+        onward.map_err(|failed| failed.to_string())
     }
 }
 

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use longshore_orc_rt::reentry::{
-    Reenter, ReentryContext, TRAMPOLINE_SIZE, hook_function, reenter_function,
+    Answer, Onward, Question, Reenter, ReentryCall, ReentryContext, TRAMPOLINE_SIZE, hook_function,
+    reenter_function,
 };
 use longshore_orc_rt::service::reentry::RETIRE_TRAMPOLINES;
 use longshore_orc_rt::{names, reentry};
 
 use super::code;
+use super::listener::FailedCall;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{Lifetime, Protection};
 use crate::process::{TargetProcess, address_of, call_service};
@@ -23,7 +25,7 @@ pub trait TrampolineEmitter: Send + Sync {
     ///
     /// # Errors
     /// If calls cannot be had from the executing side.
-    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<()>;
+    fn connect(&mut self, calls: Weak<dyn LinkCalls>) -> Result<()>;
 
     /// Adds trampolines to a graph. It must add the same each time for the same batch.
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines;
@@ -42,6 +44,23 @@ pub trait TrampolineEmitter: Send + Sync {
         _ = (batch, retired);
         Ok(())
     }
+}
+
+/// The linker's side of calls through trampolines. Any thread may use it, several at once.
+pub trait LinkCalls: Reenter {
+    /// Links the implementation of an entry that was called in this process, and returns where the call goes on. What
+    /// [`LazyReexports::on_failure`](super::LazyReexports::on_failure) was given is not asked.
+    ///
+    /// # Errors
+    /// The entry, and why it has no implementation.
+    fn link_call(&self, call: ReentryCall) -> Result<Onward, FailedCall>;
+
+    /// Does the same for a call in another process, which leaves constructors to the thread there that made it. A failed call goes on
+    /// as [`LazyReexports::on_failure`](super::LazyReexports::on_failure) was given.
+    ///
+    /// # Errors
+    /// As for [`Self::link_call`].
+    fn answer(&self, question: Question) -> Result<Answer, FailedCall>;
 }
 
 /// Trampolines to be emitted.
@@ -109,6 +128,13 @@ impl LinkedTrampolines {
         Self { reenter, hook, context: Context::Others(context) }
     }
 
+    /// Has calls through trampolines of this process come to `calls` instead of the linker; those of another process come to nobody.
+    pub fn connect_to(&mut self, calls: Weak<dyn Reenter>) {
+        if let Context::Here(context) = &mut self.context {
+            *context = Some(ReentryContext::new(calls));
+        }
+    }
+
     fn context(&self) -> u64 {
         match &self.context {
             // No context has this number, so who calls the trampolines is told.
@@ -125,14 +151,11 @@ impl Default for LinkedTrampolines {
 }
 
 impl TrampolineEmitter for LinkedTrampolines {
-    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<()> {
-        match &mut self.context {
-            Context::Here(context) => *context = Some(ReentryContext::new(calls)),
-            Context::Elsewhere(process, tag) => {
-                process.serve(*tag, Arc::new(move |call| answer(&calls, call)))?;
-            }
-            Context::Others(_) => {}
+    fn connect(&mut self, calls: Weak<dyn LinkCalls>) -> Result<()> {
+        if let Context::Elsewhere(process, tag) = &self.context {
+            return process.serve(*tag, Arc::new(move |call| answer(&calls, call)));
         }
+        self.connect_to(calls);
         Ok(())
     }
 
@@ -179,13 +202,13 @@ impl TrampolineEmitter for LinkedTrampolines {
 }
 
 /// Answers a call back of `controller_hook_function`.
-fn answer(calls: &Weak<dyn Reenter>, call: &[u8]) -> Result<Vec<u8>> {
+fn answer(calls: &Weak<dyn LinkCalls>, call: &[u8]) -> Result<Vec<u8>> {
     let failed = |problem: String| Error::Call { function: "a lazy entry".to_owned(), problem };
     let question = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
     let calls = calls.upgrade().ok_or_else(|| {
         failed("who emitted it is gone; keep it while its code is called".to_owned())
     })?;
-    let answer = calls.answer(question).map_err(failed)?;
+    let answer = calls.answer(question).map_err(|call| failed(call.to_string()))?;
     postcard::to_allocvec(&answer).map_err(|error| failed(error.to_string()))
 }
 

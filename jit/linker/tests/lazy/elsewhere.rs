@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use longshore_jitlink::Error;
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
-    LazyReexports, LinkedRedirectables, LinkedTrampolines, PointerWriter, TrampolineBatch,
-    TrampolineEmitter, Trampolines,
+    LazyReexports, LinkCalls, LinkedRedirectables, LinkedTrampolines, PointerWriter,
+    TrampolineBatch, TrampolineEmitter, Trampolines,
 };
-use longshore_orc_rt::reentry::{Hook, Reenter, ReentryCall, TrampolineHeader, reenter_function};
+use longshore_orc_rt::reentry::{Hook, ReentryCall, TrampolineHeader, reenter_function};
 
 use super::World;
 use super::support::{c, session, value_of};
@@ -58,11 +58,11 @@ impl PointerWriter for Writes {
 /// Has the calls of trampolines come by messages.
 struct ByMessages {
     linked: LinkedTrampolines,
-    calls: Arc<OnceLock<Weak<dyn Reenter>>>,
+    calls: Arc<OnceLock<Weak<dyn LinkCalls>>>,
 }
 
 impl TrampolineEmitter for ByMessages {
-    fn connect(&mut self, calls: Weak<dyn Reenter>) -> Result<(), Error> {
+    fn connect(&mut self, calls: Weak<dyn LinkCalls>) -> Result<(), Error> {
         self.calls.set(calls).map_err(|_| unreachable!("it is connected once"))
     }
 
@@ -80,7 +80,8 @@ fn re_entry_and_redirection_by_messages_are_as_those_of_the_own_process() {
     let connected = Arc::new(OnceLock::new());
     let trampolines = ByMessages { linked, calls: Arc::clone(&connected) };
     let lazy = LazyReexports::new(trampolines, LinkedRedirectables::new(writes), None).unwrap();
-    let reenter = |call| connected.get().unwrap().upgrade().unwrap().reenter(call).unwrap().target;
+    let reenter =
+        |call| connected.get().unwrap().upgrade().unwrap().link_call(call).unwrap().target;
     let object =
         c("-O1 -fPIC", "long twice(long n) { return 2 * n; } long half(long n) { return n / 2; }");
     let world = World::with(session(), lazy, &[object]);

@@ -18,7 +18,7 @@ fn the_handler_is_asked_each_time_until_the_implementation_is_there() {
     let failures = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&failures);
     world.lazy.on_failure(move |call| {
-        assert_eq!((call.entry, call.implementation), ("e_late", "late"));
+        assert_eq!((&*call.entry, &*call.implementation), ("e_late", "late"));
         assert_eq!(call.error.to_string(), "undefined symbols: late");
         counted.fetch_add(1, Ordering::Relaxed);
         instead as *const () as u64

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::*;
 use crate::registers::{call_keeping, change};
@@ -13,7 +13,7 @@ extern "C" fn landing() {
 struct Answers(Mutex<Vec<ReentryCall>>);
 
 impl Reenter for Answers {
-    fn reenter(&self, call: ReentryCall) -> Result<Onward, String> {
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
         self.0.lock().unwrap().push(call);
         // SAFETY: this thread's variable.
         unsafe { *libc::__errno_location() = 77 };
@@ -129,7 +129,7 @@ fn constructors_that_a_controller_asks_for_run_on_the_thread_that_calls_before_t
         let arguments = Arguments { argc: 6, ..Arguments::default() };
         let answer = match question {
             Question::Call(_) => Answer::Construct { functions: vec![function; 2], arguments },
-            Question::Constructed(_) => Onward { target: 0x1234, redirect: false }.into(),
+            Question::Constructed(_) => Answer::Onward(Onward { target: 0x1234, redirect: false }),
         };
         Ok(postcard::to_stdvec(&answer).unwrap())
     };

@@ -99,13 +99,13 @@ fn find_compiler() -> Result<Compiler> {
     Compiler::find(&folders)
 }
 
-fn tell(call: &FailedCall<'_>, given: &Given) {
+fn tell(call: &FailedCall, given: &Given) {
     if let Error::ProcessGone { .. } = call.error {
         // The program has ended while a thread of it was about to call something: who waits for it knows how.
         return;
     }
     let failure = LinkFailure::from(call.error.clone()).explain(given);
-    let entry = readable(call.entry);
+    let entry = readable(&call.entry);
     let failure = failure.about(&format!("'{entry}', which is called, cannot be linked"));
     // Where nobody reads it there is nobody else to tell.
     let _ = write!(std::io::stderr(), "{failure}");
