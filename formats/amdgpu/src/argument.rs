@@ -1,15 +1,19 @@
 //! What kernels are called with.
 
+use serde::Deserialize;
 use std::fmt;
 
 /// A part of the memory from which a kernel reads what it is called with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Argument {
     /// In bytes from the start of that memory.
+    #[serde(rename = ".offset")]
     pub offset: u32,
     /// Its size.
+    #[serde(rename = ".size")]
     pub bytes: u32,
     /// What stands there.
+    #[serde(rename = ".value_kind")]
     pub kind: ArgumentKind,
 }
 
@@ -17,7 +21,8 @@ macro_rules! kinds {
     ($($name:literal $kind:ident $doc:literal,)*) => {
         /// What stands in an argument. Those that a program does not pass, but the runtime, begin with
         /// `Hidden`.
-        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+        #[serde(from = "String")]
         #[non_exhaustive]
         pub enum ArgumentKind {
             $(#[doc = $doc] $kind,)*
@@ -25,14 +30,17 @@ macro_rules! kinds {
             Other(String),
         }
 
-        impl ArgumentKind {
-            pub(crate) fn of_name(name: &str) -> ArgumentKind {
-                match name {
+        impl From<String> for ArgumentKind {
+            /// Returns the kind that a code object calls so.
+            fn from(name: String) -> ArgumentKind {
+                match name.as_str() {
                     $($name => ArgumentKind::$kind,)*
-                    _ => ArgumentKind::Other(name.to_owned()),
+                    _ => ArgumentKind::Other(name),
                 }
             }
+        }
 
+        impl ArgumentKind {
             /// Its name in the code object: "by_value", "hidden_block_count_x".
             #[must_use]
             pub fn name(&self) -> &str {
@@ -105,7 +113,7 @@ mod tests {
             ("hidden_of_tomorrow", ArgumentKind::Other("hidden_of_tomorrow".into()), true),
             ("tensor", ArgumentKind::Other("tensor".into()), false),
         ] {
-            assert_eq!(ArgumentKind::of_name(name), kind);
+            assert_eq!(ArgumentKind::from(name.to_owned()), kind);
             assert_eq!((kind.to_string().as_str(), kind.is_hidden()), (name, is_hidden));
         }
     }

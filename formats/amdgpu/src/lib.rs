@@ -12,7 +12,6 @@
 //! LLVM's AMDGPUUsage.
 
 mod argument;
-mod bounded;
 mod code_object;
 mod file;
 mod fit;

@@ -1,239 +1,142 @@
 //! The notes with metadata: MessagePack, in which kernels and their arguments are maps.
+//!
+//! Nothing is kept of unknown keys, and known ones take no more memory than a multiple of their bytes; so the file bounds it.
 
-use crate::bounded::{self, MOST_READINGS};
 use crate::header::wrong;
-use crate::{Argument, ArgumentKind, Kernel, KernelKind, Malformed};
-use rmpv::ValueRef;
+use crate::{Argument, Kernel, Malformed};
+use rmp_serde::decode::ReadRefReader;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
 
-/// What all notes say.
-#[derive(Default)]
+/// Contents of notes.
+#[derive(Default, Deserialize)]
 pub(crate) struct Metadata {
     /// "amdgcn-amd-amdhsa--gfx90a:xnack+".
+    #[serde(rename = "amdhsa.target")]
     pub(crate) target: Option<String>,
+    #[serde(rename = "amdhsa.kernels", default, deserialize_with = "maps")]
     pub(crate) kernels: Vec<Kernel>,
 }
 
+/// Deepest nesting of a note, which is three times that of kernels' arguments.
+const DEEPEST: usize = 16;
+
 /// Reads the contents of notes: a file that was linked without being compiled anew has several.
 pub(crate) fn read(notes: &[&[u8]]) -> Result<Metadata, Malformed> {
-    let mut left = MOST_READINGS;
     let mut metadata = Metadata::default();
     for note in notes {
-        let root = bounded::decode(note, &mut left);
-        let root = root.map_err(|error| wrong(format!("its metadata: {error}")))?;
-        let root = Map::of(&root, "its metadata")?;
-        if let Some(target) = root.text("amdhsa.target")? {
-            metadata.target = Some(target.to_owned());
-        }
-        for value in root.list("amdhsa.kernels")?.unwrap_or_default() {
-            metadata.kernels.push(kernel(value)?);
-        }
+        let mut bytes = rmp_serde::Deserializer::<ReadRefReader<'_, [u8]>>::from_read_ref(note);
+        bytes.set_max_depth(DEEPEST);
+        let decoded = serde_path_to_error::deserialize(&mut bytes);
+        let Map(mut decoded): Map<Metadata> = decoded.map_err(|error| {
+            // Keys begin with a dot themselves.
+            let path = error.path().to_string().replace("..", ".");
+            let problem = error.inner().to_string();
+            wrong(format!("its metadata at {}: {}", shown(&path), shown(&problem)))
+        })?;
+        decoded.kernels.iter_mut().try_for_each(check)?;
+        metadata.target = decoded.target.or(metadata.target);
+        metadata.kernels.append(&mut decoded.kernels);
     }
     Ok(metadata)
 }
 
-fn kernel(value: &ValueRef<'_>) -> Result<Kernel, Malformed> {
-    let name = Map::of(value, "a kernel")?.needed_text(".name")?;
-    let map = Map::of(value, name)?;
-    let kind = match map.text(".kind")? {
-        None | Some("normal") => KernelKind::Normal,
-        Some("init") => KernelKind::Init,
-        Some("fini") => KernelKind::Fini,
-        Some(_) => return Err(map.wrong(".kind", "none that is known")),
-    };
-    let argument_bytes = map.needed_number(".kernarg_segment_size")?;
-    let argument_alignment = map.needed_number(".kernarg_segment_align")?;
-    if !argument_alignment.is_power_of_two() {
-        return Err(map.wrong(".kernarg_segment_align", "no power of two"));
+/// Tells the arguments that the runtime passes from the others, and checks what values have to do with each other.
+fn check(kernel: &mut Kernel) -> Result<(), Malformed> {
+    let wrong = |what| Err(wrong(format!("'{}': {what}", shown(&kernel.name))));
+    if !kernel.argument_alignment.is_power_of_two() {
+        return wrong(".kernarg_segment_align is no power of two");
     }
-    let all = map.list(".args")?.unwrap_or_default();
-    let all = all.iter().map(|value| argument(value, name, argument_bytes));
-    let all = all.collect::<Result<Vec<Argument>, _>>()?;
-    let (hidden, arguments): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|argument| argument.kind.is_hidden());
-    check_apart(&arguments, name)?;
-    Ok(Kernel {
-        symbol: map.needed_text(".symbol")?.to_owned(),
-        kind,
-        arguments,
-        hidden,
-        argument_bytes,
-        argument_alignment,
-        required_group: map.three_numbers(".reqd_workgroup_size")?,
-        max_group_items: map.number(".max_flat_workgroup_size")?,
-        has_uniform_groups: map.number(".uniform_work_group_size")?.map(|number| number != 0),
-        wavefront_items: map.needed_number(".wavefront_size")?,
-        static_shared_bytes: map.needed_number(".group_segment_fixed_size")?,
-        private_bytes: map.needed_number(".private_segment_fixed_size")?,
-        has_dynamic_private: map.is_true(".uses_dynamic_stack")?,
-        registers: map.number(".vgpr_count")?,
-        scalar_registers: map.number(".sgpr_count")?,
-        accumulation_registers: map.number(".agpr_count")?,
-        spilled_registers: map.number(".vgpr_spill_count")?,
-        spilled_scalar_registers: map.number(".sgpr_spill_count")?,
-        name: name.to_owned(),
-    })
-}
-
-/// An argument, which lies in the `all` bytes of its kernel.
-fn argument(value: &ValueRef<'_>, kernel: &str, all: u32) -> Result<Argument, Malformed> {
-    let map = Map::of(value, kernel)?;
-    let (offset, bytes) = (map.needed_number(".offset")?, map.needed_number(".size")?);
-    if offset.checked_add(bytes).is_none_or(|end| end > all) {
-        return Err(map.wrong(".args", "beyond the size of all"));
+    let end = |argument: &Argument| argument.offset.checked_add(argument.bytes);
+    let is_inside = |known| end(known).is_some_and(|end| end <= kernel.argument_bytes);
+    if !kernel.arguments.iter().all(is_inside) {
+        return wrong(".args is beyond the size of all");
     }
-    let kind = ArgumentKind::of_name(map.needed_text(".value_kind")?);
-    Ok(Argument { offset, bytes, kind })
-}
-
-/// That no argument lies upon another.
-fn check_apart(arguments: &[Argument], kernel: &str) -> Result<(), Malformed> {
-    let mut places: Vec<_> = arguments.iter().map(|known| (known.offset, known.bytes)).collect();
+    let is_hidden = |argument: &mut Argument| argument.kind.is_hidden();
+    kernel.hidden = kernel.arguments.extract_if(.., is_hidden).collect();
+    let mut places: Vec<_> =
+        kernel.arguments.iter().map(|known| (known.offset, known.bytes)).collect();
     places.sort_unstable();
-    let are_apart = places.is_sorted_by(|(offset, bytes), (next, _)| offset + bytes <= *next);
-    let upon = || wrong(format!("'{}': two of its .args lie upon each other", shown(kernel)));
-    are_apart.then_some(()).ok_or_else(upon)
-}
-
-/// A map whose keys are text.
-struct Map<'a> {
-    entries: &'a [(ValueRef<'a>, ValueRef<'a>)],
-    /// What it describes.
-    of: &'a str,
-}
-
-impl<'a> Map<'a> {
-    fn of(value: &'a ValueRef<'a>, of: &'a str) -> Result<Map<'a>, Malformed> {
-        match value {
-            ValueRef::Map(entries) => Ok(Map { entries, of }),
-            _ => Err(wrong(format!("'{}': not described by a map", shown(of)))),
-        }
-    }
-
-    fn field(&self, name: &str) -> Option<&'a ValueRef<'a>> {
-        let is_it =
-            |key: &ValueRef<'_>| matches!(key, ValueRef::String(key) if key.as_str() == Some(name));
-        self.entries.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
-    }
-
-    fn text(&self, name: &str) -> Result<Option<&'a str>, Malformed> {
-        let text = |value: &'a ValueRef<'a>| match value {
-            ValueRef::String(text) => text.as_str(),
-            _ => None,
-        };
-        self.typed(name, text, "no text")
-    }
-
-    fn number(&self, name: &str) -> Result<Option<u32>, Malformed> {
-        self.typed(name, number, "no number of 32 bits")
-    }
-
-    fn three_numbers(&self, name: &str) -> Result<Option<[u32; 3]>, Malformed> {
-        let three = |value: &'a ValueRef<'a>| match value {
-            ValueRef::Array(list) => match &list[..] {
-                [x, y, z] => Some([number(x)?, number(y)?, number(z)?]),
-                _ => None,
-            },
-            _ => None,
-        };
-        self.typed(name, three, "not three numbers")
-    }
-
-    /// False if it is not there.
-    fn is_true(&self, name: &str) -> Result<bool, Malformed> {
-        let truth = |value: &'a ValueRef<'a>| match value {
-            ValueRef::Boolean(truth) => Some(*truth),
-            _ => None,
-        };
-        Ok(self.typed(name, truth, "neither true nor false")?.unwrap_or(false))
-    }
-
-    fn list(&self, name: &str) -> Result<Option<&'a [ValueRef<'a>]>, Malformed> {
-        let list = |value: &'a ValueRef<'a>| match value {
-            ValueRef::Array(list) => Some(&list[..]),
-            _ => None,
-        };
-        self.typed(name, list, "no list")
-    }
-
-    fn needed_text(&self, name: &str) -> Result<&'a str, Malformed> {
-        self.text(name)?.ok_or_else(|| self.wrong(name, "missing"))
-    }
-
-    fn needed_number(&self, name: &str) -> Result<u32, Malformed> {
-        self.number(name)?.ok_or_else(|| self.wrong(name, "missing"))
-    }
-
-    fn typed<T>(
-        &self,
-        name: &str,
-        typed: impl FnOnce(&'a ValueRef<'a>) -> Option<T>,
-        otherwise: &str,
-    ) -> Result<Option<T>, Malformed> {
-        let Some(value) = self.field(name) else { return Ok(None) };
-        typed(value).map(Some).ok_or_else(|| self.wrong(name, otherwise))
-    }
-
-    fn wrong(&self, name: &str, what: &str) -> Malformed {
-        wrong(format!("'{}': {name} is {what}", shown(self.of)))
+    match places.is_sorted_by(|(offset, bytes), (next, _)| offset + bytes <= *next) {
+        true => Ok(()),
+        false => wrong("two of its .args lie upon each other"),
     }
 }
 
-fn number(value: &ValueRef<'_>) -> Option<u32> {
-    value.as_u64()?.try_into().ok()
+/// Reads a list of maps.
+pub(crate) fn maps<'de, D, T>(list: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let maps = Vec::<Map<T>>::deserialize(list)?;
+    Ok(maps.into_iter().map(|Map(value)| value).collect())
 }
 
-/// The beginning of a name.
-fn shown(name: &str) -> &str {
+/// A value that a map describes; what is derived would take a list for it too.
+struct Map<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        value.deserialize_map(OfMap(PhantomData))
+    }
+}
+
+struct OfMap<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
+    type Value = Map<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Map<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(entries)).map(Map)
+    }
+}
+
+/// The beginning of a text.
+fn shown(text: &str) -> &str {
     const LONGEST: usize = 200;
-    &name[..name.floor_char_boundary(LONGEST)]
+    &text[..text.floor_char_boundary(LONGEST)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmpv::Value;
-
-    fn text(value: &str) -> Value {
-        Value::from(value)
-    }
-
-    fn map(entries: &[(&str, Value)]) -> Value {
-        Value::Map(entries.iter().map(|(key, value)| (text(key), value.clone())).collect())
-    }
+    use crate::{ArgumentKind, KernelKind};
+    use serde_json::{Value, json};
 
     fn argument(offset: u32, bytes: u32, kind: &str) -> Value {
-        map(&[(".offset", offset.into()), (".size", bytes.into()), (".value_kind", text(kind))])
+        json!({".offset": offset, ".size": bytes, ".value_kind": kind})
     }
 
     /// What every kernel has, and more or something else.
     fn kernel(more: &[(&str, Value)]) -> Value {
-        let mut entries = vec![
-            (".name", text("k")),
-            (".symbol", text("k.kd")),
-            (".kernarg_segment_size", 32.into()),
-            (".kernarg_segment_align", 8.into()),
-            (".wavefront_size", 64.into()),
-            (".group_segment_fixed_size", 256.into()),
-            (".private_segment_fixed_size", 16.into()),
-        ];
-        entries.retain(|(key, _)| more.iter().all(|(other, _)| key != other));
-        entries.extend(more.iter().cloned());
-        map(&entries)
+        let mut kernel = json!({
+            ".name": "k",
+            ".symbol": "k.kd",
+            ".kernarg_segment_size": 32,
+            ".kernarg_segment_align": 8,
+            ".wavefront_size": 64,
+            ".group_segment_fixed_size": 256,
+            ".private_segment_fixed_size": 16,
+        });
+        more.iter().for_each(|(key, value)| kernel[key] = value.clone());
+        kernel
     }
 
-    fn note(root: &Value) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        rmpv::encode::write_value(&mut bytes, root).unwrap();
-        bytes
-    }
-
-    fn note_of(kernels: Vec<Value>) -> Vec<u8> {
-        let target = text("amdgcn-amd-amdhsa--gfx90a");
-        note(&map(&[("amdhsa.kernels", Value::Array(kernels)), ("amdhsa.target", target)]))
+    fn note_of(kernels: &[Value]) -> Vec<u8> {
+        let target = "amdgcn-amd-amdhsa--gfx90a";
+        rmp_serde::to_vec(&json!({"amdhsa.kernels": kernels, "amdhsa.target": target})).unwrap()
     }
 
     fn one(more: &[(&str, Value)]) -> Result<Kernel, String> {
-        let metadata = read(&[&note_of(vec![kernel(more)])]).map_err(|error| error.0)?;
+        let metadata = read(&[&note_of(&[kernel(more)])]).map_err(|error| error.0)?;
         Ok(metadata.kernels.into_iter().next().unwrap())
     }
 
@@ -244,11 +147,10 @@ mod tests {
             argument(8, 4, "by_value"),
             argument(16, 8, "hidden_heap_v1"),
         ];
-        let required = Value::Array(vec![64.into(), 2.into(), 1.into()]);
         let found = one(&[
-            (".args", Value::Array(arguments)),
-            (".kind", text("init")),
-            (".reqd_workgroup_size", required),
+            (".args", arguments.into()),
+            (".kind", "init".into()),
+            (".reqd_workgroup_size", json!([64, 2, 1])),
             (".max_flat_workgroup_size", 128.into()),
             (".uniform_work_group_size", 1.into()),
             (".uses_dynamic_stack", true.into()),
@@ -257,7 +159,8 @@ mod tests {
             (".agpr_count", 4.into()),
             (".vgpr_spill_count", 1.into()),
             (".sgpr_spill_count", 2.into()),
-            (".language", text("OpenCL C")),
+            (".language", "OpenCL C".into()),
+            (".language_version", json!([2, {"minor": [0]}])),
         ]);
         let argument = |offset, bytes, kind| Argument { offset, bytes, kind };
         let expected = Kernel {
@@ -292,7 +195,7 @@ mod tests {
 
     #[test]
     fn kernels_of_several_notes_are_taken_together() {
-        let notes = [note_of(vec![kernel(&[]), kernel(&[])]), note_of(vec![kernel(&[])])];
+        let notes = [note_of(&[kernel(&[]), kernel(&[])]), note_of(&[kernel(&[])])];
         let metadata = read(&[&notes[0], &notes[1]]).unwrap();
         assert_eq!(metadata.kernels.len(), 3);
         assert_eq!(metadata.target.as_deref(), Some("amdgcn-amd-amdhsa--gfx90a"));
@@ -301,35 +204,89 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_the_kernel_and_the_field() {
-        let arguments = |list: &[Value]| (".args", Value::Array(list.to_vec()));
         let [low, high] = [argument(0, 8, "by_value"), argument(24, 8, "by_value")];
-        assert_eq!(one(&[arguments(&[high.clone(), low.clone()])]).unwrap().arguments.len(), 2);
-        for (field, why) in [
-            ((".name", Value::Nil), "'a kernel': .name is no text"),
-            ((".symbol", 1.into()), "'k': .symbol is no text"),
-            ((".kind", text("x")), "'k': .kind is none that is known"),
-            ((".kernarg_segment_size", (-1).into()), "no number"),
-            ((".kernarg_segment_size", (1u64 << 32).into()), "no number"),
-            ((".kernarg_segment_align", 3.into()), "no power of two"),
-            ((".kernarg_segment_align", 0.into()), "no power of two"),
-            ((".reqd_workgroup_size", Value::Array(vec![1.into()])), "not three numbers"),
-            ((".reqd_workgroup_size", Value::Array(vec![Value::Nil; 3])), "not three numbers"),
-            ((".uses_dynamic_stack", 1.into()), "neither true nor false"),
-            ((".args", 1.into()), "no list"),
-            (arguments(&[Value::Nil]), "by a map"),
-            (arguments(&[map(&[])]), "'k': .offset is missing"),
-            (arguments(&[argument(28, 8, "by_value")]), "beyond"),
-            (arguments(&[argument(u32::MAX, 8, "by_value")]), "beyond"),
-            (arguments(&[low, high, argument(23, 2, "by_value")]), "upon each other"),
+        let apart = one(&[(".args", json!([high, low]))]);
+        assert_eq!(apart.unwrap().arguments.len(), 2);
+        for (key, value, why) in [
+            (".name", Value::Null, "at amdhsa.kernels[0].name: invalid type"),
+            (".symbol", 1.into(), "at amdhsa.kernels[0].symbol: invalid type"),
+            (".kind", "x".into(), "unknown variant `x`, expected one of `normal`"),
+            (
+                ".kernarg_segment_size",
+                (-1).into(),
+                "kernels[0].kernarg_segment_size: invalid value",
+            ),
+            (".kernarg_segment_size", (1u64 << 32).into(), "expected u32"),
+            (".kernarg_segment_align", 3.into(), "'k': .kernarg_segment_align is no power of two"),
+            (".kernarg_segment_align", 0.into(), "no power of two"),
+            (".reqd_workgroup_size", json!([1]), "invalid length 1, expected an array of length 3"),
+            (".reqd_workgroup_size", json!([1, 2, 3, 4]), "[0].reqd_workgroup_size: "),
+            (".reqd_workgroup_size", json!([null, null, null]), "reqd_workgroup_size[0]: "),
+            (".uses_dynamic_stack", 1.into(), "expected a boolean"),
+            (".args", 1.into(), "[0].args: invalid type: integer `1`, expected a sequence"),
+            (".args", json!([null]), "args[0]: invalid type: unit value, expected a map"),
+            (
+                ".args",
+                json!([[0, 8, "by_value"]]),
+                "args[0]: invalid type: sequence, expected a map",
+            ),
+            (".args", json!([{}]), "args[0]: missing field `.offset`"),
+            (".args", json!([argument(28, 8, "by_value")]), "beyond"),
+            (".args", json!([argument(u32::MAX, 8, "by_value")]), "beyond"),
+            (".args", json!([argument(u32::MAX, 8, "hidden_none")]), "beyond"),
+            (".args", json!([low, high, argument(23, 2, "by_value")]), "upon each other"),
         ] {
-            let error = one(std::slice::from_ref(&field)).unwrap_err();
-            assert!(error.contains(why), "{}: {error}", field.0);
+            let error = one(&[(key, value)]).unwrap_err();
+            assert!(error.contains(why), "{key}: {error}");
         }
-        let of_root = |root| read(&[&note(&root)]).map_err(|error| error.0).err().unwrap();
-        assert!(of_root(Value::Nil).contains("by a map"));
-        assert!(of_root(map(&[("amdhsa.kernels", 1.into())])).contains("no list"));
-        assert!(read(&[b"\x81"]).is_err());
-        let name = text(&"\u{e9}".repeat(1000));
-        assert!(one(&[(".name", name), (".kind", 1.into())]).unwrap_err().len() < 300);
+        let of_root = |root| {
+            read(&[&rmp_serde::to_vec(&root).unwrap()]).map_err(|error| error.0).err().unwrap()
+        };
+        assert!(of_root(Value::Null).contains("expected a map"));
+        assert!(of_root(json!([["k"], "gfx90a"])).contains("expected a map"));
+        assert!(of_root(json!({"amdhsa.kernels": 1})).contains("expected a sequence"));
+        let long = "\u{e9}".repeat(1000);
+        assert!(of_root(json!({"amdhsa.kernels": long})).len() < 500);
+        let name = (".name", Value::from(long));
+        assert!(one(&[name, (".kernarg_segment_align", 3.into())]).unwrap_err().len() < 300);
+    }
+
+    #[test]
+    fn depth_and_claims_are_bounded() {
+        let problem = |note: &[u8]| read(&[note]).map_err(|error| error.0).err().unwrap();
+        // Of an unknown key, and of a known one.
+        for key in [&b"\x81\xa1x"[..], b"\x81\xaeamdhsa.kernels"] {
+            let deep = [key, &[0x91; 100_000]].concat();
+            assert!(problem(&deep).len() < 500);
+            for claim in [
+                &b"\xdd\xff\xff\xff\xff"[..],
+                b"\xdf\xff\xff\xff\xff",
+                b"\xdb\xff\xff\xff\xffx",
+                b"\xc6\xff\xff\xff\xff",
+                b"\xc9\xff\xff\xff\xff\x01",
+                b"\xc1",
+                b"",
+            ] {
+                problem(&[key, claim].concat());
+            }
+        }
+        assert!(problem(&[&b"\x81\xa1x"[..], &[0x91; 100]].concat()).contains("depth"));
+        problem(b"\xdf\xff\xff\xff\xff");
+        problem(b"");
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_bit_of_a_note_is_read_to_its_end() {
+        let arguments = json!([argument(0, 8, "global_buffer"), argument(16, 8, "hidden_none")]);
+        let note = note_of(&[kernel(&[(".args", arguments)])]);
+        assert!((0..note.len()).all(|end| read(&[&note[..end]]).is_err()));
+        for bit in 0..note.len() * 8 {
+            let mut damaged = note.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            for kernel in read(&[&damaged]).map(|read| read.kernels).unwrap_or_default() {
+                let mut all = kernel.arguments.iter().chain(&kernel.hidden);
+                assert!(all.all(|known| known.offset + known.bytes <= kernel.argument_bytes));
+            }
+        }
     }
 }

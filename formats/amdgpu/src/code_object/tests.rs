@@ -7,7 +7,7 @@ use object::elf::{
     STT_OBJECT as OBJECT, STV_DEFAULT as DEFAULT, STV_HIDDEN as HIDDEN, STV_PROTECTED as PROTECTED,
     SectionType, SymbolBind, SymbolType, SymbolVisibility,
 };
-use rmpv::Value;
+use serde_json::json;
 
 const ABSOLUTE: u16 = 0xfff1;
 const COMMON: u16 = 0xfff2;
@@ -83,25 +83,17 @@ fn note(owner: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
 
 /// The notes of a file with one kernel.
 fn notes(kernel: &str) -> Vec<u8> {
-    let map = |entries: &[(&str, Value)]| {
-        let entries = entries.iter().map(|(key, value)| (Value::from(*key), value.clone()));
-        Value::Map(entries.collect())
-    };
-    let argument =
-        map(&[(".offset", 0.into()), (".size", 8.into()), (".value_kind", "by_value".into())]);
-    let kernel = map(&[
-        (".name", kernel.into()),
-        (".symbol", format!("{kernel}.kd").into()),
-        (".kernarg_segment_size", 8.into()),
-        (".kernarg_segment_align", 8.into()),
-        (".wavefront_size", 64.into()),
-        (".group_segment_fixed_size", 0.into()),
-        (".private_segment_fixed_size", 0.into()),
-        (".args", Value::Array(vec![argument])),
-    ]);
-    let root = map(&[("amdhsa.kernels", Value::Array(vec![kernel]))]);
-    let mut metadata = Vec::new();
-    rmpv::encode::write_value(&mut metadata, &root).unwrap();
+    let metadata = json!({"amdhsa.kernels": [{
+        ".name": kernel,
+        ".symbol": format!("{kernel}.kd"),
+        ".kernarg_segment_size": 8,
+        ".kernarg_segment_align": 8,
+        ".wavefront_size": 64,
+        ".group_segment_fixed_size": 0,
+        ".private_segment_fixed_size": 0,
+        ".args": [{".offset": 0, ".size": 8, ".value_kind": "by_value"}],
+    }]});
+    let metadata = rmp_serde::to_vec(&metadata).unwrap();
     [note(b"GNU\0", 32, b"abc"), note(b"AMDGPU\0", 32, &metadata)].concat()
 }
 
