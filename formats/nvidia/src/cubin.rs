@@ -12,33 +12,50 @@ mod variables;
 use crate::contents::is_of_driver;
 use crate::{Arch, Contents, Malformed, Variant};
 use attributes::Attribute;
-use file::{File, STT_CUDA_OBJECT, STT_FUNC, STT_NOTYPE, STT_OBJECT, Symbol};
+use file::{File, STT_CUDA_OBJECT, Symbol};
+use object::elf::{STT_FUNC, STT_NOTYPE, STT_OBJECT};
 use std::collections::HashSet;
 
-/// What a cubin, relocatable or not, is for, read without its symbols. All its parts lie in the file.
+/// What a cubin, relocatable or not, is for, read without its symbols. All its parts lie in the file. Bytes that do not lie at a
+/// multiple of 8 are copied first.
 ///
 /// # Errors
 /// If it is no ELF file of 64 bits for CUDA, or parts of it lie beyond its end or upon each other.
 pub fn cubin_arch(bytes: &[u8]) -> Result<Arch, Malformed> {
-    arch(&File::parse_without_symbols(bytes)?)
+    aligned(bytes, |bytes| arch(&File::parse_without_symbols(bytes)?))
 }
 
 impl Contents {
-    /// Reads a cubin, relocatable or not.
+    /// Reads a cubin, relocatable or not. Bytes that do not lie at a multiple of 8 are copied first.
     ///
     /// # Errors
     /// If it is no ELF file of 64 bits for CUDA, or its parts lie upon each other.
     pub fn of_cubin(bytes: &[u8]) -> Result<Contents, Malformed> {
-        let file = File::parse(bytes)?;
-        let arch = arch(&file)?;
-        Ok(Contents {
-            arch: Some(arch),
-            ptx_version: None,
-            kernels: kernels::read(&file, arch.number)?,
-            variables: variables::read(&file)?,
-            undefined: undefined(&file),
+        aligned(bytes, |bytes| {
+            let file = File::parse(bytes)?;
+            let arch = arch(&file)?;
+            Ok(Contents {
+                arch: Some(arch),
+                ptx_version: None,
+                kernels: kernels::read(&file, arch.number)?,
+                variables: variables::read(&file)?,
+                undefined: undefined(&file),
+            })
         })
     }
+}
+
+/// Reads bytes, or a copy of them, at a multiple of 8, where the structures of the file are read.
+fn aligned<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
+    const ALIGNMENT: usize = 8;
+    if bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
+        return read(bytes);
+    }
+    let mut copy = vec![0; bytes.len() + ALIGNMENT];
+    let start = copy.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    let copy = &mut copy[start..][..bytes.len()];
+    copy.copy_from_slice(bytes);
+    read(copy)
 }
 
 /// Since this OS/ABI the architecture is in the second byte of the flags.

@@ -1,16 +1,12 @@
 //! Addresses in initial values: the relocations of sections that variables are in.
 
-use super::file::{File, STT_SECTION, Section};
+use super::file::{File, malformed};
 use crate::contents::References;
-use crate::fields::Fields;
 use crate::{Malformed, Reference, Variable};
+use object::LittleEndian as Little;
+use object::elf::{Rel64, Rela64, SHT_REL, SHT_RELA, STT_SECTION};
+use object::pod::{Pod, slice_from_all_bytes};
 use std::collections::HashMap;
-
-const SHT_RELA: u32 = 4;
-const RELA_BYTES: usize = 24;
-/// What is added stands where the address will be.
-const SHT_REL: u32 = 9;
-const REL_BYTES: usize = 16;
 
 /// Addresses of 64 bits: in the memory of its variable, generic, of a function.
 const WHOLE: [u32; 3] = [0x02, 0x04, 0x66];
@@ -51,26 +47,37 @@ struct Relocation {
 fn in_order(file: &File<'_>, places: &Places<'_>) -> Result<Vec<Relocation>, Malformed> {
     let mut relocations = Vec::new();
     for section in file.sections.iter().filter(|section| places.has(section.info)) {
-        let entry_bytes = match section.kind {
-            SHT_RELA => RELA_BYTES,
-            SHT_REL => REL_BYTES,
-            _ => continue,
-        };
-        let entries = file.take_data(section)?.chunks_exact(entry_bytes).map(Fields);
-        relocations.extend(entries.filter_map(|entry| relocation(section, entry)));
+        match section.kind {
+            SHT_RELA => {
+                let entries = entries::<Rela64<Little>>(file.take_data(section)?)?.iter();
+                relocations.extend(entries.map(|entry| Relocation {
+                    section: section.info,
+                    at: entry.r_offset.get(Little),
+                    kind: entry.r_type(Little, false).0,
+                    symbol: entry.r_sym(Little, false),
+                    addend: Some(entry.r_addend.get(Little)),
+                }));
+            }
+            SHT_REL => {
+                let entries = entries::<Rel64<Little>>(file.take_data(section)?)?.iter();
+                relocations.extend(entries.map(|entry| Relocation {
+                    section: section.info,
+                    at: entry.r_offset.get(Little),
+                    kind: entry.r_type(Little).0,
+                    symbol: entry.r_sym(Little),
+                    addend: None,
+                }));
+            }
+            _ => {}
+        }
     }
     relocations.sort_by_key(|relocation| (relocation.section, relocation.at));
     Ok(relocations)
 }
 
-fn relocation(section: &Section<'_>, entry: Fields<'_>) -> Option<Relocation> {
-    Some(Relocation {
-        section: section.info,
-        at: entry.u64(0)?,
-        kind: entry.u32(8)?,
-        symbol: entry.u32(12)?,
-        addend: entry.u64(16).map(|addend| addend as i64),
-    })
+fn entries<T: Pod>(data: &[u8]) -> Result<&[T], Malformed> {
+    slice_from_all_bytes(data)
+        .map_err(|()| malformed("relocations are cut off, or lie not at a multiple of 8"))
 }
 
 /// The number of 64 bits in an initial value.

@@ -1,6 +1,6 @@
-use super::file::{STT_CUDA_OBJECT, STT_SECTION};
 use super::*;
 use crate::{Kernel, Linkage, Place, Reference, Space, Variable};
+use object::elf::{STT_SECTION, SymbolType};
 
 /// A section: name, type, alignment, target of relocations, content or size.
 struct Made {
@@ -52,14 +52,14 @@ fn names(of: &[&str]) -> (Vec<u8>, Vec<u32>) {
 }
 
 /// A symbol: name, kind, binding, mark, section, value, size.
-type MadeSymbol = (&'static str, u8, u8, u8, u16, u64, u64);
+type MadeSymbol = (&'static str, SymbolType, u8, u8, u16, u64, u64);
 
 fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
     let (strings, at) = names(&symbols.iter().map(|symbol| symbol.0).collect::<Vec<_>>());
     let mut table = vec![0; 24];
     for ((_, kind, binding, other, section, value, bytes), name) in symbols.iter().zip(at) {
         table.extend(name.to_le_bytes());
-        table.extend([binding << 4 | kind, *other]);
+        table.extend([binding << 4 | kind.0, *other]);
         table.extend(section.to_le_bytes());
         table.extend(value.to_le_bytes());
         table.extend(bytes.to_le_bytes());
@@ -93,6 +93,7 @@ fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) ->
             [section.alignment, entry_bytes].iter().flat_map(|number| number.to_le_bytes()),
         );
         bytes.extend(&section.content);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
     }
     let start = bytes.len() as u64;
     bytes[40..48].copy_from_slice(&start.to_le_bytes());
@@ -144,7 +145,7 @@ fn cubin(kind: u8) -> Vec<u8> {
         ("other", STT_FUNC, GLOBAL, 0, 0, 0, 0),
         ("optional", STT_FUNC, WEAK, 0, 0, 0, 0),
         (".nv.reservedSmem.cap", STT_OBJECT, GLOBAL, 0, 0, 0x400, 4),
-        ("texture", 10, GLOBAL, 0, 0, 0, 0),
+        ("texture", SymbolType(10), GLOBAL, 0, 0, 0, 0),
     ];
     let mut initial = vec![7, 0, 0, 0, 0, 0, 0, 0];
     initial.extend(16u64.to_le_bytes());
@@ -289,6 +290,35 @@ fn other_files_are_malformed() {
     for bytes in [&other[..], b"", b"\x7fELF", &cubin(2)[..100]] {
         assert!(Contents::of_cubin(bytes).is_err());
     }
+}
+
+#[test]
+fn bytes_may_lie_anywhere() {
+    let bytes = cubin(2);
+    let expected = Contents::of_cubin(&bytes).unwrap();
+    for before in 1..=8 {
+        let moved = [&vec![0; before][..], &bytes].concat();
+        assert_eq!(Contents::of_cubin(&moved[before..]).unwrap(), expected);
+        assert_eq!(cubin_arch(&moved[before..]).unwrap(), expected.arch.unwrap());
+    }
+}
+
+#[test]
+fn headers_that_a_driver_would_read_beyond_the_end_are_malformed() {
+    let changed = |at: usize, number: &[u8]| {
+        let mut bytes = cubin(2);
+        bytes[at..][..number.len()].copy_from_slice(number);
+        cubin_arch(&bytes).map_err(|error| error.0)
+    };
+    let (segments_at, entry_and_count, sections_at, section_count) = (32, 54, 40, 60);
+    assert!(changed(entry_and_count, &[56, 0, 0, 0]).is_ok());
+    // Other readers take this count from elsewhere, a driver may not.
+    assert!(changed(entry_and_count, &[56, 0, 0xff, 0xff]).unwrap_err().contains("beyond"));
+    assert!(changed(entry_and_count, &[1, 0, 1, 0]).unwrap_err().contains("another size"));
+    assert!(changed(segments_at, &[0xff; 8]).is_ok(), "there are none");
+    assert!(changed(sections_at, &[0xff; 8]).unwrap_err().contains("beyond"));
+    assert!(changed(section_count, &[0, 0]).unwrap_err().contains("more sections"));
+    assert!(changed(section_count, &[0xff; 2]).unwrap_err().contains("beyond"));
 }
 
 #[test]
