@@ -152,23 +152,12 @@ pub(crate) fn unloaded() -> Error {
     Error::new(ErrorCode::Uninitialized, "the program was unloaded")
 }
 
-/// How many letters must be inserted, removed or changed to get from one name to the other. Of long
-/// names the beginnings are compared, as the cost is the product of the lengths.
+/// Returns the number of letters to insert, remove or change to get from one name to the other. The beginnings of long
+/// names are compared, as the cost is the product of the lengths.
 fn distance(from: &str, to: &str) -> usize {
     const COMPARED: usize = 256;
-    let beginning = |name: &str| name[..name.floor_char_boundary(COMPARED)].to_owned();
-    let (from, to) = (beginning(from), beginning(to));
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
+    let [from, to] = [from, to].map(|name| &name[..name.floor_char_boundary(COMPARED)]);
+    strsim::levenshtein(from, to)
 }
 
 #[cfg(test)]
