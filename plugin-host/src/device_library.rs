@@ -13,11 +13,12 @@
 use crate::provided;
 use longshore_jitlink::session::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request};
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 mod constants;
 
@@ -169,7 +170,7 @@ impl DeviceLibrary {
         source: Source,
         request: Request<'_>,
     ) -> longshore_jitlink::Result<Option<Generated>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock();
         match opened.entry(source.library).or_insert_with(|| source.open()) {
             Some(library) => Ok(library.generate(&[request])?.pop()),
             None => Ok(None),

@@ -4,10 +4,11 @@ use crate::HostBackend;
 use crate::crew::crew;
 use crate::line::Line;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
+use parking_lot::Mutex;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
@@ -30,7 +31,7 @@ impl HostEvent {
 
     /// Records it at the tail of a line. An idle line has reached its tail already.
     pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
-        let mut last = self.lock();
+        let mut last = self.last.lock();
         let record = self.renewed(last.take());
         match line.idle_role() {
             Some(_role) => record.reach(line.untold()),
@@ -42,7 +43,7 @@ impl HostEvent {
 
     /// The last record, unless there is none.
     fn last(&self) -> Option<Arc<Record>> {
-        self.lock().clone()
+        self.last.lock().clone()
     }
 
     /// The last record, if a queue that waits for it has something to wait for or to take over.
@@ -62,13 +63,9 @@ impl HostEvent {
     }
 
     fn reached_ns(&self, which: &str) -> Result<i64> {
-        let last = self.lock();
+        let last = self.last.lock();
         let record = last.as_ref().ok_or_else(|| not_ready(which, "never recorded"))?;
         record.reached_ns().ok_or_else(|| not_ready(which, "not complete"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Record>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,7 +152,7 @@ impl Record {
         if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
             // The only error is a bad address, which the borrow rules out.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
-            let lines = std::mem::take(&mut *self.lines());
+            let lines = std::mem::take(&mut *self.lines.lock());
             lines.into_iter().for_each(|line| crew().call(line));
         }
     }
@@ -163,7 +160,7 @@ impl Record {
     /// Has the crew attend to a line when it is reached; false if it was reached before.
     pub(crate) fn call_when_reached(&self, line: &Arc<Line>) -> bool {
         // The thread that reaches the event takes the list once the state says that a queue waits; the lock guards that state.
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         let is_waiting = self.is_awaited();
         if is_waiting {
             lines.push(Arc::clone(line));
@@ -175,10 +172,6 @@ impl Record {
     fn is_awaited(&self) -> bool {
         let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
         self.state.compare_exchange(UNREACHED, AWAITED, success, failure) != Err(REACHED)
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Blocks until it is reached: spins for a moment, then sleeps.

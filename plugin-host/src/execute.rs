@@ -37,11 +37,12 @@ use fibers::{Call, Group};
 use guard::Stop;
 use longshore_plugin_api::{Error, LaunchShape};
 use memory::SharedMemory;
+use parking_lot::Mutex;
 use pool::Task;
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most items of a group, whatever the kernel: the limit that GPUs have.
@@ -211,7 +212,7 @@ impl Engine {
 
     #[cold]
     fn describe(&self, kernel: &HostKernel, run: Run<'_>) -> Error {
-        let fault = run.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let fault = run.fault.into_inner();
         let fault = fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None });
         fault.describe(kernel.name(), Some(run.shape.groups), &self.allocations)
     }
@@ -337,7 +338,7 @@ impl Run<'_> {
 
     #[cold]
     fn keep(&self, fault: Fault) {
-        let mut kept = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.fault.lock();
         kept.get_or_insert(fault);
     }
 

@@ -2,9 +2,9 @@
 //!
 //! A signal handler asks for them, so a lookup takes no lock and allocates nothing.
 
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Most mappings that are known at a time; further ones are not.
 const MOST: usize = 1 << 16;
@@ -26,7 +26,7 @@ impl Fenced {
     /// Makes a mapping known: its fences and what lies between them.
     pub(crate) fn new(mapping: Range<u64>) -> Fenced {
         let place = {
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = FREE.lock();
             let unused = || {
                 let used = USED.load(Ordering::Relaxed);
                 (used < MOST).then(|| USED.store(used + 1, Ordering::Release))?;
@@ -49,7 +49,7 @@ impl Drop for Fenced {
         let [start, end] = &RANGES[place];
         start.store(0, Ordering::Release);
         end.store(0, Ordering::Release);
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        FREE.lock().push(place);
     }
 }
 

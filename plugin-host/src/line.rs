@@ -25,8 +25,9 @@ use crate::crew::crew;
 use crate::event::{Record, spin_until};
 use crate::execute::{Engine, Job, Launch};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,7 @@ impl Line {
 
     /// The same; answers how many were pending up to this one.
     fn push_counted(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<u64> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if self.status.load(Ordering::Relaxed) & ATTENDED == 0 {
             crew().ensure_thread()?;
         }
@@ -161,7 +162,7 @@ impl Line {
         if self.status.load(Ordering::Acquire) & FAILED == 0 {
             return Ok(());
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.status.fetch_and(!FAILED, Ordering::AcqRel);
         state.error.take().map_or(Ok(()), Err)
     }
@@ -186,7 +187,7 @@ impl Line {
         if self.status.load(Ordering::Acquire) & FAILED == 0 {
             return None;
         }
-        self.lock().error.clone()
+        self.state.lock().error.clone()
     }
 
     /// Lets the thread that attends to the line go when it has run what is pending. Nothing may be
@@ -217,7 +218,7 @@ impl Line {
     }
 
     fn wait_for_tail(self: &Arc<Line>) {
-        let spare = self.lock().spare_record.take();
+        let spare = self.state.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
         let Ok(pushed) = self.push_counted(|batch| batch.reach(Arc::clone(&record))) else {
             // Whoever waits may free what commands use next, so there is no way but to wait.
@@ -230,20 +231,20 @@ impl Line {
         // Who ran it is about to give the role back: who has waited finds an idle line, unless there is more by now.
         let is_ending = || {
             let is_running = self.status.load(Ordering::Acquire) & (RUNNING | IN_PLACE) == RUNNING;
-            is_running && self.lock().pushed == pushed
+            is_running && self.state.lock().pushed == pushed
         };
         while is_ending() {
             thread::yield_now();
         }
         if let Some(used) = Arc::get_mut(&mut record) {
             *used = Record::new(false);
-            self.lock().spare_record = Some(record);
+            self.state.lock().spare_record = Some(record);
         }
     }
 
     /// Runs what is pending until the line has nothing more for a while, or is parked. For a thread of the crew that was called.
     pub(crate) fn attend(self: &Arc<Line>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.attendant = Some(thread::current());
         let mut batch = std::mem::take(&mut state.own);
         let parked = state.parked.take();
@@ -262,7 +263,7 @@ impl Line {
                 return;
             }
         }
-        self.lock().own = batch;
+        self.state.lock().own = batch;
     }
 
     /// The role of a parked line.
@@ -354,21 +355,17 @@ impl Line {
     #[cold]
     fn wake(&self) {
         if self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP != 0
-            && let Some(attendant) = &self.lock().attendant
+            && let Some(attendant) = &self.state.lock().attendant
         {
             attendant.unpark();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Failures for Line {
     fn add(&self, error: Error) {
         log::warn!("{error}");
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.error.get_or_insert(error);
         self.status.fetch_or(FAILED, Ordering::AcqRel);
     }
@@ -398,12 +395,12 @@ impl Role<'_> {
 
     /// Runs what is pending now, once, on a thread that does not attend to the line, and waits for other queues here.
     fn run_as_guest(self) {
-        let mut batch = std::mem::take(&mut self.line.lock().spare);
+        let mut batch = std::mem::take(&mut self.line.state.lock().spare);
         self.take_pending(&mut batch);
         while let Some(awaited) = self.run(&mut batch) {
             awaited.wait();
         }
-        self.line.lock().spare = batch;
+        self.line.state.lock().spare = batch;
     }
 
     /// Runs what is left of a batch, and what is pending until there is no more. False if the line was parked: another thread may attend to it
@@ -432,7 +429,7 @@ impl Role<'_> {
         if self.line.status.load(Ordering::Acquire) & PENDING == 0 {
             return false;
         }
-        let mut state = self.line.lock();
+        let mut state = self.line.state.lock();
         std::mem::swap(&mut state.pending, batch);
         self.line.status.fetch_and(!PENDING, Ordering::AcqRel);
         true
@@ -441,7 +438,7 @@ impl Role<'_> {
     /// Leaves a batch, and with it the role, to whichever thread attends to the line when a place is reached. False if it was reached
     /// before, so that the batch can go on.
     fn park(&self, batch: &mut Batch, awaited: &Record) -> bool {
-        let mut state = self.line.lock();
+        let mut state = self.line.state.lock();
         state.parked = Some(std::mem::take(batch));
         self.line.runner.store(0, Ordering::Relaxed);
         // Still attended: who is called when the place is reached attends from then on. It takes the batch under this lock.

@@ -5,11 +5,11 @@ mod slabs;
 
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
 use mapping::Mapping;
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use slabs::{Slabs, Slot};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Least alignment of an allocation: a cache line, so that no two share one.
 const LEAST_ALIGNMENT: u64 = 64;
@@ -76,10 +76,10 @@ impl Allocations {
         if bytes > limit {
             return Err(out_of_memory(bytes, limit));
         }
-        self.lock().try_reserve(1).map_err(|_| out_of_memory(bytes, limit))?;
+        self.live.lock().try_reserve(1).map_err(|_| out_of_memory(bytes, limit))?;
         let placed = self.place(bytes.max(1), alignment.max(LEAST_ALIGNMENT));
         let (address, place) = placed.map_err(|error| refused(bytes, limit, error))?;
-        self.lock().insert(address, Allocation { kind, bytes, place });
+        self.live.lock().insert(address, Allocation { kind, bytes, place });
         Ok(address)
     }
 
@@ -87,7 +87,7 @@ impl Allocations {
     fn place(&self, bytes: u64, alignment: u64) -> std::result::Result<(u64, Place), Errno> {
         let (bytes, alignment) = (bytes as usize, alignment as usize);
         if (bytes as u64) < LARGE_BYTES && alignment <= rustix::param::page_size() {
-            let mut slabs = self.slabs();
+            let mut slabs = self.slabs.lock();
             let taken = slabs.take(bytes, alignment);
             // Pages for one allocation may be left where those for a slab are not.
             if let Ok((address, slot)) = taken {
@@ -100,12 +100,12 @@ impl Allocations {
             let address = (mapping.end() - bytes) & !(alignment - 1);
             Ok((address as u64, Place::Own { _mapping: mapping }))
         };
-        own().or_else(|error| if self.slabs().trim() { own() } else { Err(error) })
+        own().or_else(|error| if self.slabs.lock().trim() { own() } else { Err(error) })
     }
 
     fn release(&self, address: u64, allocation: Allocation) {
         match allocation.place {
-            Place::Slot(slot) => self.slabs().give_back(address as usize, slot),
+            Place::Slot(slot) => self.slabs.lock().give_back(address as usize, slot),
             Place::Own { .. } | Place::Adopted => {}
         }
     }
@@ -122,7 +122,7 @@ impl Allocations {
         };
         let end = address.checked_add(bytes).filter(|end| *end > address);
         let end = end.ok_or_else(|| wrong("they are no range of memory"))?;
-        let mut live = self.lock();
+        let mut live = self.live.lock();
         let overlaps =
             |(start, found): (&u64, &Allocation)| *start < end && start + found.bytes > address;
         if live.iter().any(overlaps) {
@@ -137,7 +137,7 @@ impl Allocations {
     /// # Errors
     /// `InvalidArgument` if `address` is not the start of a live allocation of this kind.
     pub(crate) fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
-        let mut live = self.lock();
+        let mut live = self.live.lock();
         let Some(found) = live.get(&address) else {
             let message = format!("{address:#x} is not the address of a live allocation");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
@@ -159,7 +159,7 @@ impl Allocations {
 
     /// Where an address lies, in words, seen from the allocation that is nearest to it; nothing if none is near.
     pub(crate) fn place_of(&self, address: u64) -> Option<String> {
-        let live = self.lock();
+        let live = self.live.lock();
         let distance = |start: u64, bytes: u64| match address {
             before if before < start => start - before,
             inside if inside - start < bytes => 0,
@@ -177,14 +177,6 @@ impl Allocations {
             _ => format!("{far} bytes past the end of"),
         };
         Some(format!("{place} the allocation of {bytes} bytes at {start:#x}"))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Allocation>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn slabs(&self) -> MutexGuard<'_, Slabs> {
-        self.slabs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,7 +199,7 @@ impl PinnedRanges {
             let message = format!("{bytes} bytes at {start:#x} are no range of memory");
             Error::new(ErrorCode::InvalidArgument, message)
         })?;
-        let mut ranges = self.lock();
+        let mut ranges = self.ranges.lock();
         let before = ranges.range(..end).next_back();
         if let Some((pinned, pinned_end)) = before.filter(|(_, pinned_end)| **pinned_end > start) {
             let message = format!(
@@ -224,14 +216,10 @@ impl PinnedRanges {
     /// # Errors
     /// `InvalidArgument` if none was pinned at `address`.
     pub(crate) fn unpin(&self, address: u64) -> Result<()> {
-        self.lock().remove(&address).map(drop).ok_or_else(|| {
+        self.ranges.lock().remove(&address).map(drop).ok_or_else(|| {
             let message = format!("nothing is pinned at {address:#x}");
             Error::new(ErrorCode::InvalidArgument, message)
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

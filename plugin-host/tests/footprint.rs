@@ -5,8 +5,8 @@
 mod support;
 
 use longshore_plugin_api::Module;
+use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use support::{build, load, run_compiler};
 
@@ -18,7 +18,7 @@ const SMALL: &str = "#include <stdlib.h>
 
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE.lock()
 }
 
 fn object(source: &str, flags: &[&str]) -> Vec<u8> {

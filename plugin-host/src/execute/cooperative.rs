@@ -5,7 +5,8 @@ use super::fibers::{Group, Progress};
 use super::memory::SharedMemory;
 use super::pool::{Job, Pool, Task};
 use super::{GroupCode, Mode, Run};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 
 /// Stacks that a launch may have.
 const MOST_STACKS: u64 = 16 << 10;
@@ -73,7 +74,7 @@ impl Task for Grid<'_> {
         while !own.is_empty() && self.await_meeting(&mut meeting) {
             own = own.drain(..).filter_map(|begun| self.advance(begun)).collect();
         }
-        !self.lock().failed
+        !self.state.lock().failed
     }
 }
 
@@ -85,7 +86,7 @@ struct FailsWithPanic<'a> {
 impl Drop for FailsWithPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.grid.lock().failed = true;
+            self.grid.state.lock().failed = true;
             self.grid.changed.notify_all();
         }
     }
@@ -93,7 +94,7 @@ impl Drop for FailsWithPanic<'_> {
 
 impl Grid<'_> {
     fn next_group(&self) -> Option<u64> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.failed || state.next == self.total {
             return None;
         }
@@ -105,7 +106,7 @@ impl Grid<'_> {
     fn advance(&self, mut begun: Begun) -> Option<Begun> {
         // SAFETY: who made the run vouches for the kernel.
         let progress = unsafe { begun.group.advance() };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let goes_on = match progress {
             Ok(Progress::AtGridBarrier) => {
                 (state.waiting, state.waiter) = (state.waiting + 1, begun.group.number());
@@ -139,15 +140,9 @@ impl Grid<'_> {
 
     /// Blocks until all groups have met once more; false if the launch has failed.
     fn await_meeting(&self, seen: &mut u64) -> bool {
-        let state = self.lock();
-        let state =
-            self.changed.wait_while(state, |state| !state.failed && state.meetings == *seen);
-        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| !state.failed && state.meetings == *seen);
         *seen += 1;
         !state.failed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,8 +18,9 @@ use longshore_jitlink::lazy::{
     ThisProcess, TrampolineBatch, TrampolineEmitter, Trampolines,
 };
 use longshore_plugin_api::{Error, ErrorCode};
+use parking_lot::Mutex;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 /// The functions of an image that are linked when they are called. It is dropped when nobody calls them any more, and no
@@ -160,7 +161,7 @@ impl DeviceCalls {
 
     /// The place of a reason, where it stays as long as this.
     fn keep(&self, reason: Error) -> NonNull<Error> {
-        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons = self.reasons.lock();
         let is_same = |known: &&Arc<Error>| {
             known.code() == reason.code() && known.message() == reason.message()
         };

@@ -8,11 +8,12 @@
 //! jobs through a list that queues enter once.
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::RwLock;
 use rustix::thread::futex;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -177,14 +178,14 @@ impl Bell {
     }
 
     fn register(&self, job: &Arc<Job>) {
-        let mut jobs = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.jobs.write();
         jobs.retain(|job| job.strong_count() > 0);
         jobs.push(Arc::downgrade(job));
     }
 
     /// A job that wants help.
     fn find(&self) -> Option<Arc<Job>> {
-        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self.jobs.read();
         jobs.iter().filter_map(Weak::upgrade).find(|job| job.wants_help())
     }
 

@@ -24,8 +24,9 @@ use longshore_jitlink::lazy::{Defined, LazyFiles};
 use longshore_jitlink::session::Passes;
 use longshore_jitlink::{Library, Session};
 use longshore_plugin_api::{Error, ImageBytes, Result, SymbolKind};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// An image that is linked as it is used. Dropping it gives its memory back.
 pub(super) struct Lazy {
@@ -67,7 +68,7 @@ impl Lazy {
     /// Links a function, and runs the constructors of what is linked so.
     fn link(&self, function: &str) -> Result<()> {
         self.guarded(Further::Skipped, || self.file.link(function))?;
-        if lock(&self.noted.linked).is_unresolved(function) {
+        if self.noted.linked.lock().is_unresolved(function) {
             return Err(refusal::of_resolver(function));
         }
         functions::constructor_status(self)
@@ -92,7 +93,7 @@ fn add(bytes: Bytes, noted: &Arc<Noted>) -> longshore_jitlink::Result<Lazy> {
     let into = Arc::clone(noted);
     passes.add_notes(move |graphs| {
         let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
-        Ok(move || lock(&into.linked).add(contents))
+        Ok(move || into.linked.lock().add(contents))
     });
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
     // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
@@ -144,7 +145,7 @@ impl Loaded for Lazy {
     }
 
     fn symbol_in_memory(&self, name: &str) -> Result<Option<Symbol>> {
-        Ok(lock(&self.noted.linked).symbol(name))
+        Ok(self.noted.linked.lock().symbol(name))
     }
 
     fn constant(&self, name: &str) -> Option<Vec<u8>> {
@@ -174,11 +175,11 @@ impl Loaded for Lazy {
     }
 
     fn profile_parts(&self) -> Vec<profile::Part> {
-        lock(&self.noted.linked).profile().0.to_vec()
+        self.noted.linked.lock().profile().0.to_vec()
     }
 
     fn compiler(&self) -> Option<u32> {
-        lock(&self.noted.linked).profile().1
+        self.noted.linked.lock().profile().1
     }
 
     fn unload(self: Box<Self>) -> Result<()> {
@@ -196,7 +197,7 @@ impl Noted {
         let mut contents = Contents::default();
         for graph in graphs {
             contents.take_from(graph)?;
-            let was_linked_before = |address| lock(&self.linked).has_code(address);
+            let was_linked_before = |address| self.linked.lock().has_code(address);
             if let Some(problem) = contents.wrong_function(was_linked_before) {
                 let file = graph.name().to_string();
                 return Err(longshore_jitlink::Error::Malformed { file, problem });
@@ -212,7 +213,7 @@ impl LateImage for Arc<Noted> {
     }
 
     fn explain_broken(&self, broken: Broken) -> Error {
-        lock(&self.linked).name_broken(broken)
+        self.linked.lock().name_broken(broken)
     }
 }
 
@@ -222,8 +223,4 @@ fn kind_of(defined: &Defined) -> Option<SymbolKind> {
         true => Some(SymbolKind::Kernel),
         false => (defined.size > 0 && !defined.thread_local).then_some(SymbolKind::Global),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

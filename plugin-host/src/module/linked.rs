@@ -24,9 +24,10 @@ use longshore_jitlink::{Library, Session};
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
 use object::elf::ELFOSABI_GNU;
 use object::read::archive::ArchiveFile;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What messages call the image.
 pub(super) const NAME: &str = "the image";
@@ -121,8 +122,7 @@ impl Linked {
             return Err(of_resolver_in(broken));
         }
         let library = linked.map_err(|error| refusal::of_link(error, allowed))?;
-        let mut contents =
-            std::mem::take(&mut *contents.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut contents = std::mem::take(&mut *contents.lock());
         contents.check_functions()?;
         contents.resolve(&library)?;
         Ok(Linked { library, contents })
@@ -205,9 +205,7 @@ fn link(
 ) -> longshore_jitlink::Result<Library> {
     let mut passes = Passes::default();
     let into = Arc::clone(contents);
-    passes.add(Stage::PostFixup, move |graph| {
-        into.lock().unwrap_or_else(PoisonError::into_inner).take_from(graph)
-    });
+    passes.add(Stage::PostFixup, move |graph| into.lock().take_from(graph));
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
     // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
     let session = unsafe { session.build() }?;

@@ -2,9 +2,10 @@
 
 use super::*;
 use longshore_plugin_api::{Event, Place, abi};
+use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, mpsc};
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ unsafe extern "C" fn append(arguments: *mut *mut c_void) {
     unsafe {
         let value = (*arguments).cast::<u64>().read();
         let list = (*arguments.add(1)).cast::<*const Mutex<Vec<u64>>>().read();
-        (*list).lock().unwrap().push(value);
+        (*list).lock().push(value);
     }
 }
 
@@ -117,7 +118,7 @@ fn commands_run_in_order_and_have_captured_their_arguments() {
     }
     queue.synchronize().unwrap();
     assert!(queue.is_idle().unwrap());
-    assert_eq!(*list.lock().unwrap(), (0..10_000).collect::<Vec<_>>());
+    assert_eq!(*list.lock(), (0..10_000).collect::<Vec<_>>());
 }
 
 #[test]
@@ -188,11 +189,11 @@ fn a_host_function_holds_up_later_work_but_not_the_caller() {
     let release = block(&queue);
     launch_append(&queue, &list, 1, false).unwrap();
     thread::sleep(Duration::from_millis(20));
-    assert!(list.lock().unwrap().is_empty());
+    assert!(list.lock().is_empty());
     assert!(!queue.is_idle().unwrap());
     release.send(()).unwrap();
     queue.synchronize().unwrap();
-    assert_eq!(*list.lock().unwrap(), [1]);
+    assert_eq!(*list.lock(), [1]);
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn a_queue_goes_on_when_the_event_that_it_waits_for_is_reached_after_a_pause() {
             0 => second.synchronize().unwrap(),
             _ => while !second.is_idle().unwrap() {},
         }
-        assert_eq!(std::mem::take(&mut *list.lock().unwrap()), [round, round + 1000]);
+        assert_eq!(std::mem::take(&mut *list.lock()), [round, round + 1000]);
     }
 }
 
@@ -268,7 +269,7 @@ fn many_threads_share_a_queue_and_each_keeps_its_order() {
         }
     });
     queue.synchronize().unwrap();
-    let list = list.into_inner().unwrap();
+    let list = list.into_inner();
     for thread in 0..4 {
         let own = list.iter().filter(|value| *value >> 32 == thread).map(|value| value & 0xffff);
         assert!(own.eq(0..EACH), "thread {thread}");
@@ -291,7 +292,7 @@ fn a_chain_of_events_orders_queues() {
     drop(release);
     event.synchronize().unwrap();
     assert!(event.is_complete().unwrap());
-    assert_eq!(*list.lock().unwrap(), (0..LINKS).collect::<Vec<_>>());
+    assert_eq!(*list.lock(), (0..LINKS).collect::<Vec<_>>());
     queues.iter().for_each(|queue| queue.synchronize().unwrap());
 }
 
@@ -306,10 +307,10 @@ fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
     second.record_event(&event).unwrap();
     event.synchronize().unwrap();
     thread::sleep(Duration::from_millis(10));
-    assert!(list.lock().unwrap().is_empty());
+    assert!(list.lock().is_empty());
     drop(release);
     waiting.synchronize().unwrap();
-    assert_eq!(list.lock().unwrap().len(), 1);
+    assert_eq!(list.lock().len(), 1);
 }
 
 #[test]
@@ -326,7 +327,7 @@ fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
     assert!(!event.is_complete().unwrap());
     drop(release);
     event.synchronize().unwrap();
-    assert_eq!(list.lock().unwrap().len(), 100);
+    assert_eq!(list.lock().len(), 100);
     let begin = Instant::now();
     while line.strong_count() > 0 {
         assert!(begin.elapsed() < Duration::from_secs(10), "the queue's thread ends");
@@ -354,7 +355,7 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
     launch_append(&queue, &list, 1, false).unwrap();
     assert_eq!(told.recv().unwrap(), [ErrorCode::InvalidQueue; 3]);
     queue.synchronize().unwrap();
-    let mut list = list.lock().unwrap().clone();
+    let mut list = list.lock().clone();
     list.sort_unstable();
     assert_eq!(list, [1, 2]);
 }
@@ -368,7 +369,7 @@ fn a_panic_is_told_once_and_the_queue_goes_on() {
     assert_eq!(error.code(), ErrorCode::BackendFailure);
     assert!(error.message().contains("asked for"));
     assert_eq!(queue.synchronize(), Ok(()));
-    assert_eq!(*list.lock().unwrap(), [1]);
+    assert_eq!(*list.lock(), [1]);
     queue.line.push(|batch| batch.panic()).unwrap();
     let begin = Instant::now();
     while !queue.is_idle().unwrap() {
