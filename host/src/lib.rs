@@ -50,7 +50,8 @@ mod queue;
 mod selection;
 mod services;
 mod sync;
-mod units;
+#[doc(hidden)]
+pub mod units;
 
 pub use device::{CloseReport, Device, Leak};
 pub use discovery::{Candidate, IsolateLimits, IsolateSandbox, Outcome, Probe, probe_main};

@@ -1,9 +1,9 @@
-//! Numbers for people.
+//! Numbers for people, for the library and for the command.
 
 use std::time::Duration;
 
-/// "512 bytes", "1.5 KiB", "16 GiB".
-pub(crate) fn bytes(count: u64) -> String {
+/// Returns a number of bytes in the largest unit that fits: "512 bytes", "1.5 KiB", "16 GiB".
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
         return format!("{count} bytes");
@@ -18,8 +18,8 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{} {}", shown.strip_suffix(".0").unwrap_or(&shown), UNITS[unit])
 }
 
-/// "950 ns", "12.3 µs", "1.25 s": three digits.
-pub(crate) fn duration(time: Duration) -> String {
+/// Returns a time with three digits: "950 ns", "12.3 µs", "1.25 s".
+pub fn duration(time: Duration) -> String {
     let ns = time.as_nanos() as f64;
     let (value, unit) = match ns {
         ns if ns < 1e3 => return format!("{ns} ns"),

@@ -149,7 +149,7 @@ pub fn executor() -> PathBuf {
 
 /// The command `longshore`, built if it is not there.
 pub fn command() -> PathBuf {
-    built("longshore", "longshore")
+    built("longshore-command", "longshore")
 }
 
 /// A file of the folder that cargo builds into.

@@ -2,6 +2,7 @@
 
 use longshore_tests::world::root;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Every source file below a folder.
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -41,6 +42,7 @@ fn only_one_file_reads_the_environment() {
         "formats/spirv/src",
         "jit/bitcode/src",
         "host/src",
+        "command/src",
     ]
     .map(sources)
     .concat();
@@ -50,77 +52,71 @@ fn only_one_file_reads_the_environment() {
         .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
         .collect();
     // The command reads the variables of its own log and the locale, and PATH for the programs that it starts.
-    let command =
-        ["locale", "logging", "path"].map(|file| format!("host/src/bin/longshore/{file}.rs"));
+    let command = ["locale", "logging", "path"].map(|file| format!("command/src/{file}.rs"));
     let allowed = |file: &String| file == "host/src/environment.rs" || command.contains(file);
     let others: Vec<_> = readers.iter().filter(|file| !allowed(file)).collect();
     assert!(others.is_empty(), "{others:?} read the environment");
 }
 
+/// Folders of crates, and which of the workspace's packages each may depend on. The command's may be all.
+const DEPENDENCIES: [(&str, &[&str]); 14] = [
+    ("plugin-api", &[]),
+    ("host", &["longshore-plugin-api", "longshore-executor"]),
+    ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+    (
+        "plugin-amdgpu",
+        &["longshore-plugin-api", "longshore-plugin-streams", "longshore-format-amdgpu"],
+    ),
+    (
+        "plugin-cuda",
+        &["longshore-plugin-api", "longshore-plugin-streams", "longshore-format-nvidia"],
+    ),
+    ("plugin-vulkan", &["longshore-plugin-api", "longshore-format-spirv"]),
+    ("plugin-streams", &["longshore-plugin-api"]),
+    ("formats/amdgpu", &[]),
+    ("formats/nvidia", &[]),
+    ("formats/spirv", &[]),
+    ("jit/orc-rt", &[]),
+    ("jit/linker", &["longshore-orc-rt"]),
+    ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
+    ("executor", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+];
+
 #[test]
 fn crates_depend_only_on_what_data_visits_after_them() {
-    let own = ["longshore.", "longshore =", "longshore-"];
-    for (folder, allowed) in [
-        ("plugin-api", &[][..]),
-        ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
-        (
-            "plugin-amdgpu",
-            &["longshore-plugin-api", "longshore-format-amdgpu", "longshore-plugin-streams"],
-        ),
-        (
-            "plugin-cuda",
-            &["longshore-plugin-api", "longshore-format-nvidia", "longshore-plugin-streams"],
-        ),
-        ("plugin-vulkan", &["longshore-plugin-api", "longshore-format-spirv"]),
-        ("plugin-streams", &["longshore-plugin-api"]),
-        ("formats/amdgpu", &[]),
-        ("formats/nvidia", &[]),
-        ("formats/spirv", &[]),
-        ("jit/orc-rt", &[]),
-        ("jit/linker", &["longshore-orc-rt"]),
-        ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
-        (
-            "host",
-            &[
-                "longshore-plugin-api",
-                "longshore-executor",
-                "longshore-format-amdgpu",
-                "longshore-bitcode",
-                "longshore-format-nvidia",
-                "longshore-jitlink",
-                "longshore-orc-rt",
-                "longshore-format-spirv",
-            ],
-        ),
-    ] {
+    for (folder, allowed) in DEPENDENCIES {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
-        let (_, dependencies) = manifest.split_once("\n[dependencies]").unwrap();
+        let (_, dependencies) = manifest.split_once("\n[dependencies]").unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap().lines();
-        for line in dependencies.filter(|line| own.iter().any(|name| line.starts_with(name))) {
-            let known = allowed.iter().any(|name| line.starts_with(name));
-            assert!(known, "{folder} depends on {line}");
+        let names = dependencies.filter_map(|line| line.split(['.', ' ', '=']).next());
+        for name in names.filter(|name| *name == "longshore" || name.starts_with("longshore-")) {
+            assert!(allowed.contains(&name), "{folder} depends on {name}");
         }
     }
 }
 
 #[test]
-fn only_the_command_uses_what_reads_images() {
-    let manifest = std::fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
-    for (package, name) in [
-        ("longshore-format-amdgpu", "longshore_format_amdgpu"),
-        ("longshore-bitcode", "longshore_bitcode"),
-        ("longshore-format-nvidia", "longshore_format_nvidia"),
-        ("longshore-jitlink", "longshore_jitlink"),
-        ("longshore-orc-rt", "longshore_orc_rt"),
-        ("longshore-format-spirv", "longshore_format_spirv"),
-    ] {
-        let line = manifest.lines().find(|line| line.starts_with(package)).unwrap();
-        assert!(line.contains("optional = true"), "{line}");
-        for file in sources("host/src") {
-            let is_command = file.starts_with(root().join("host/src/bin/longshore"));
-            let text = std::fs::read_to_string(&file).unwrap();
-            assert!(is_command || !text.contains(name), "{}", file.display());
+fn no_file_of_the_host_uses_what_reads_images() {
+    let readers = ["format_amdgpu", "format_nvidia", "format_spirv", "bitcode", "jitlink"];
+    for file in [sources("host/src"), sources("host/tests")].concat() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for reader in readers {
+            assert!(!text.contains(&format!("longshore_{reader}")), "{}", file.display());
         }
+    }
+}
+
+#[test]
+fn a_program_that_uses_the_library_gets_no_package_of_the_command() {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--package", "longshore", "--edges", "normal"]);
+    let output = tree.args(["--prefix", "none"]).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let packages = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<_> = packages.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains(&"longshore-plugin-api"), "{names:?}");
+    for package in ["clap", "comfy-table", "env_logger", "longshore-jitlink", "naga", "plotters"] {
+        assert!(!names.contains(&package), "{package} is among {names:?}");
     }
 }
 

@@ -21,8 +21,8 @@ pub fn run() -> Result<()> {
     let (image, result) = (folder.join("libsaxpy.so"), folder.join("y.bin"));
     std::fs::create_dir_all(&folder)?;
 
-    step(1, "build the host, the `longshore` command and the CPU backend");
-    let packages = ["-p", "longshore", "-p", "longshore-plugin-host"];
+    step(1, "build the `longshore` command and the CPU backend");
+    let packages = ["-p", "longshore-command", "-p", "longshore-plugin-host"];
     process::run(process::cargo(["build", "--release"]).args(packages))?;
 
     step(2, "compile a kernel to a device image");

@@ -86,7 +86,7 @@ struct Subject<'a> {
 /// No device to check; whatever fails, after everything was tried.
 pub fn run(backend: Backend, all: bool, is_small: bool) -> Result<()> {
     let packages =
-        ["-p", "longshore", "-p", "longshore-tests", "-p", "longshore-plugin-host", "-p"];
+        ["-p", "longshore-command", "-p", "longshore-tests", "-p", "longshore-plugin-host", "-p"];
     let mut build = process::cargo(["build", "--release", "--bins", "--lib"]);
     build.args(packages).arg(backend.package());
     process::run(build.args(backend.double().iter().flat_map(|package| ["-p", package])))?;

@@ -52,7 +52,7 @@ pub fn run() -> Result<()> {
     for (package, tests) in MIRI {
         let mut miri = nightly("miri");
         miri.env("MIRIFLAGS", MIRI_FLAGS).args(["miri", "test", "--lib", "--package", package]);
-        process::run(miri.args(["--no-default-features", "--"]).args(tests))?;
+        process::run(miri.arg("--").args(tests))?;
     }
     let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", "longshore-plugin-host"];
     process::run(thread_sanitized().args(build))?;

@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-#[path = "../../tests/seeded/mod.rs"]
+#[path = "../../tests/hostile/seeded.rs"]
 mod seeded;
 
 static SEEDED: LazyLock<seeded::Seeded> = LazyLock::new(seeded::Seeded::new);

@@ -1,0 +1,51 @@
+//! The folder for what is not kept, and the header in it.
+
+use crate::failure::{Exit, Failure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use tempfile::TempDir;
+
+/// The header that kernels include.
+pub(super) const HEADER: &str = include_str!("../../../include/longshore_device.h");
+pub(super) const HEADER_NAME: &str = "longshore_device.h";
+
+/// A folder that goes when this is dropped, and when the command is interrupted.
+pub(super) struct Workspace(TempDir);
+
+impl Workspace {
+    pub(super) fn new() -> Result<Workspace, Failure> {
+        Self::make().map_err(|error| {
+            let message = format!("making a temporary folder: {error}");
+            Failure::new(Exit::Runtime, message).or_hint("TMPDIR names another place for it")
+        })
+    }
+
+    fn make() -> io::Result<Workspace> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let workspace = Workspace(tempfile::Builder::new().prefix("longshore-cc-").tempdir()?);
+        let folder = workspace.path().to_owned();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                // Who interrupts the command is not told of a folder that stays.
+                let _ = std::fs::remove_dir_all(&folder);
+                let _ = emulate_default_handler(signal);
+            }
+        });
+        std::fs::create_dir(workspace.include())?;
+        std::fs::write(workspace.include().join(HEADER_NAME), HEADER)?;
+        Ok(workspace)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The folder with the header alone.
+    pub(super) fn include(&self) -> PathBuf {
+        self.path().join("include")
+    }
+}

@@ -1,0 +1,62 @@
+//! `longshore`: looks at plugins and devices, compiles and runs kernels, links objects and checks
+//! devices from the shell.
+//!
+//! Start reading at [`options`], which holds the command line; each subcommand has a file of its
+//! own. What goes wrong is a [`failure::Failure`], which knows its hint and the exit code.
+
+mod cc;
+mod check;
+mod completions;
+mod device_facts;
+mod devices;
+mod escape;
+mod failure;
+mod inspect;
+mod link;
+mod locale;
+mod logging;
+mod manual;
+mod options;
+mod output;
+mod path;
+mod plugins;
+mod probe;
+mod run;
+mod table;
+
+use clap::Parser;
+use failure::Failure;
+use longshore::Environment;
+use options::{Options, Subcommand};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = link::expanded(cc::arguments(std::env::args_os()).into_iter());
+    let options = Options::parse_from(arguments);
+    logging::start(&options);
+    // A probe is started by a process that warns itself.
+    if !matches!(options.subcommand, Subcommand::Probe(_)) {
+        Environment::of_process().warn_of_misspelt();
+    }
+    match execute(options) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn execute(options: Options) -> Result<ExitCode, Failure> {
+    let common = &options.common;
+    match options.subcommand {
+        Subcommand::Devices(devices) => devices.execute(common)?,
+        Subcommand::Plugins(plugins) => plugins.execute(common)?,
+        Subcommand::Run(run) => return Ok(run.supervised(common)),
+        Subcommand::Inspect(inspect) => inspect.execute()?,
+        Subcommand::Cc(cc) => cc.execute()?,
+        Subcommand::Link(link) => return link.execute(),
+        Subcommand::Check(check) => return Err(check.execute(common)),
+        Subcommand::Completions(completions) => completions.execute()?,
+        Subcommand::Manual(manual) => manual.execute()?,
+        Subcommand::Probe(probe) => return Ok(probe.execute()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

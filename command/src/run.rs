@@ -1,0 +1,305 @@
+//! `longshore run`.
+
+mod argument;
+mod element;
+mod grid;
+mod memory;
+mod report;
+pub(crate) mod supervised;
+mod symbols;
+mod tracking;
+
+use crate::failure::{Exit, Failure};
+use crate::options::CommonOptions;
+use argument::{ArgumentSpec, Save};
+use clap::Args;
+use longshore::units;
+use longshore::{Device, ErrorCode, Grid, Image, Kernel, Program, Queue, SymbolKind};
+use memory::Prepared;
+use report::{Report, Times};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tracking::Tracking;
+
+const ARGUMENT_HELP: &str = "\
+Arguments, in the kernel's order, one --arg each. TYPE is u8, i8, u16, i16, u32, i32, u64, i64, f32
+or f64. Quote what has brackets in it: some shells expand them.
+
+  TYPE=VALUE            A number by value. Integers also as 0x2a; f32 and f64 also as inf and nan.
+  ptr=null              A null pointer.
+  TYPE[N]=CONTENTS      A pointer to N elements in the device's memory.
+  out:TYPE[N]           The same, all zero, and printed after the run.
+  out:TYPE[N]=CONTENTS  The same, and printed after the run.
+
+  CONTENTS is one of:
+    zero, one           All elements 0 or 1.
+    iota                0, 1, 2, ... (wrapping around in small types).
+    VALUE               All elements VALUE.
+    V0,V1,...           These values. N may be left out: f32[]=1,2.5
+    @FILE               The file's bytes, little endian. N may be left out: f32[]=@x.bin
+
+Examples:
+  longshore run saxpy.so --list
+  longshore run saxpy.so --kernel saxpy --groups 8 --items 128 \\
+      --arg u64=1024 --arg f32=2.5 --arg 'f32[1024]=iota' --arg 'out:f32[1024]=one'
+  longshore run sum.ptx -k sum -g 16,16 -i 8,8 -a 'f32[]=@in.bin' -a 'out:f32[256]' \\
+      --save 1=sums.bin -n 100";
+
+/// Run a kernel of a device image
+#[derive(Args)]
+#[command(after_help = ARGUMENT_HELP)]
+pub(crate) struct Run {
+    /// The device image: a shared object, PTX, cubin, code object, SPIR-V, ...
+    image: PathBuf,
+    /// The kernel's name; needed if the image has several
+    #[arg(long, short, value_name = "NAME")]
+    kernel: Option<String>,
+    /// One argument of the kernel, see below; repeat it for each
+    #[arg(long = "arg", short, value_name = "ARGUMENT", value_parser = argument::parse)]
+    arguments: Vec<ArgumentSpec>,
+    /// Pass arguments also where the image declares another kind of the same size, such as an integer
+    /// for a float
+    #[arg(long)]
+    unchecked: bool,
+    /// Work-groups: X, X,Y or X,Y,Z
+    #[arg(long, short, value_name = "X,Y,Z", default_value = "1,1,1", value_parser = grid::parse)]
+    groups: [u32; 3],
+    /// Work-items per group: X, X,Y or X,Y,Z; by default as many as the kernel requires, else 1
+    #[arg(long, short, value_name = "X,Y,Z", value_parser = grid::parse)]
+    items: Option<[u32; 3]>,
+    /// Dynamic shared memory per group, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    shared: u64,
+    /// Run all groups at once, so that they can wait for each other
+    #[arg(long)]
+    cooperative: bool,
+    /// Link what the image has when it is first called, where the device can: relocatable objects and archives on the CPU
+    #[arg(long)]
+    lazy: bool,
+    /// The device, such as "cuda:1"; by default the first that `longshore devices` lists and that takes
+    /// the image
+    #[arg(long, short, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Run it N times and print the times; `out:` buffers are set anew before each run
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Give up, with exit code 1, when a run of the kernel takes longer than SECONDS
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    timeout: Option<Duration>,
+    /// Write argument INDEX, a buffer, to FILE after the run; arguments count from 0
+    #[arg(long, short, value_name = "INDEX=FILE", value_parser = argument::parse_save)]
+    save: Vec<Save>,
+    /// Print all elements of the `out:` buffers, not only the first
+    #[arg(long)]
+    full: bool,
+    /// Print the results, all elements, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    tracking: Tracking,
+    /// List the image's kernels and globals; run nothing
+    #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full", "timeout",
+          "unchecked", "memory_report", "memory_timeline"])]
+    list: bool,
+}
+
+impl Run {
+    /// Runs in a child process, and answers the exit code: never that of success for a run that did not finish.
+    pub(crate) fn supervised(&self, common: &CommonOptions) -> ExitCode {
+        supervised::supervised(|| self.execute(common))
+    }
+
+    fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
+        self.check_saves()?;
+        let image = Image::read(&self.image)?;
+        let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
+        let start = Instant::now();
+        // SAFETY: the user, who names the image in order to run it, vouches for its code.
+        let program = unsafe {
+            match self.lazy {
+                true => device.load_lazily(image)?,
+                false => device.load(image)?,
+            }
+        };
+        let load = start.elapsed();
+        match (self.list, &self.kernel) {
+            (true, _) => symbols::print(&program, self.json)?,
+            (false, Some(name)) => self.run_and_tell(&device, &program, name, load)?,
+            (false, None) => {
+                self.run_and_tell(&device, &program, &self.only_kernel(&program)?, load)?;
+            }
+        }
+        let unloaded = program.unload()?;
+        if let Some(file) = unloaded.profile_file {
+            log::info!("the profile is in '{}'", file.display());
+        }
+        Ok(())
+    }
+
+    /// The name of the image's only kernel.
+    fn only_kernel(&self, program: &Program) -> Result<String, Failure> {
+        let symbols = program.symbols()?.into_iter();
+        let mut kernels: Vec<_> =
+            symbols.filter(|(_, kind)| *kind == SymbolKind::Kernel).map(|(name, _)| name).collect();
+        match kernels.len() {
+            1 => Ok(kernels.remove(0)),
+            0 => {
+                Err(Failure::new(Exit::Usage, "--kernel is missing, and the image shows no kernel")
+                    .or_hint(self.hint_for_missing(program)))
+            }
+            count => {
+                let message = format!("--kernel is missing, and the image has {count} kernels");
+                Err(Failure::new(Exit::Usage, message).or_hint(self.hint_for_missing(program)))
+            }
+        }
+    }
+
+    /// Each saved argument must be there and a buffer.
+    fn check_saves(&self) -> Result<(), Failure> {
+        for Save { argument, .. } in &self.save {
+            let problem = match self.arguments.get(*argument) {
+                Some(ArgumentSpec::Buffer(_)) => continue,
+                Some(_) => "is no buffer",
+                None => "is not there",
+            };
+            let message = format!("--save {argument}=...: argument {argument} {problem}");
+            return Err(Failure::new(Exit::Usage, message)
+                .or_hint("arguments count from 0, in the order of the --arg options"));
+        }
+        Ok(())
+    }
+
+    /// Tells of the memory, even if the run fails.
+    fn run_and_tell(
+        &self,
+        device: &Device,
+        program: &Program,
+        name: &str,
+        load: Duration,
+    ) -> Result<(), Failure> {
+        let ran = self.run(device, program, name, load);
+        if self.json
+            && let Ok(mut report) = ran
+        {
+            report.memory = self.tracking.tell_in_json(device)?;
+            return report.print_json();
+        }
+        let told = self.tracking.tell(device);
+        ran?.print(self.full)?;
+        told
+    }
+
+    fn run<'a>(
+        &self,
+        device: &Device,
+        program: &Program,
+        name: &'a str,
+        load: Duration,
+    ) -> Result<Report<'a>, Failure> {
+        let kernel = self.find(program, name)?;
+        let queue = device.queue()?;
+        let mut prepared = Prepared::new(&self.arguments, device, &queue)?;
+        if self.unchecked {
+            prepared = prepared.untyped();
+        }
+        let run = self.launch_all(&kernel, &queue, &prepared)?;
+        for Save { argument, file } in &self.save {
+            prepared.save(*argument, &queue, file)?;
+        }
+        Ok(Report {
+            device: device.name(),
+            kernel: name,
+            groups: self.groups,
+            items: self.items(&kernel),
+            times: Times::new(load, run),
+            outputs: prepared.outputs(&queue)?,
+            memory: None,
+        })
+    }
+
+    fn find(&self, program: &Program, name: &str) -> Result<Kernel, Failure> {
+        program.kernel(name).map_err(|error| {
+            let not_there = error.code() == ErrorCode::NotFound;
+            let failure = Failure::from(error);
+            if !not_there {
+                return failure;
+            }
+            failure.or_hint(self.hint_for_missing(program))
+        })
+    }
+
+    fn items(&self, kernel: &Kernel) -> [u32; 3] {
+        self.items.unwrap_or_else(|| kernel.attributes().required_group.map(|items| items.max(1)))
+    }
+
+    fn hint_for_missing(&self, program: &Program) -> String {
+        let symbols = program.symbols().unwrap_or_default();
+        if symbols.iter().any(|(_, kind)| *kind == SymbolKind::Kernel) {
+            let image = self.image.display();
+            return format!("`longshore run {image} --list` shows the image's kernels");
+        }
+        "the image shows no kernel at all: kernels must be exported from it".to_owned()
+    }
+
+    /// The time of each run, from the launch until it was done.
+    fn launch_all(
+        &self,
+        kernel: &Kernel,
+        queue: &Queue,
+        prepared: &Prepared<'_>,
+    ) -> Result<Vec<Duration>, Failure> {
+        let items = self.items(kernel);
+        let grid = grid::of(self.groups, items, self.shared, self.cooperative);
+        let mut times = Vec::new();
+        for _ in 0..self.repeat {
+            prepared.reset(queue)?;
+            let start = Instant::now();
+            self.launch(kernel, grid, queue, prepared)?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    }
+    /// Runs the kernel once. Where the time is up the process ends: a kernel that still runs
+    /// cannot be stopped, and closing its device would wait for it.
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: Grid,
+        queue: &Queue,
+        prepared: &Prepared<'_>,
+    ) -> Result<(), Failure> {
+        let Some(limit) = self.timeout else {
+            return prepared.launch_and_wait(kernel, grid, queue);
+        };
+        prepared.launch(kernel, grid, queue)?;
+        if !queue.synchronize_for(limit)? {
+            let limit = units::duration(limit);
+            let message = format!("{} still runs after {limit}", kernel.name());
+            Failure::new(Exit::Runtime, message)
+                .or_hint("--timeout SECONDS says how long a run may take")
+                .end_process();
+        }
+        Ok(())
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| format!("'{text}' is no number of seconds"))?;
+    let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
+    limit.ok_or_else(|| format!("{text} seconds; more than 0 and less than 1e19 are needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_a_positive_number_of_seconds() {
+        assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "0", "-1", "1e30", "nan", "inf", "2s"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `longshore run --list`: what is in an image.
+
+use crate::failure::Failure;
+use crate::{output, table};
+use longshore::units;
+use longshore::{Global, Kernel, Program, SymbolKind};
+use serde::Serialize;
+
+/// A kernel or global, as JSON shows it. What the image and the device do not tell is null.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Symbol {
+    Kernel {
+        name: String,
+        argument_sizes: Option<Vec<u32>>,
+        max_group_items: Option<u32>,
+        required_group: Option<[u32; 3]>,
+        static_shared_bytes: u64,
+        private_bytes: Option<u64>,
+        registers: Option<u32>,
+    },
+    Global {
+        name: String,
+        bytes: u64,
+    },
+}
+
+/// Prints the kernels and globals of a program.
+pub(super) fn print(program: &Program, json: bool) -> Result<(), Failure> {
+    let symbols = program.symbols()?.into_iter().map(|(name, kind)| match kind {
+        SymbolKind::Kernel => program.kernel(&name).map(|kernel| of_kernel(&kernel)),
+        SymbolKind::Global => program.global(&name).map(|global| of_global(name, &global)),
+    });
+    let symbols: Vec<Symbol> = symbols.collect::<longshore::Result<_>>()?;
+    if json {
+        return output::print_json(&symbols);
+    }
+    if symbols.is_empty() {
+        return output::print("the image shows no kernels and no globals");
+    }
+    output::print(&table::render(["KIND", "NAME", "DETAILS"], symbols.iter().map(row).collect()))
+}
+
+fn of_kernel(kernel: &Kernel) -> Symbol {
+    let attributes = kernel.attributes();
+    Symbol::Kernel {
+        name: kernel.name().to_owned(),
+        argument_sizes: attributes.argument_sizes.clone(),
+        max_group_items: Some(attributes.max_group_items).filter(|items| *items != 0),
+        required_group: Some(attributes.required_group).filter(|group| *group != [0; 3]),
+        static_shared_bytes: attributes.static_shared_bytes,
+        private_bytes: Some(attributes.private_bytes).filter(|bytes| *bytes != 0),
+        registers: Some(attributes.registers).filter(|registers| *registers != 0),
+    }
+}
+
+fn of_global(name: String, global: &Global) -> Symbol {
+    Symbol::Global { name, bytes: global.bytes() }
+}
+
+fn row(symbol: &Symbol) -> [String; 3] {
+    match symbol {
+        Symbol::Global { name, bytes } => ["global".into(), name.clone(), units::bytes(*bytes)],
+        Symbol::Kernel { name, .. } => ["kernel".into(), name.clone(), details(symbol)],
+    }
+}
+
+fn details(symbol: &Symbol) -> String {
+    let Symbol::Kernel {
+        argument_sizes,
+        max_group_items,
+        required_group,
+        static_shared_bytes,
+        private_bytes,
+        registers,
+        ..
+    } = symbol
+    else {
+        return String::new();
+    };
+    let shared = Some(*static_shared_bytes).filter(|bytes| *bytes != 0);
+    let details = [
+        argument_sizes.as_ref().map(|sizes| format!("arguments of {sizes:?} bytes")),
+        max_group_items.map(|items| format!("at most {items} items per group")),
+        required_group.map(|sizes| format!("groups of {}", table::group(&sizes.map(u64::from)))),
+        shared.map(|bytes| format!("{} shared", units::bytes(bytes))),
+        private_bytes.map(|bytes| format!("{} private", units::bytes(bytes))),
+        registers.map(|registers| format!("{registers} registers")),
+    ];
+    details.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
