@@ -1,8 +1,8 @@
 //! Device code that a test compiles itself, with the clangs that there are.
 
-use crate::OwnImages;
 use crate::world::{World, copy_into, host_plugin, root};
 use longshore::{Device, Environment, Image, Program};
+use longshore_conformance::OwnImages;
 use std::path::PathBuf;
 use std::process::Command;
 

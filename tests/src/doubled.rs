@@ -20,8 +20,8 @@ pub use round::{Round, image};
 pub(crate) use tools::{compiler, compiler_knowing, read, run, share_twin, twin_by, with_source};
 pub use tools::{profile_shown, twin, twins};
 
-use crate::conformance::{DeviceName, Setup};
 use longshore::{Device, Environment, Host, Result};
+use longshore_conformance::{DeviceName, Setup};
 use std::path::PathBuf;
 
 /// A backend whose driver has a double.

@@ -1,9 +1,9 @@
 //! The devices of CUDA, of AMD and of Vulkan, for tests that treat them alike.
 
-use crate::conformance::DeviceName;
 use crate::doubled::{self, Doubled};
 use crate::vulkan;
 use longshore::{Environment, Host, Result};
+use longshore_conformance::DeviceName;
 
 /// Lets doubles take the place of drivers without a device, and adds what other drivers there are. To be called
 /// first in `main`.

@@ -8,9 +8,9 @@ mod tools;
 
 pub use tools::{assembled, compile_kernel, glsl, linked_glsl, missing_tool};
 
-use crate::conformance::{DeviceName, Setup};
 use crate::world::root;
 use longshore::{Device, Environment, Host, Result};
+use longshore_conformance::{DeviceName, Setup};
 use std::path::{Path, PathBuf};
 
 const PLUGIN: &str = "liblongshore_plugin_vulkan.so";

@@ -152,6 +152,11 @@ pub fn command() -> PathBuf {
     built("longshore-command", "longshore")
 }
 
+/// The program `longshore-check`, built if it is not there.
+pub fn check_command() -> PathBuf {
+    built("longshore-conformance", "longshore-check")
+}
+
 /// A file of the folder that cargo builds into.
 fn built(package: &str, file: &str) -> PathBuf {
     let executable = std::env::current_exe().expect("an executable has a path");

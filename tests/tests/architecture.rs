@@ -59,7 +59,7 @@ fn only_one_file_reads_the_environment() {
 }
 
 /// Folders of crates, and which of the workspace's packages each may depend on. The command's may be all.
-const DEPENDENCIES: [(&str, &[&str]); 14] = [
+const DEPENDENCIES: [(&str, &[&str]); 16] = [
     ("plugin-api", &[]),
     ("host", &["longshore-plugin-api", "longshore-executor"]),
     ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
@@ -80,6 +80,8 @@ const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("jit/linker", &["longshore-orc-rt"]),
     ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
     ("executor", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+    ("capi", &["longshore"]),
+    ("conformance", &["longshore", "longshore-plugin-api"]),
 ];
 
 #[test]

@@ -1,6 +1,6 @@
 //! `longshore-check` on plugins at fault.
 
-use longshore_tests::world::World;
+use longshore_tests::world::{World, check_command};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
@@ -12,7 +12,7 @@ const FAULTS: [(&str, &str); 3] = [
 ];
 
 fn check(world: &World, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longshore-check"));
+    let mut command = Command::new(check_command());
     command.arg("--plugin").arg(world.plugin("faulty")).args(options);
     command.env_remove("LONGSHORE_BACKEND").env_remove("LONGSHORE_DEVICES");
     command

@@ -5,8 +5,9 @@
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore::Environment;
+use longshore_conformance::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours};
 use longshore_tests::doubled::Doubled;
-use longshore_tests::{Behaviour, DeviceName, Fixtures, Outcome, Setup, behaviours, gpus, vulkan};
+use longshore_tests::{gpus, vulkan};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;

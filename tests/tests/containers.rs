@@ -4,7 +4,7 @@
 use longshore::{
     Device, ErrorCode, Grid, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
 };
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::path::{Path, PathBuf};
 use std::process::Command;

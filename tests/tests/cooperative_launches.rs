@@ -1,7 +1,7 @@
 //! Launches on the CPU whose groups wait for each other.
 
 use longshore::{ErrorCode, Grid};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 
 const GRID: &str = r#"

@@ -1,7 +1,7 @@
 //! A program that uses the CPU, under a debugger.
 
 use longshore::{Environment, Grid};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

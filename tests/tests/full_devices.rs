@@ -4,8 +4,9 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
-use longshore_tests::OwnImages;
-use longshore_tests::{Fixtures, doubled, vulkan, world};
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
+use longshore_tests::{doubled, vulkan, world};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 

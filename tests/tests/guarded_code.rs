@@ -4,7 +4,7 @@
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, Image, Program, Queue,
 };
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 
 /// An image in both formats, with a description of it.

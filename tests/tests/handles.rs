@@ -2,8 +2,8 @@
 //! host function, while their device is closed.
 
 use longshore::{Device, Environment, ErrorCode, Grid, MemoryKind};
-use longshore_tests::Fixtures;
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

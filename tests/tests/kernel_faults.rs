@@ -4,7 +4,7 @@
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, MemoryKind, Program, Queue,
 };
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use longshore_tests::held::{Held, assert_nothing_is_left_by};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! isolated.
 
 use longshore::{Device, DeviceInfo, DevicePointer, Environment, ErrorCode, Grid, Untyped};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 

@@ -4,7 +4,7 @@
 use longshore::{
     Buffer, Device, Environment, ErrorCode, Grid, Image, Program, Queue, Result, SymbolKind,
 };
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use longshore_tests::world::{World, command, copy_into, executor, host_plugin};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 
 use longshore::{Device, Environment, Host};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::world::host_plugin;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

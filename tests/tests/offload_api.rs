@@ -2,7 +2,7 @@
 
 use longshore::{Environment, Host};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::world::host_plugin;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};

@@ -6,7 +6,7 @@ mod offload;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::doubled::{self, Doubled};
 use longshore_tests::world::{World, copy_into, host_plugin};
 use offload::{code, devices, event, kernel, ok, one_item, said};

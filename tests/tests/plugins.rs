@@ -3,7 +3,9 @@
 
 use longshore::{Candidate, ErrorCode, Host, HostBuilder, Outcome, Probe};
 use longshore_plugin_api::abi;
-use longshore_tests::world::{Tampering, World, command, copy_into, host_plugin, root};
+use longshore_tests::world::{
+    Tampering, World, check_command, command, copy_into, host_plugin, root,
+};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
@@ -235,7 +237,7 @@ fn is_mapped(file: &Path) -> bool {
 
 #[test]
 fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
-    let mut suite = std::process::Command::new(env!("CARGO_BIN_EXE_longshore-check"));
+    let mut suite = std::process::Command::new(check_command());
     let output = suite.args(["--plugin", "nosuch.so"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);

@@ -2,9 +2,9 @@
 //! real `llvm-profdata` reads, settings, and many lives.
 
 use longshore::{Acceptance, Device, Environment, ErrorCode, Grid, Image};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
+use longshore_conformance::{Filter, Fixtures, Outcome, Setup};
 use longshore_tests::world::{World, copy_into, host_plugin, root};
-use longshore_tests::{Filter, Fixtures, Outcome, Setup};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,7 +43,7 @@ fn archive(folder: &Path, objects: &[PathBuf]) -> PathBuf {
 fn relocatable_fixtures(folder: &Path) -> Fixtures {
     let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
     for name in ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"] {
-        let source = root().join("tests/fixtures/host").join(name).with_extension("rs");
+        let source = root().join("conformance/fixtures/host").join(name).with_extension("rs");
         let mut compile = Command::new(&rustc);
         compile.args(["--edition=2024", "--crate-type=cdylib", "--emit=obj", "-Cpanic=abort"]);
         compile.args(["-Copt-level=2", "-Cdebuginfo=0", "-Ccodegen-units=1", "-o"]);

@@ -3,11 +3,12 @@
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
-use longshore_tests::OwnImages;
-use longshore_tests::amount::Amount;
+use longshore_conformance::OwnImages;
+use longshore_conformance::amount::Amount;
+use longshore_conformance::{DeviceName, Fixtures};
 use longshore_tests::held::assert_nothing_is_left_by;
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
+use longshore_tests::{gpus, vulkan};
 use std::process::ExitCode;
 
 /// Rounds on the CPU, on CUDA and on AMD.

@@ -3,10 +3,11 @@
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
-use longshore_tests::OwnImages;
-use longshore_tests::amount::Amount;
+use longshore_conformance::OwnImages;
+use longshore_conformance::amount::Amount;
+use longshore_conformance::{DeviceName, Fixtures};
 use longshore_tests::world::{World, copy_into, host_plugin};
-use longshore_tests::{DeviceName, Fixtures, gpus, vulkan};
+use longshore_tests::{gpus, vulkan};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! How the CPU runs work-group kernels: loops, regions and fibers.
 
 use longshore::{Environment, ErrorCode, Grid};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 
 const SOURCE: &str = r#"

@@ -85,11 +85,10 @@ struct Subject<'a> {
 /// # Errors
 /// No device to check; whatever fails, after everything was tried.
 pub fn run(backend: Backend, all: bool, is_small: bool) -> Result<()> {
-    let packages =
-        ["-p", "longshore-command", "-p", "longshore-tests", "-p", "longshore-plugin-host", "-p"];
+    let own = ["longshore-command", "longshore-conformance", "longshore-plugin-host"];
+    let packages = own.iter().chain(backend.double()).flat_map(|package| ["-p", package]);
     let mut build = process::cargo(["build", "--release", "--bins", "--lib"]);
-    build.args(packages).arg(backend.package());
-    process::run(build.args(backend.double().iter().flat_map(|package| ["-p", package])))?;
+    process::run(build.args(packages).arg("-p").arg(backend.package()))?;
     let devices = chosen(found(backend)?, all)?;
     let mut failed = Vec::new();
     for device in &devices {

@@ -99,7 +99,7 @@ fn plugins() -> Result<Vec<String>> {
 /// Answers the folder with what was built.
 fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     let mut cargo = process::cargo(["build", "-p", "longshore-command", "-p", "longshore-capi"]);
-    cargo.args(["-p", "longshore-executor", "-p", "longshore-tests", "--bins", "--lib"]);
+    cargo.args(["-p", "longshore-executor", "-p", "longshore-conformance", "--bins", "--lib"]);
     for plugin in plugins {
         cargo.args(["-p", plugin]);
     }

@@ -6,7 +6,7 @@ use crate::turns::{Contender, Times, in_turns};
 use crate::{Both, queueing};
 use anyhow::Result;
 use longshore::{Grid, Kernel, Program};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use std::time::Duration;
 
 /// Launches of a turn that are waited for one by one.

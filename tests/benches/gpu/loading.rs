@@ -7,7 +7,7 @@ use crate::report::{Limit, Report};
 use crate::turns::{Contender, in_turns};
 use anyhow::Result;
 use longshore::Image;
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 
 /// Loads of a turn.
 const TURN: u32 = 5;

@@ -6,7 +6,7 @@ use super::{Bench, host_plugin};
 use criterion::Criterion;
 use longshore::{DeviceInfo, Grid, MemoryKind, RawArguments};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::{null, null_mut};

@@ -1,9 +1,9 @@
 //! The host plugin reached without the host: only the boundary between.
 
 use longshore::Environment;
+use longshore_conformance::services_for;
 use longshore_plugin_api::remote::{RemoteDevice, RemoteEvent, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected, Device as _, Event as _, Platform as _, abi};
-use longshore_tests::services_for;
 
 /// An event of the plugin. The library stays loaded for good.
 pub(crate) struct Crossing {

@@ -9,8 +9,8 @@ mod offload;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use longshore::{Device, Grid, Host, MemoryKind, Program, Queue};
-use longshore_tests::Fixtures;
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Program, Queue, Result};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::{Doubled, image};
 use std::ffi::c_void;
 

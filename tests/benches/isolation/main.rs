@@ -10,8 +10,8 @@ mod turns;
 
 use anyhow::{Context, Result};
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
-use longshore_tests::Fixtures;
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{executor, host_plugin};
 use report::{Limit, Report};
 use std::hint::black_box;

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use longshore::{Device, Grid, Host, Image, Program};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::host_plugin;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use longshore::{Buffer, Device, DeviceInfo, Environment, Host, InfoValue, Kernel, Program, Queue};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::vulkan;
 
 pub(crate) struct Ours {

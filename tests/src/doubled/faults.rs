@@ -1,8 +1,8 @@
 //! Kernels that fault, and what becomes of the device.
 
 use super::{Double, Round, image};
-use crate::OwnImages;
 use longshore::{DevicePointer, Error, Grid, MemoryKind};
+use longshore_conformance::OwnImages;
 
 /// A kernel that faults is told with its name, and the device is lost. The answer is the
 /// error that was told.

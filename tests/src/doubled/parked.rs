@@ -1,9 +1,9 @@
 //! Queues that wait for an event whose work the driver was not given yet, as a function of the program is before it.
 
 use super::{Double, Round, image};
-use crate::OwnImages;
-use crate::services::services_for;
 use longshore::{DevicePointer, Environment, Grid};
+use longshore_conformance::OwnImages;
+use longshore_conformance::services_for;
 use longshore_plugin_api::remote::{RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected, Device, HostFunction, Platform, Queue, abi};
 use std::ffi::c_void;

@@ -1,11 +1,11 @@
 //! Everything that a program does with a device, once.
 
 use super::Doubled;
-use crate::Fixtures;
-use crate::OwnImages;
 use longshore::{
     Allocation, Device, Environment, Grid, Host, MemoryKind, Outcome, PrefetchTarget, Queue, Result,
 };
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;

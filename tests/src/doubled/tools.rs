@@ -3,7 +3,7 @@
 use crate::world::root;
 use longshore_double_gpu::image_hash;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The compiler of PTX and twins; it must know the device header's targets.
@@ -48,8 +48,8 @@ fn knows(compiler: &str, processor: &str) -> bool {
 }
 
 /// The folder in which doubles look for twins: those of the suite's own images, and what tests add.
-pub fn twins() -> PathBuf {
-    PathBuf::from(concat!(env!("OUT_DIR"), "/twins"))
+pub fn twins() -> &'static Path {
+    longshore_double_twins::folder()
 }
 
 /// Lets a double run a source, compiled for this machine, in the place of an image.

@@ -1,7 +1,7 @@
 //! How the kernels are launched.
 
-use crate::OwnImages;
 use longshore::{ArgumentList, Buffer, Device, DevicePointer, Grid, Image, Kernel, Queue, Result};
+use longshore_conformance::OwnImages;
 use std::collections::BTreeMap;
 
 /// The items of a group, where a kernel says how many.

@@ -1,7 +1,7 @@
 //! Other users of HIP in the process: the device that is current, and memory that is registered.
 
 use crate::{Case, ROUND};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::doubled::{Double, image};
 use std::ffi::{c_int, c_uint, c_void};

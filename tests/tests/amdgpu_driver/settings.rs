@@ -2,7 +2,7 @@
 
 use crate::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Host, Outcome};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 

@@ -2,11 +2,12 @@
 
 use crate::{Case, ROUND};
 use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
+use longshore_tests::amdgpu;
 use longshore_tests::amdgpu::entry;
 use longshore_tests::doubled::Double;
 use longshore_tests::doubled::cases::assert_clean;
-use longshore_tests::{Fixtures, amdgpu};
 
 pub(crate) const CASES: &[Case] = &[
     Case {

@@ -4,7 +4,7 @@
 use super::gpu_images::SOURCE;
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, Program};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::AMDGPU;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;

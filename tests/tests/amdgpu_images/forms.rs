@@ -3,7 +3,7 @@
 use super::gpu_images::SOURCE;
 use super::{Check, Setting, compile, processor};
 use longshore::{OffloadImage, write_offload_binary};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::amdgpu::{self, entry};
 
 pub(super) const CHECKS: &[Check] = &[

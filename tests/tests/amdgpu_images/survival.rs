@@ -3,7 +3,7 @@
 
 use super::{Check, Setting};
 use longshore::{ErrorCode, Grid};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::amdgpu;
 use longshore_tests::doubled::AMDGPU;
 use std::os::unix::process::ExitStatusExt;

@@ -3,8 +3,8 @@
 
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
-use longshore_tests::Fixtures;
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::CUDA;
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{Acceptance, Error, ErrorCode};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::cuda;
 
 pub(super) const CHECKS: &[Check] = &[

@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{DeviceInfo, ErrorCode, Grid};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("a launch may have all the shared memory that there is, and no more", shared_memory_is_had),

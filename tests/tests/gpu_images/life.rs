@@ -2,7 +2,7 @@
 
 use super::{Check, SOURCE, Setting};
 use longshore::Grid;
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("one destructor alone is run", one_destructor_is_run),

@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{Grid, Host};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::Doubled;
 use std::path::PathBuf;
 use std::process::Command;

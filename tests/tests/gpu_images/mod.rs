@@ -8,8 +8,8 @@ pub(crate) mod profiles;
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{Device, DeviceInfo, Environment, Grid};
-use longshore_tests::DeviceName;
-use longshore_tests::OwnImages;
+use longshore_conformance::DeviceName;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled::Doubled;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

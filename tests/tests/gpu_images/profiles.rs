@@ -2,7 +2,7 @@
 
 use super::Setting;
 use longshore::Grid;
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::doubled;
 
 pub(crate) const COUNTED: &str = "

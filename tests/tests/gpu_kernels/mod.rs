@@ -8,7 +8,7 @@ mod rig;
 use checks::CHECKS;
 use libtest_mimic::{Arguments, Trial};
 use longshore::DeviceInfo;
-use longshore_tests::DeviceName;
+use longshore_conformance::DeviceName;
 use longshore_tests::doubled::Doubled;
 use std::process::ExitCode;
 use std::sync::Arc;

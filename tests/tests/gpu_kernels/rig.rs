@@ -1,7 +1,7 @@
 //! A device of a backend with the kernels.
 
 use longshore::Result;
-use longshore_tests::DeviceName;
+use longshore_conformance::DeviceName;
 use longshore_tests::doubled::Doubled;
 use longshore_tests::kernels::Kernels;
 

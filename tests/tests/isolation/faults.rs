@@ -2,7 +2,7 @@
 
 use crate::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{DeviceInfo, Grid, Host, MemoryKind, Outcome, PlatformInfo};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 use std::time::{Duration, Instant};
 
@@ -144,7 +144,8 @@ fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
     let plugin = copy_into(&world, &host_plugin());
     let host = isolated(&world, None).unwrap();
     let device = host.default_device().unwrap();
-    let image = longshore_tests::Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
+    let image =
+        longshore_conformance::Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     let program = device.load_own(&*image).unwrap();
     let (queue, bump) = (device.queue().unwrap(), program.kernel("bump").unwrap());
     let shared = device.allocate(MemoryKind::Host, 64, 1).unwrap();

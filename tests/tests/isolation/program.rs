@@ -2,7 +2,7 @@
 
 use crate::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{Grid, MemoryKind};
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::held::Held;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::sync::{Arc, Barrier};

@@ -1,8 +1,8 @@
 //! A round of all that a device does, and what is left of processes.
 
 use longshore::{Device, Error, ErrorCode, Grid, Host, MemoryKind, Result};
-use longshore_tests::Fixtures;
-use longshore_tests::OwnImages;
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, executor};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The kernels one by one, for sizes around those of groups, blocks and vectors.
 
 use super::rig::Rig;
-use longshore_tests::amount::Amount;
+use longshore_conformance::amount::Amount;
 use longshore_tests::kernels::{
     Form, bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce,
     saxpy, small_floats, stencil, triad,

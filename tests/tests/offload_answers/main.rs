@@ -8,7 +8,7 @@ mod queries;
 
 use longshore::{Environment, Host};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 use offload::{code, devices, event, kernel, ok, one_item, said};

@@ -4,7 +4,7 @@ use crate::functions::Function;
 use crate::table::Mode;
 use longshore::{Environment, Host};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
+use longshore_conformance::Fixtures;
 use longshore_tests::device_code::{Workshop, clangs};
 use longshore_tests::vulkan;
 use longshore_tests::world::host_plugin;

@@ -11,8 +11,8 @@ mod worker;
 
 use longshore::{Environment, Host};
 use longshore_capi::*;
-use longshore_tests::Fixtures;
-use longshore_tests::amount::Amount;
+use longshore_conformance::Fixtures;
+use longshore_conformance::amount::Amount;
 use longshore_tests::held::{Held, OTHERS_MAPPINGS};
 use longshore_tests::vulkan;
 use longshore_tests::world::{executor, host_plugin};

@@ -9,7 +9,7 @@ mod work_groups;
 
 use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
 use longshore::{Device, FunctionCounters, Grid, Image, UnloadReport};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::{COMPILERS, Counted, Form, Instrumentation};
 use longshore::{Grid, Image};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 
 /// Each item takes `steps` steps, every tenth a rare one; in one kernel by a loop over items, in the others by
 /// regions and on fibers.

@@ -2,7 +2,7 @@
 
 use crate::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, RawArguments};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use std::ffi::c_void;
 
 pub(crate) const CHECKS: &[Check] = &[

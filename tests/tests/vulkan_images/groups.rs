@@ -3,7 +3,7 @@
 use crate::refusals::MINIMAL;
 use crate::{Check, glsl, launch, linked, refused, says};
 use longshore::{Device, DeviceInfo, DevicePointer, ErrorCode, Grid, Program};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[

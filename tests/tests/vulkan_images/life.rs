@@ -2,7 +2,7 @@
 
 use crate::{Check, HEAD, glsl, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, ProfileSectionKind};
-use longshore_tests::OwnImages;
+use longshore_conformance::OwnImages;
 use longshore_tests::{vulkan, world};
 use std::process::Command;
 

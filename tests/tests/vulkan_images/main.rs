@@ -7,7 +7,8 @@ mod refusals;
 
 use libtest_mimic::{Arguments, Trial};
 use longshore::{ArgumentList, Device, Environment, Error, ErrorCode, Grid, Program, Queue};
-use longshore_tests::{DeviceName, vulkan};
+use longshore_conformance::DeviceName;
+use longshore_tests::vulkan;
 use std::process::ExitCode;
 
 /// A sentence, and what holds it.

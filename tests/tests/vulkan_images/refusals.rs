@@ -2,8 +2,9 @@
 
 use crate::{Check, glsl, is_driver, launch, refused, says};
 use longshore::{Acceptance, Device, ErrorCode, Grid};
-use longshore_tests::OwnImages;
-use longshore_tests::{Fixtures, vulkan};
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
+use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[
     ("a module cut off anywhere is refused", truncated),

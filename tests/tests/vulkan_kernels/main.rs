@@ -6,7 +6,8 @@ mod rig;
 
 use checks::CHECKS;
 use libtest_mimic::{Arguments, Trial};
-use longshore_tests::{DeviceName, vulkan};
+use longshore_conformance::DeviceName;
+use longshore_tests::vulkan;
 use rig::{Language, Rig};
 use std::process::ExitCode;
 

@@ -1,8 +1,9 @@
 //! A device of Vulkan with the kernels.
 
 use longshore::{ArgumentList, Device, Grid, Kernel, Program, Queue, Result};
-use longshore_tests::OwnImages;
-use longshore_tests::{DeviceName, vulkan};
+use longshore_conformance::DeviceName;
+use longshore_conformance::OwnImages;
+use longshore_tests::vulkan;
 use std::collections::BTreeMap;
 
 pub(crate) type Rig = longshore_tests::kernels::Rig<Kernels>;

@@ -1,7 +1,6 @@
 //! Builds the images of the suite: shared objects for the CPU with the Rust compiler that builds
 //! everything else, the sample device's text images by adding their checksum, and SPIR-V, PTX and AMD's code
-//! objects where there are the tools for it. PTX and code objects have twins beside them: the same source as an object for x86-64, which a
-//! double of the driver runs in its place.
+//! objects where there are the tools for it. Build scripts of dependents are told where the images and their sources are.
 
 use std::env;
 use std::ffi::OsString;
@@ -37,7 +36,7 @@ fn main() {
         }
     }
     for form in [&[PTX][..], &CODE_OBJECTS, &FOR_GENERIC_TARGETS].concat() {
-        if let Err(why) = images_and_twins(&form, &sources.join("gpu"), &out) {
+        if let Err(why) = images(&form, &sources.join("gpu"), &out) {
             println!("cargo::warning={} is not tested: {why}", form.extension);
             for image in FOR_GPUS {
                 let image = out.join(image).with_extension(form.extension);
@@ -51,6 +50,9 @@ fn main() {
     for image in FOR_GPUS {
         cubin(assembler.as_deref(), image, &out);
     }
+    println!("cargo::metadata=IMAGES={}", out.display());
+    println!("cargo::metadata=SOURCES={}", sources.join("gpu").display());
+    println!("cargo::metadata=INCLUDE={}", sources.join("../../include").display());
 }
 
 /// Compiles without a standard library, a runtime or start files: what is in the source is what
@@ -114,7 +116,7 @@ struct Form {
 /// For the oldest GPUs that the device header knows, which all later ones run too.
 const PTX: Form = Form {
     extension: "ptx",
-    tools: &["clang-19", "llvm-objcopy-19"],
+    tools: &["clang-19"],
     processor: &["-march=sm_70"],
     options: &[
         "--target=nvptx64-nvidia-cuda",
@@ -140,7 +142,7 @@ const FOR_GENERIC_TARGETS: [Form; 6] = [
     code_object("gfx9-generic.co", &["-mcpu=gfx9-generic", VERSION_6]),
     Form {
         // clang-19 does not know it.
-        tools: &["clang-22", "ld.lld-22", "llvm-objcopy-19"],
+        tools: &["clang-22", "ld.lld-22"],
         ..code_object("gfx9-4-generic.co", &["-mcpu=gfx9-4-generic", VERSION_6])
     },
     code_object("gfx10-1-generic.co", &["-mcpu=gfx10-1-generic", VERSION_6]),
@@ -154,7 +156,7 @@ const VERSION_6: &str = "-mcode-object-version=6";
 const fn code_object(extension: &'static str, processor: &'static [&'static str]) -> Form {
     Form {
         extension,
-        tools: &["clang-19", "ld.lld-19", "llvm-objcopy-19"],
+        tools: &["clang-19", "ld.lld-19"],
         processor,
         options: &[
             "--target=amdgcn-amd-amdhsa",
@@ -167,39 +169,20 @@ const fn code_object(extension: &'static str, processor: &'static [&'static str]
     }
 }
 
-/// Compiles the images of a form, and their twins; the error says which tool is not installed.
-fn images_and_twins(form: &Form, sources: &Path, out: &Path) -> Result<(), String> {
-    const TWIN: [&str; 4] =
-        ["--target=x86_64-linux-gnu", "-fPIC", "-fstack-clash-protection", "-c"];
+/// Compiles the images of a form; the error says which tool is not installed.
+fn images(form: &Form, sources: &Path, out: &Path) -> Result<(), String> {
     for tool in form.tools {
         let started = Command::new(tool).arg("--version").output();
         started.map_err(|error| format!("{tool} cannot be started: {error}"))?;
     }
-    let twins = out.join("twins");
-    fs::create_dir_all(&twins).expect("OUT_DIR is writable");
     for image in FOR_GPUS {
-        let source = sources.join(image).with_extension("c");
-        let include = sources.join("../../../include");
-        let compile = |options: &[&str], output: &Path| {
-            let mut compiler = Command::new(form.tools[0]);
-            compiler.args(options).arg("-O2").arg("-I").arg(&include).arg("-o").arg(output);
-            run(compiler.arg(&source));
-        };
-        let made = out.join(image).with_extension(form.extension);
-        compile(&[form.options, form.processor].concat(), &made);
-        let twin = twins.join(twin_name(&fs::read(&made).expect("the compiler has written it")));
-        compile(&TWIN, &twin);
-        // The double looks for functions and variables that only their file can see, too; not for sections.
-        let symbols = ["--wildcard", "--globalize-symbol=?*"];
-        run(Command::new("llvm-objcopy-19").args(symbols).arg(twin));
+        let mut compiler = Command::new(form.tools[0]);
+        compiler.args(form.options).args(form.processor).arg("-O2");
+        compiler.arg("-I").arg(sources.join("../../../include"));
+        compiler.arg("-o").arg(out.join(image).with_extension(form.extension));
+        run(compiler.arg(sources.join(image).with_extension("c")));
     }
     Ok(())
-}
-
-/// The file of an image's twin. Zeros at the image's end do not count.
-fn twin_name(image: &[u8]) -> String {
-    let end = image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    format!("{:016x}.o", fnv1a(&image[..end]))
 }
 
 /// NVIDIA's assembler, where `cargo xtask test --install` puts it and where else it may be.
@@ -214,21 +197,18 @@ fn ptxas() -> Option<PathBuf> {
     installed.chain(of_path).find(|path| path.is_file())
 }
 
-/// Machine code of an image for sm_90, with the twin of its PTX; empty if there is none to be had.
+/// Makes machine code of an image for sm_90, of its PTX; empty if there is none to be had.
 fn cubin(assembler: Option<&Path>, image: &str, out: &Path) {
     let [ptx, cubin] = ["ptx", "cubin"].map(|name| out.join(image).with_extension(name));
     fs::write(&cubin, "").expect("OUT_DIR is writable");
-    let text = fs::read(&ptx).expect("it was written, if without content");
-    let Some(assembler) = assembler.filter(|_| !text.is_empty()) else { return };
+    let has_text = ptx.metadata().expect("it was written, if without content").len() > 0;
+    let Some(assembler) = assembler.filter(|_| has_text) else { return };
     let made =
         Command::new(assembler).args(["-arch", "sm_90", "-o"]).arg(&cubin).arg(&ptx).output();
     if !made.is_ok_and(|made| made.status.success()) {
-        // What lacks a function has no machine code.
-        return fs::write(&cubin, "").expect("OUT_DIR is writable");
+        // Code that lacks a function has no machine code.
+        fs::write(&cubin, "").expect("OUT_DIR is writable");
     }
-    let code = fs::read(&cubin).expect("the assembler has written it");
-    let [from, to] = [text, code].map(|image| out.join("twins").join(twin_name(&image)));
-    fs::copy(from, to).expect("the PTX has a twin");
 }
 
 /// A source of GLSL has one entry point: it is compiled once for each, and the modules are linked.

@@ -1,7 +1,7 @@
 //! The report, printed as it comes about.
 
+use longshore_conformance::{Behaviour, DeviceName, Outcome};
 use longshore_plugin_api::printable;
-use longshore_tests::{Behaviour, DeviceName, Outcome};
 use std::io::{self, Write};
 
 /// The part of the report on one device. Each line is printed when its behaviour has ended, so that a

@@ -1,7 +1,7 @@
 //! Behaviours in processes of their own: one that dies is a failure, and the next one runs.
 
 use crate::Options;
-use longshore_tests::{Behaviour, DeviceName, Outcome, Setup};
+use longshore_conformance::{Behaviour, DeviceName, Outcome, Setup};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -96,7 +96,7 @@ fn signal_name(signal: i32) -> String {
 /// Runs the one behaviour that this process is for, and leaves its outcome in the file.
 pub(super) fn serve(setup: &Setup, device: &str, behaviour: &str, file: &Path) -> io::Result<()> {
     let unusable = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let known = longshore_tests::behaviours().find(|known| known.to_string() == behaviour);
+    let known = longshore_conformance::behaviours().find(|known| known.to_string() == behaviour);
     let known = known.ok_or_else(|| unusable(format!("there is no behaviour '{behaviour}'")))?;
     let parts = device.rsplit_once(':').and_then(|(name, index)| Some((name, index.parse().ok()?)));
     let (backend, index) = parts.ok_or_else(|| unusable(format!("'{device}' is no device")))?;

@@ -98,8 +98,8 @@ impl From<Check> for Outcome {
 /// Describes a list of behaviours: sentence, requirements, function.
 macro_rules! behaviour_list {
     ($group:literal: $($name:literal [$($requirement:literal),*] $run:ident;)*) => {
-        pub(super) const BEHAVIOURS: &[crate::conformance::Behaviour] = &[
-            $(crate::conformance::Behaviour {
+        pub(super) const BEHAVIOURS: &[crate::suite::Behaviour] = &[
+            $(crate::suite::Behaviour {
                 group: $group,
                 name: $name,
                 requirements: &[$($requirement),*],
@@ -113,7 +113,7 @@ macro_rules! behaviour_list {
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if !$condition {
-            return Err(crate::conformance::Stop::Failed(format!($($message)+)));
+            return Err(crate::suite::Stop::Failed(format!($($message)+)));
         }
     };
 }
