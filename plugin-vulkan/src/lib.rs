@@ -42,6 +42,7 @@ mod pipeline;
 mod pipeline_cache;
 mod place;
 mod platform;
+mod private_file;
 mod queue;
 mod timeline;
 mod transfer;

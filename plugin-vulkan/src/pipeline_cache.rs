@@ -14,10 +14,7 @@
 //! | 24 | 16 | MD5 of the data |
 //! | 40 | 16 | MD5 of the [`Identity`] |
 
-use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use crate::private_file;
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"LSHRPIPE";
@@ -28,8 +25,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// `VkPipelineCacheHeaderVersionOne`: its size, which is its first field, and its version.
 const DRIVER_HEADER_BYTES: u32 = 32;
 const DRIVER_HEADER_VERSION: u32 = 1;
-/// What a file's mode must not have: that group or others write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// A device and its driver, whose pipelines no other can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +79,7 @@ impl CacheFile {
         if self.read(path).is_ok_and(|kept| kept == data) {
             return;
         }
-        match write(path, &self.identity.header(data), data) {
+        match private_file::replace(path, ".pipelines", &[&self.identity.header(data), data]) {
             Ok(()) => log::debug!("{} bytes of pipelines kept in {}", data.len(), path.display()),
             Err(error) => log::warn!("pipelines cannot be kept in {}: {error}", path.display()),
         }
@@ -92,7 +87,7 @@ impl CacheFile {
 
     /// The data of the file, checked.
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let mut content = read(path)?;
+        let mut content = private_file::read(path, HEADER_BYTES + MOST_BYTES)?;
         let Some((header, data)) = content.split_first_chunk::<HEADER_BYTES>() else {
             return Err(format!("it has {} bytes, fewer than its header", content.len()));
         };
@@ -147,54 +142,11 @@ impl Identity {
     }
 }
 
-/// A whole file that the user alone could have written.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    // A link is not followed, and a pipe not waited for.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path);
-    let file = file.map_err(|error| error.to_string())?;
-    check_owner(&file)?;
-    let most = (HEADER_BYTES + MOST_BYTES) as u64;
-    let mut content = Vec::new();
-    let read = file.take(most + 1).read_to_end(&mut content);
-    let bytes = read.map_err(|error| error.to_string())?;
-    match bytes as u64 > most {
-        true => Err(format!("it has more than {most} bytes")),
-        false => Ok(content),
-    }
-}
-
-fn check_owner(file: &File) -> Result<(), String> {
-    let known = file.metadata().map_err(|error| error.to_string())?;
-    let user = rustix::process::geteuid().as_raw();
-    match () {
-        () if !known.is_file() => Err("it is no regular file".to_owned()),
-        () if known.uid() != user => {
-            Err(format!("user {} owns it, not user {user} who runs this", known.uid()))
-        }
-        () if known.mode() & WRITABLE_BY_OTHERS != 0 => {
-            Err(format!("others may write to it (mode {:o})", known.mode() & 0o7777))
-        }
-        () => Ok(()),
-    }
-}
-
-/// Replaces a file as a whole: readers see the old or the new one. Makes its folder.
-fn write(path: &Path, header: &[u8], data: &[u8]) -> io::Result<()> {
-    let folder = path.parent().expect("the file was named in a folder");
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // The user alone may read and write it.
-    let mut file = tempfile::Builder::new().prefix(".pipelines").tempfile_in(folder)?;
-    file.write_all(header)?;
-    file.write_all(data)?;
-    file.persist(path)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use tempfile::TempDir;
 
     fn identity() -> Identity {
@@ -314,7 +266,8 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             cache.store(&bad);
             assert_eq!(cache.load(), good);
-            write(&path, &identity().header(&bad), &bad).unwrap();
+            let header = identity().header(&bad);
+            private_file::replace(&path, ".pipelines", &[&header, &bad]).unwrap();
             assert_eq!(cache.load(), b"");
             cache.store(&good);
         }
