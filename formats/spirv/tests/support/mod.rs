@@ -5,8 +5,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use longshore_format_spirv::{Format, Kernel, Module, Target};
-use spirv_tools::TargetEnv;
-use spirv_tools::val::{Validator, ValidatorOptions};
 
 /// More push constants than any module here has.
 pub(crate) const MANY: Target = Target::new(1 << 16);
@@ -45,14 +43,26 @@ pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
 /// The module that this is on a device, which must be valid.
 pub(crate) fn module_for(image: &[u8], target: Target) -> Module {
     let module = Module::parse(image, target).unwrap_or_else(|fault| panic!("{fault}"));
-    let environment = match module.format() {
-        Format::Spirv => TargetEnv::Vulkan_1_3,
-        Format::Wgsl => TargetEnv::Universal_1_5,
-    };
-    let options = ValidatorOptions { scalar_block_layout: true, ..ValidatorOptions::default() };
-    let validator = spirv_tools::val::create(Some(environment));
-    validator.validate(module.words(), Some(options)).unwrap_or_else(|error| panic!("{error:?}"));
+    validate(&module);
     module
+}
+
+/// Has SPIRV-Tools validate a module, or says that it is not there.
+fn validate(module: &Module) {
+    let environment = match module.format() {
+        Format::Spirv => "vulkan1.3",
+        Format::Wgsl => "spv1.5",
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let bytes: Vec<u8> = module.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(file.path(), bytes).unwrap();
+    let mut validator = Command::new("spirv-val");
+    validator.args(["--target-env", environment, "--scalar-block-layout"]).arg(file.path());
+    let Ok(done) = validator.output() else {
+        assert!(std::env::var_os("CI").is_none(), "spirv-val cannot be run");
+        return eprintln!("not validated: spirv-val cannot be run");
+    };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Its only kernel.
