@@ -144,7 +144,7 @@ impl Device {
     }
 
     /// Loads an image as [`Device::load`] does if the backend verifies it entirely, so that its source
-    /// need not be trusted: on Vulkan WGSL, and SPIR-V without constructors and destructors. Launching
+    /// need not be trusted: on Vulkan WGSL and, where there is a validator, SPIR-V without constructors and destructors. Launching
     /// its kernels stays `unsafe`. Blocks.
     ///
     /// # Errors

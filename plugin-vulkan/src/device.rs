@@ -11,6 +11,7 @@ use crate::physical::Physical;
 use crate::pipeline_cache::{CacheFile, Identity};
 use crate::timeline::Timeline;
 use crate::transfer::Staging;
+use crate::validate::Validator;
 use crate::{VulkanBackend, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue, error, module};
 use ash::ext::debug_utils;
 use ash::vk;
@@ -34,11 +35,13 @@ pub struct VulkanDevice {
     core: Arc<DeviceCore>,
 }
 
-/// What the user set about devices.
-#[derive(Clone, Default)]
+/// The user's settings of devices.
+#[derive(Clone)]
 pub(crate) struct DeviceSettings {
-    /// `CACHE`: the folder of pipeline caches.
+    /// `CACHE`: the folder of pipeline caches and verdicts.
     pub(crate) cache: Option<PathBuf>,
+    /// The validator of modules, as `VALIDATOR` has it.
+    pub(crate) validator: Arc<Validator>,
     /// `STAGING=always`: copies go through staging memory even where the host reaches the
     /// device's. For tests.
     pub(crate) always_stage: bool,
@@ -52,6 +55,7 @@ pub(crate) struct DeviceCore {
     pub(crate) timestamps: Timestamps,
     pub(crate) cache: vk::PipelineCache,
     pub(crate) always_stage: bool,
+    pub(crate) validator: Arc<Validator>,
     /// Staging memory that no copy uses now.
     pub(crate) staging: Mutex<Vec<Staging>>,
     cache_file: CacheFile,
@@ -91,6 +95,7 @@ impl VulkanDevice {
             timestamps: Timestamps::default(),
             cache,
             always_stage: settings.always_stage,
+            validator: Arc::clone(&settings.validator),
             staging: Mutex::default(),
             cache_file,
             lanes,

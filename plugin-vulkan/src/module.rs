@@ -5,7 +5,7 @@ use crate::device::DeviceCore;
 use crate::kernel::{VulkanKernel, refuse_too_large};
 use crate::memory::{Found, Region};
 use crate::transfer::{CopyJob, End};
-use crate::{VulkanBackend, VulkanQueue, validate};
+use crate::{VulkanBackend, VulkanQueue};
 use ash::vk;
 use longshore_format_spirv::{Fault, FaultKind, Format, Kernel, Module, Target};
 use longshore_plugin_api::{
@@ -47,8 +47,8 @@ pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     match parse(device, image) {
         Ok(module) => match device.physical.features.lacking(&module.requirements()) {
             Some(lacking) => Acceptance::Refused(lacking),
-            None if runs_unchecked_code(&module) => Acceptance::Accepted,
-            None => Acceptance::Verified,
+            None if is_verified(device, &module) => Acceptance::Verified,
+            None => Acceptance::Accepted,
         },
         Err(error) if error.code() == ErrorCode::CompileFailure => Acceptance::Verified,
         Err(error) if error.code() == ErrorCode::LinkFailure => Acceptance::Verified,
@@ -56,11 +56,23 @@ pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     }
 }
 
-/// Whether loading or unloading runs code whose accesses nothing bounds: the validator proves nothing
-/// about indices and addresses, naga's translation of WGSL bounds every access.
-fn runs_unchecked_code(module: &Module) -> bool {
+/// Whether loading and unloading are sound whatever the image holds. naga's translation of WGSL is valid and bounds every
+/// access. SPIR-V needs a validator, and must run no code then: a valid module's accesses have no bounds.
+fn is_verified(device: &DeviceCore, module: &Module) -> bool {
     let runs_code = !module.constructors().is_empty() || !module.destructors().is_empty();
-    runs_code && module.format() == Format::Spirv
+    match module.format() {
+        Format::Wgsl => true,
+        Format::Spirv => {
+            let layouts = device.physical.features.layouts();
+            !runs_code && device.validator.vouches_for(module, vulkan_version(device), layouts)
+        }
+    }
+}
+
+/// Major and minor version of Vulkan that the device is used with.
+fn vulkan_version(device: &DeviceCore) -> (u32, u32) {
+    let version = device.physical.version;
+    (vk::api_version_major(version), vk::api_version_minor(version))
 }
 
 impl VulkanModule {
@@ -74,9 +86,8 @@ impl VulkanModule {
         if let Some(lacking) = device.physical.features.lacking(&code.requirements()) {
             return Err(Error::new(ErrorCode::Unsupported, lacking));
         }
-        let version = device.physical.version;
-        let vulkan = (vk::api_version_major(version), vk::api_version_minor(version));
-        validate::validate(&code, vulkan, device.physical.features.layouts())?;
+        let layouts = device.physical.features.layouts();
+        device.validator.check(&code, vulkan_version(device), layouts)?;
         let globals = Globals::allocate(device, code.globals_bytes())?;
         let code = Arc::new(code);
         let make = |shape: &Kernel| VulkanKernel::new(device, &code, shape, globals.as_ref());

@@ -3,6 +3,7 @@
 use crate::device::DeviceSettings;
 use crate::instance::{Instance, NoInstance, Validation, Version};
 use crate::physical::{Physical, Unfit};
+use crate::validate::Validator;
 use crate::{VulkanBackend, VulkanDevice};
 use longshore_plugin_api::{
     Connected, DeviceInfo, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
@@ -19,8 +20,7 @@ pub struct VulkanPlatform {
     settings: DeviceSettings,
 }
 
-/// What the user set.
-#[derive(Default)]
+/// The user's settings.
 pub(crate) struct Settings {
     /// `VALIDATION`: `1` logs what the validation layer says, `strict` makes it an error; off.
     validation: Validation,
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings: `VALIDATION`, `CACHE`, `STAGING`.
+    /// Reads the settings: `VALIDATION`, `VALIDATOR`, `CACHE`, `STAGING`.
     ///
     /// # Errors
     /// `InvalidValue` for one that cannot be understood.
@@ -44,8 +44,14 @@ impl Settings {
             Some("1" | "always") => true,
             Some(other) => return Err(unknown("STAGING", other, "always or auto")),
         };
+        let requires_validator = match setting("VALIDATOR").as_deref().map(str::trim) {
+            None | Some("auto") => false,
+            Some("require") => true,
+            Some(other) => return Err(unknown("VALIDATOR", other, "require or auto")),
+        };
         let cache = setting("CACHE").map(PathBuf::from);
-        Ok(Settings { validation, device: DeviceSettings { cache, always_stage } })
+        let validator = Arc::new(Validator::new(requires_validator, cache.as_deref()));
+        Ok(Settings { validation, device: DeviceSettings { cache, always_stage, validator } })
     }
 }
 
@@ -95,7 +101,14 @@ impl Platform<VulkanBackend> for VulkanPlatform {
     }
 
     fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
-        self.devices[index as usize].info(index, query)
+        let value = self.devices[index as usize].info(index, query)?;
+        Ok(match (query, value) {
+            (DeviceInfo::Properties, InfoValue::Text(lines)) => {
+                let validator = self.settings.validator.description();
+                InfoValue::Text(format!("{lines}\nvalidator={validator}"))
+            }
+            (_, value) => value,
+        })
     }
 
     fn open(&self, index: u32) -> Result<VulkanDevice> {
@@ -121,10 +134,85 @@ mod tests {
         assert_eq!(read("VALIDATION", "strict").unwrap().validation, Validation::Strict);
         assert_eq!(read("VALIDATION", "0").unwrap().validation, Validation::Off);
         assert!(read("STAGING", "always").unwrap().device.always_stage);
-        for (name, value) in [("VALIDATION", "maybe"), ("STAGING", "")] {
+        for value in ["require", "auto"] {
+            read("VALIDATOR", value).unwrap();
+        }
+        for (name, value) in [("VALIDATION", "maybe"), ("STAGING", ""), ("VALIDATOR", "off")] {
             let error = read(name, value).err().unwrap();
             assert_eq!(error.code(), ErrorCode::InvalidValue);
             assert!(error.message().contains(name), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "spirv-tools"))]
+    mod validators {
+        use super::*;
+        use crate::validate::Folder;
+        use longshore_format_spirv::{Module, Target};
+        use longshore_plugin_api::{Acceptance, Device as _, ImageBytes};
+        use std::path::Path;
+
+        const WGSL: &[u8] = b"@compute @workgroup_size(1) fn nothing() {}";
+
+        /// A device whose validator is looked for in this folder. Without a driver there is none.
+        fn device(commands: &Path, is_required: bool) -> Option<(VulkanPlatform, VulkanDevice)> {
+            let validator = Validator::looked_for("/nowhere/lib.so", commands, is_required);
+            let mut settings = Settings::read(|_| None).unwrap();
+            settings.device.validator = Arc::new(validator);
+            match VulkanPlatform::connect(&settings).unwrap() {
+                Connected::Platform(platform) => {
+                    let device = platform.open(0).unwrap();
+                    Some((platform, device))
+                }
+                Connected::NoDriver(why) | Connected::NoDevice(why) => {
+                    println!("nothing is tried: {why}");
+                    None
+                }
+            }
+        }
+
+        fn spirv() -> Vec<u8> {
+            let module = Module::parse(WGSL, Target::new(128)).unwrap();
+            module.words().iter().flat_map(|word| word.to_le_bytes()).collect()
+        }
+
+        fn load(device: &VulkanDevice, image: &[u8]) -> Result<()> {
+            // SAFETY: the image lives until the module is dropped, below.
+            device.load(unsafe { ImageBytes::new(image) }).map(drop)
+        }
+
+        fn validator(platform: &VulkanPlatform) -> String {
+            let InfoValue::Text(lines) = platform.device_info(0, DeviceInfo::Properties).unwrap()
+            else {
+                panic!("properties are text")
+            };
+            lines.rsplit_once("\nvalidator=").unwrap().1.to_owned()
+        }
+
+        #[test]
+        fn spirv_is_verified_only_where_there_is_a_validator() {
+            let commands = Folder::with_validator();
+            let Some((platform, with)) = device(commands.path(), false) else { return };
+            assert_eq!(validator(&platform), commands.path().join("spirv-val").to_str().unwrap());
+            assert_eq!(with.accepts(&spirv()).unwrap(), Acceptance::Verified);
+            load(&with, &spirv()).unwrap();
+            let Some((platform, without)) = device(Path::new("/nowhere"), false) else { return };
+            assert!(validator(&platform).starts_with("none (/nowhere/lib.so: "));
+            assert_eq!(without.accepts(&spirv()).unwrap(), Acceptance::Accepted);
+            assert_eq!(without.accepts(WGSL).unwrap(), Acceptance::Verified);
+            for image in [&spirv(), WGSL] {
+                load(&without, image).unwrap();
+            }
+        }
+
+        #[test]
+        fn a_required_validator_that_is_missing_makes_loading_an_error() {
+            let Some((_platform, device)) = device(Path::new("/nowhere"), true) else { return };
+            for image in [&spirv(), WGSL] {
+                let error = load(&device, image).unwrap_err();
+                assert_eq!(error.code(), ErrorCode::HostToolNotFound);
+                assert!(error.message().contains("package spirv-tools"), "{error}");
+            }
         }
     }
 }

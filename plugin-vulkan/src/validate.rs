@@ -1,119 +1,136 @@
-//! What SPIRV-Tools says of a module. Here and not in `longshore-format-spirv`: it is C++, which the command, which
-//! reads modules too, must not bring into the processes of the programs that it links.
+//! Validation of modules before the driver sees them, by SPIRV-Tools.
+//!
+//! With the feature `spirv-tools` the validator is compiled in. Else it is one that is installed: the library of a Vulkan
+//! SDK or the command `spirv-val`. Here and not in `longshore-format-spirv`, whose users read modules and load none.
 
+#[cfg(feature = "spirv-tools")]
+mod compiled;
+#[cfg(not(feature = "spirv-tools"))]
+mod installed;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+#[cfg(all(test, not(feature = "spirv-tools")))]
+pub(crate) use installed::made::Folder;
+pub(crate) use rules::Layouts;
+
+#[cfg(feature = "spirv-tools")]
+use compiled::Tool;
+#[cfg(not(feature = "spirv-tools"))]
+use installed::Tool;
 use longshore_format_spirv::{Format, Module};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use spirv_tools::TargetEnv;
-use spirv_tools::val::{self, Validator, ValidatorOptions};
-use std::ffi::{c_int, c_void};
+use rules::{Environment, Rules, Unjudged, Verdict};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How blocks may be laid out.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Layouts {
-    /// The feature `scalarBlockLayout`.
-    pub(crate) scalar: bool,
-    /// The feature `uniformBufferStandardLayout`.
-    pub(crate) standard_uniform: bool,
-}
-
-/// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3.
-pub(crate) fn validate(module: &Module, vulkan: (u32, u32), layouts: Layouts) -> Result<()> {
-    let words = module.words();
-    let environment = match (module.format(), vulkan) {
-        (Format::Wgsl, _) => TargetEnv::Universal_1_5,
-        (Format::Spirv, version) if version < (1, 3) => TargetEnv::Vulkan_1_2,
-        (Format::Spirv, _) => TargetEnv::Vulkan_1_3,
-    };
-    check(words, environment, layouts).or_else(|error| {
-        match error.message().contains(LAYOUT_WHERE_NONE_COUNTS) {
-            // The validator stops at the first breach, so this goes without Vulkan's other rules.
-            true => check(words, TargetEnv::Universal_1_6, layouts),
-            false => Err(error),
-        }
-    })
+/// The validator of a platform's devices. Any thread may use it; checks block while the validator works.
+pub(crate) struct Validator {
+    tool: Tool,
+    /// Whether a module that cannot be validated is refused.
+    is_required: bool,
+    /// Whether a module was declared safe to load, which holds only while there is a validator.
+    has_vouched: AtomicBool,
 }
 
 /// Explicit layouts on types that are used where a layout has no meaning, as in variables of functions.
 /// Compilers from before 2025 write such modules, and drivers take them.
 const LAYOUT_WHERE_NONE_COUNTS: &str = "VUID-StandaloneSpirv-None-10684";
+/// Remedy for a missing validator.
+const INSTALL: &str =
+    "install SPIRV-Tools, on Debian and Ubuntu the package spirv-tools, or a Vulkan SDK";
 
-fn check(words: &[u32], environment: TargetEnv, layouts: Layouts) -> Result<()> {
-    let options = ValidatorOptions {
-        scalar_block_layout: layouts.scalar,
-        uniform_buffer_standard_layout: layouts.standard_uniform,
-        ..ValidatorOptions::default()
-    };
-    val::create(Some(environment)).validate(words, Some(options)).map_err(|error| {
-        let Some(said) = error.diagnostic else {
-            return malformed(format!("the validator says {:?}", error.inner));
-        };
-        malformed(format!("{}\n{}", said.message, said.notes).trim_end().to_owned())
-    })
-}
+impl Validator {
+    /// A validator that keeps its verdicts in this folder, which need not exist. Looks for nothing yet.
+    pub(crate) fn new(is_required: bool, cache: Option<&Path>) -> Validator {
+        Validator::with(Tool::new(cache), is_required)
+    }
 
-fn malformed(message: String) -> Error {
-    Error::new(ErrorCode::InvalidBinary, message)
-}
+    fn with(tool: Tool, is_required: bool) -> Validator {
+        Validator { tool, is_required, has_vouched: AtomicBool::new(false) }
+    }
 
-/// Where the plugin's `__cxa_atexit` goes (`build.rs`), by which SPIRV-Tools would have its tables destroyed: they stay,
-/// as programs may load modules until their last static destructor, which can run after those of this library.
-#[unsafe(no_mangle)]
-extern "C" fn __wrap___cxa_atexit(
-    _destroy: Option<extern "C" fn(*mut c_void)>,
-    _table: *mut c_void,
-    _library: *mut c_void,
-) -> c_int {
-    0
-}
+    /// A validator that is looked for under these names, and keeps no verdicts.
+    #[cfg(all(test, not(feature = "spirv-tools")))]
+    pub(crate) fn looked_for(soname: &str, path: &Path, is_required: bool) -> Validator {
+        Validator::with(Tool::of(soname.as_ref(), Some(path.as_os_str()), None), is_required)
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::{Layouts, validate};
-    use longshore_format_spirv::{Module, Target};
-    use longshore_plugin_api::ErrorCode;
+    /// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3.
+    ///
+    /// Without a validator the module passes unchecked, and the first such module of the process is a warning in the log.
+    ///
+    /// # Errors
+    /// `InvalidBinary` for a module that breaks a rule; `BackendFailure` if the validator fails on it;
+    /// `HostToolNotFound` without a validator, if one is required or [`Validator::vouches_for`] counted on it.
+    pub(crate) fn check(
+        &self,
+        module: &Module,
+        vulkan: (u32, u32),
+        layouts: Layouts,
+    ) -> Result<()> {
+        match self.verdict(module.words(), rules(module, vulkan, layouts)) {
+            Ok(Verdict::Valid) => Ok(()),
+            Ok(Verdict::Invalid(text)) => Err(Error::new(ErrorCode::InvalidBinary, text)),
+            Err(Unjudged::Failed(why)) => Err(Error::new(
+                ErrorCode::BackendFailure,
+                format!("the module cannot be validated: {why}"),
+            )),
+            Err(Unjudged::Missing(why)) => self.pass_unchecked(&why),
+        }
+    }
 
-    const TARGET: Target = Target::new(128);
+    /// Whether [`Validator::check`] has a verdict on this module, or will have one, so that a module that passes is valid.
+    pub(crate) fn vouches_for(
+        &self,
+        module: &Module,
+        vulkan: (u32, u32),
+        layouts: Layouts,
+    ) -> bool {
+        let is_judged = self.tool.can_judge(module.words(), rules(module, vulkan, layouts));
+        if is_judged {
+            self.has_vouched.store(true, Ordering::Relaxed);
+        }
+        is_judged
+    }
 
-    const WGSL: &[u8] = b"
-        @group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
-        @compute @workgroup_size(1)
-        fn bump() { numbers[0] += 1u; }
-    ";
-    /// SPIR-V's header is so many words.
-    const HEADER: usize = 5;
+    /// Names the validator, for people; if there is none, with the reason and the remedy.
+    pub(crate) fn description(&self) -> String {
+        match self.tool.description() {
+            Ok(name) => name,
+            Err(why) => format!("none ({why}; {INSTALL})"),
+        }
+    }
 
-    /// The words of a module with every instruction of one opcode made another one.
-    fn with_opcode_changed(module: &Module, from: u32, to: u32) -> Vec<u8> {
-        let mut words = module.words().to_vec();
-        let mut at = HEADER;
-        while let Some(first) = words.get_mut(at) {
-            let (length, opcode) = (*first >> 16, *first & 0xffff);
-            if opcode == from {
-                *first = length << 16 | to;
+    fn verdict(&self, words: &[u32], rules: Rules) -> std::result::Result<Verdict, Unjudged> {
+        match self.tool.verdict(words, rules)? {
+            // The validator stops at the first breach, so this goes without Vulkan's other rules.
+            Verdict::Invalid(text) if text.contains(LAYOUT_WHERE_NONE_COUNTS) => {
+                self.tool.verdict(words, Rules { environment: Environment::Universal1_6, ..rules })
             }
-            at += length as usize;
-        }
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    #[test]
-    fn a_valid_module_passes_for_each_version_of_vulkan() {
-        let wgsl = Module::parse(WGSL, TARGET).unwrap();
-        for vulkan in [(1, 2), (1, 3)] {
-            validate(&wgsl, vulkan, Layouts::default()).unwrap();
+            verdict => Ok(verdict),
         }
     }
 
-    #[test]
-    fn a_module_that_reads_well_but_breaks_a_rule_is_an_invalid_binary_with_the_rule() {
-        const I_ADD: u32 = 128;
-        const F_ADD: u32 = 129;
-        let broken = with_opcode_changed(&Module::parse(WGSL, TARGET).unwrap(), I_ADD, F_ADD);
-        let module = Module::parse(&broken, TARGET).unwrap();
-        for vulkan in [(1, 2), (1, 3)] {
-            let error = validate(&module, vulkan, Layouts::default()).unwrap_err();
-            assert_eq!(error.code(), ErrorCode::InvalidBinary);
-            assert!(error.message().contains("FAdd"), "{error}");
+    fn pass_unchecked(&self, why: &str) -> Result<()> {
+        static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+        if self.is_required || self.has_vouched.load(Ordering::Relaxed) {
+            let message = format!("there is no validator for SPIR-V ({why}): {INSTALL}");
+            return Err(Error::new(ErrorCode::HostToolNotFound, message));
         }
+        if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+            log::warn!("modules reach the driver without being validated: {why}; {INSTALL}");
+        }
+        Ok(())
     }
+}
+
+fn rules(module: &Module, vulkan: (u32, u32), layouts: Layouts) -> Rules {
+    let environment = match (module.format(), vulkan) {
+        (Format::Wgsl, _) => Environment::Universal1_5,
+        (Format::Spirv, version) if version < (1, 3) => Environment::Vulkan1_2,
+        (Format::Spirv, _) => Environment::Vulkan1_3,
+    };
+    Rules { environment, layouts }
 }

@@ -114,8 +114,8 @@ const PACKAGES: [Package; 35] = [
     },
     Package {
         name: "spirv-tools",
-        probe: ("spirv-link", VERSION),
-        skipped: "images in SPIR-V, which it links",
+        probe: ("spirv-val", VERSION),
+        skipped: "images in SPIR-V, which it links; validation of modules before the driver sees them",
     },
     Package {
         name: "libvulkan1",

@@ -6,3 +6,4 @@ mod permitted;
 mod program;
 mod sandbox;
 mod support;
+mod validator;
