@@ -120,7 +120,7 @@ fn build_plugin(backend: &str) -> Result<()> {
 
 /// A benchmark: its name, and what cargo is to be told for it.
 fn benchmark(suite: &[&str], filter: Option<&str>) -> Command {
-    let mut command = process::cargo(["bench", "-p", "longshore-tests", "--bench"]);
+    let mut command = process::cargo(["bench", "-p", "longshore-benches", "--bench"]);
     command.args(suite).arg("--").args(filter);
     command
 }

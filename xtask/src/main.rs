@@ -29,6 +29,9 @@ enum Task {
         /// Install the packages that the tests use, with apt-get, as root.
         #[arg(long)]
         install: bool,
+        /// Run the long forms of tests too, and check the benchmarks.
+        #[arg(long)]
+        all: bool,
     },
     /// Runs the benchmarks and compares them with their floors.
     Bench {
@@ -67,7 +70,7 @@ fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Header { bless } => header::run(bless),
         Task::Demo => demo::run(),
-        Task::Test { install } => test::run(install),
+        Task::Test { install, all } => test::run(install, all),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
         Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),
         Task::Install { prefix, debug } => {

@@ -150,6 +150,9 @@ const SWIFTSHADER: (&str, [&str; 2]) = (
     ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
 );
 
+const BENCHMARKS: &str = "longshore-benches";
+/// The packages with tests. Benchmarks have dependencies of their own that take long to build.
+const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
 /// Tells tests that the whole workspace is built: building packages one by one would build their dependencies again, with
 /// fewer features.
 const BUILT: &str = "LONGSHORE_TEST_BUILT";
@@ -160,11 +163,12 @@ impl Package {
     }
 }
 
-/// Builds what tests load, then runs all tests, the documentation's too, and checks the headers.
+/// Builds what tests load, then runs all tests, the documentation's too, and checks the headers. With `install`, installs the
+/// packages that tests use; with `all`, lints the benchmarks too, which no other task but `bench` builds.
 ///
 /// # Errors
 /// A package that cannot be installed; a build or a test that fails.
-pub fn run(install: bool) -> Result<()> {
+pub fn run(install: bool, all: bool) -> Result<()> {
     let missing: Vec<_> = PACKAGES.iter().filter(|package| package.is_missing()).collect();
     if install && !missing.is_empty() {
         install_packages(&missing)?;
@@ -192,16 +196,21 @@ pub fn run(install: bool) -> Result<()> {
     }
     header::check()?;
     // Tests run the command and load the plugins from the target folder.
-    process::run(&mut cargo(&["build", "--workspace", "--exclude", "xtask"]))?;
+    process::run(cargo(&["build"]).args(TESTED).args(["--exclude", "xtask"]))?;
     offload_library::link(&process::target_folder().join("debug"))?;
-    process::run(&mut cargo(&["test", "--workspace", "--doc"]))?;
+    process::run(cargo(&["test", "--doc"]).args(TESTED))?;
     if process::starts("cargo", &["nextest", "--version"]) {
-        let mut nextest = cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
-        return process::run(nextest.env(BUILT, "1"));
+        let mut nextest = cargo(&["nextest", "run", "--no-fail-fast"]);
+        process::run(nextest.args(TESTED).env(BUILT, "1"))?;
+    } else {
+        let mut test = cargo(&["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+        process::run(test.args(TESTED).env(BUILT, "1"))?;
     }
-    let targets = ["--lib", "--bins", "--tests"];
-    let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    process::run(test.args(targets).env(BUILT, "1"))
+    if all {
+        let benchmarks = ["clippy", "--package", BENCHMARKS, "--all-targets", "--all-features"];
+        process::run(cargo(&benchmarks).args(["--", "-D", "warnings"]))?;
+    }
+    Ok(())
 }
 
 /// `cargo`; on a build machine without debug information, which nobody would look at there.

@@ -1,0 +1,124 @@
+//! What launches cost.
+
+use crate::raw::{Handle, Raw};
+use crate::{Both, queueing};
+use anyhow::Result;
+use longshore::{Grid, Kernel, Program};
+use longshore_benches::report::{Limit, Report};
+use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_conformance::OwnImages;
+use std::time::Duration;
+
+/// Launches of a turn that are waited for one by one.
+const TURN: u32 = 200;
+/// Launches that are queued before all are waited for: more than what the driver takes at once.
+const MANY: u32 = 5000;
+/// What a launch may cost, as a share of the floor and beside it.
+const SHARE: f64 = 1.03;
+const EXTRA: Duration = Duration::from_nanos(100);
+
+/// The null kernel, for both.
+struct Empty<'a, D> {
+    both: &'a Both<D>,
+    kernel: Kernel,
+    _program: Program,
+    function: Handle,
+    stream: Handle,
+}
+
+/// Launches of a null kernel: queued, waited for, and many.
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
+    let empty = Empty::new(both)?;
+    queued(&empty, report);
+    waited_for(&empty, report);
+    many(&empty, report);
+    Ok(())
+}
+
+fn queued<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
+    let times = in_turns([
+        Some(queueing::alone(|| empty.launch_plainly(), || empty.wait_plainly())),
+        Some(queueing::alone(|| empty.launch(), || empty.wait())),
+    ]);
+    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    report.row("null kernel, queued", Some(&floor), &ours, limit(&floor));
+}
+
+fn waited_for<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
+    let floor = || {
+        empty.launch_plainly();
+        empty.wait_plainly();
+    };
+    let in_two_calls = || {
+        empty.launch();
+        empty.wait();
+    };
+    let times = in_turns([
+        Some(Contender::new(TURN, floor)),
+        Some(Contender::new(TURN, in_two_calls)),
+        Some(Contender::new(TURN, || empty.launch_and_wait())),
+    ]);
+    let [Some(floor), Some(in_two), Some(in_one)] = times else { unreachable!("they had turns") };
+    report.row("null kernel, launched, queue waited for", Some(&floor), &in_two, limit(&floor));
+    report.row("null kernel, launched and waited for", Some(&floor), &in_one, limit(&floor));
+}
+
+fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
+    let floor = || {
+        (0..MANY).for_each(|_| empty.launch_plainly());
+        empty.wait_plainly();
+    };
+    let ours = || {
+        (0..MANY).for_each(|_| empty.launch());
+        empty.wait();
+    };
+    let times = in_turns([Some(Contender::new(1, floor)), Some(Contender::new(1, ours))]);
+    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    report.note(&format!("{MANY} null kernels, then a wait, floor"), &floor);
+    report.note(&format!("{MANY} null kernels, then a wait, longshore"), &ours);
+}
+
+fn limit(floor: &Times) -> Limit {
+    let most = |floor: Duration| floor.mul_f64(SHARE).min(floor + EXTRA);
+    Limit::of("1.03 x floor, and floor + 100 ns", floor, most)
+}
+
+impl<D: Raw> Empty<'_, D> {
+    fn new(both: &Both<D>) -> Result<Empty<'_, D>> {
+        let mut image = D::empty(&both.ours.arch)?;
+        let program = both.ours.device.load_own(&image[..])?;
+        image.push(0);
+        // SAFETY: it is a whole image with a NUL behind it, and the module is never unloaded.
+        let function = unsafe {
+            let module = both.plain.load(&image)?;
+            both.plain.kernel(module, c"empty")?
+        };
+        let (kernel, stream) = (program.kernel("empty")?, both.plain.stream()?);
+        Ok(Empty { both, kernel, _program: program, function, stream })
+    }
+
+    fn launch_plainly(&self) {
+        // SAFETY: the function takes no arguments; it and the stream are live.
+        unsafe { self.both.plain.launch(self.function, self.stream) }.unwrap();
+    }
+
+    fn wait_plainly(&self) {
+        // SAFETY: the stream is live.
+        unsafe { self.both.plain.wait(self.stream) }.unwrap();
+    }
+
+    fn launch(&self) {
+        // SAFETY: the kernel takes no arguments.
+        unsafe { self.both.ours.queue.launch(&self.kernel, Grid::default(), ()) }.unwrap();
+    }
+
+    fn launch_and_wait(&self) {
+        let queue = &self.both.ours.queue;
+        // SAFETY: the kernel takes no arguments.
+        unsafe { queue.launch_and_wait(&self.kernel, Grid::default(), ()) }.unwrap();
+    }
+
+    fn wait(&self) {
+        self.both.ours.queue.synchronize().unwrap();
+    }
+}

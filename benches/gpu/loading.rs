@@ -1,0 +1,50 @@
+//! What loading an image costs.
+
+use crate::Both;
+use crate::images::{KERNELS, LAST_KERNEL};
+use crate::raw::Raw;
+use anyhow::Result;
+use longshore::Image;
+use longshore_benches::report::{Limit, Report};
+use longshore_benches::turns::{Contender, in_turns};
+use longshore_conformance::OwnImages;
+
+/// Loads of a turn.
+const TURN: u32 = 5;
+const SHARE: f64 = 1.05;
+
+/// Machine code of many kernels, loaded and unloaded.
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
+    let many = both.plain.many(&both.ours.arch)?;
+    let image = Image::from(&many.bytes);
+    let floor = || -> Result<()> {
+        // SAFETY: it is a whole image, and no kernel of it runs when it is unloaded.
+        unsafe { both.plain.unload(both.plain.load(&many.bytes)?) }
+    };
+    let ours = || -> Result<()> {
+        both.ours.device.load_own(image.clone())?.unload()?;
+        Ok(())
+    };
+    check(both, &image)?;
+    floor()?;
+    ours()?;
+    let times = in_turns([
+        Some(Contender::new(TURN, || floor().unwrap())),
+        Some(Contender::new(TURN, || ours().unwrap())),
+    ]);
+    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let limit = Limit::of("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));
+    let (form, maker) = (many.form, many.maker);
+    let mib = many.bytes.len() as f64 / f64::from(1 << 20);
+    let name = format!("{form} of {KERNELS} kernels by {maker}, {mib:.1} MiB, loaded and unloaded");
+    report.row(&name, Some(&floor), &ours, limit);
+    Ok(())
+}
+
+/// Whether the image has the kernels.
+fn check<D>(both: &Both<D>, image: &Image) -> Result<()> {
+    let program = both.ours.device.load_own(image.clone())?;
+    program.kernel(LAST_KERNEL.to_str()?)?;
+    program.unload()?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! From nothing to an open device, each time in a process of its own, so that nothing is warm.
+
+use crate::raw::{Raw, Which};
+use crate::{Both, ours};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use longshore_benches::report::{Limit, Report};
+use longshore_benches::turns::Times;
+use longshore_benches::{environment, steps};
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 20;
+const EXTRA: Duration = Duration::from_millis(1);
+
+/// What a process of its own does and tells the times of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Opening {
+    /// The driver alone.
+    Floor,
+    /// Longshore.
+    Ours,
+}
+
+/// Measures in new processes, in turns. This one has the device open, so that the system does not
+/// start it anew for each of them.
+pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
+    let mut all = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (opening, all) in [Opening::Floor, Opening::Ours].iter().zip(&mut all) {
+            all.push(child::<D>(*opening, both.plain.index())?);
+        }
+    }
+    let [floor, ours] = all;
+    let whole = |times: &[Vec<Duration>]| times.iter().map(|steps| steps.iter().sum()).collect();
+    let step = |at: usize| ours.iter().map(|steps| steps[at]).collect();
+    let times = |times: Vec<Duration>| Times::of(times).context("there were rounds");
+    let (floor, opened) = (times(whole(&floor))?, times(whole(&ours))?);
+    let limit = Limit::of("floor + 1 ms", &floor, |floor| floor + EXTRA);
+    report.row("from nothing to an open device", Some(&floor), &opened, limit);
+    report.note("plugin, driver and devices found, which is part of that", &times(step(0))?);
+    report.note("device opened, which is part of that", &times(step(1))?);
+    Ok(())
+}
+
+/// What the process does. Prints what its steps took.
+pub(crate) fn run<D: Raw>(opening: Opening, index: c_int) -> Result<()> {
+    let environment = environment::without_cpu();
+    let mut steps = vec![Instant::now()];
+    match opening {
+        Opening::Floor => {
+            let library = environment.setting(D::OF.backend, "DRIVER");
+            let plain = D::open(library.as_deref(), Which::Index(index))?;
+            steps.push(Instant::now());
+            drop(plain);
+        }
+        Opening::Ours => {
+            let host = ours::host(D::OF, environment)?;
+            steps.push(Instant::now());
+            let device = host.default_device()?;
+            steps.push(Instant::now());
+            drop(device);
+        }
+    }
+    steps::print(&steps);
+    Ok(())
+}
+
+/// What the steps took in another process.
+fn child<D: Raw>(opening: Opening, index: c_int) -> Result<Vec<Duration>> {
+    let name = opening.to_possible_value().expect("every value has a name");
+    let (backend, index) = (D::OF.backend, index.to_string());
+    steps::of_child(&["--backend", backend, "--opening", name.get_name(), "--index", &index])
+}

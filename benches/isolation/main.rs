@@ -1,0 +1,116 @@
+//! The CPU's plugin in a process of its own, beside the same plugin in this process, and beside `memcpy`.
+//!
+//! What a call across costs is seen in the smallest things: a launch of a kernel that does nothing, queued among others and waited
+//! for, and a copy of 8 bytes. What the staging memory costs is seen in large copies from and to memory of the program alone.
+
+use anyhow::{Context, Result};
+use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
+use longshore_benches::report::{Limit, Report};
+use longshore_benches::turns::{Contender, in_turns};
+use longshore_conformance::Fixtures;
+use longshore_conformance::OwnImages;
+use longshore_tests::world::{executor, host_plugin};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Launches that are queued before one waits for them.
+const LAUNCHES: usize = 1000;
+const LARGE: usize = 64 << 20;
+/// What isolation may add to a launch among others.
+const MORE: Duration = Duration::from_micros(3);
+
+/// A device, a queue and a kernel that does nothing.
+struct Side {
+    device: Device,
+    queue: Queue,
+    nop: Kernel,
+    _host: Host,
+}
+
+impl Side {
+    fn new(isolated: bool) -> Result<Self> {
+        let builder = Host::builder().environment(Environment::empty()).only_given_plugins();
+        let builder = builder.plugin(host_plugin()).executor(executor());
+        let host = if isolated { builder.isolate("host") } else { builder }.build()?;
+        let device = host.default_device()?;
+        let image = Fixtures::built_in().image(&device, "basic")?.context("an image")?;
+        let nop = device.load_own(&*image)?.kernel("nop")?;
+        let queue = device.queue()?;
+        Ok(Self { device, queue, nop, _host: host })
+    }
+
+    fn pipelined(&self) {
+        for _ in 0..LAUNCHES {
+            // SAFETY: the kernel takes no arguments.
+            unsafe { self.queue.launch(&self.nop, Grid::default(), ()) }.expect("a launch");
+        }
+        self.queue.synchronize().expect("the launches");
+    }
+
+    fn waiting(&self) {
+        // SAFETY: as above.
+        unsafe { self.queue.launch_and_wait(&self.nop, Grid::default(), ()) }.expect("a launch");
+    }
+
+    fn each_way(&self, bytes: usize) -> (Contender<'_>, Contender<'_>) {
+        let mut memory = vec![1_u8; bytes];
+        let buffer = self.device.buffer_of(&self.queue, &memory).expect("memory");
+        let (source, count) = (memory.clone(), if bytes < 4096 { 500 } else { 2 });
+        let other = self.device.buffer_of(&self.queue, &memory).expect("memory");
+        let to = move || other.write(&self.queue, &source).expect("a copy");
+        let from = move || buffer.read(&self.queue, &mut memory).expect("a copy");
+        (Contender::new(count, to), Contender::new(count, from))
+    }
+}
+
+fn main() -> Result<()> {
+    let (here, isolated) = (Side::new(false)?, Side::new(true)?);
+    let mut report = Report::new();
+    let launches = [&here, &isolated].map(|side| Some(of_each(3, || side.pipelined())));
+    if let [Some(floor), Some(ours)] = in_turns(launches) {
+        let most = Limit::of("3 us more", &floor, |time| time + MORE);
+        report.row("a launch among 1000", Some(&floor), &ours, most);
+    }
+    let waiting = [&here, &isolated].map(|side| Some(Contender::new(300, || side.waiting())));
+    if let [Some(floor), Some(ours)] = in_turns(waiting) {
+        report.note("a launch that is waited for, in this process", &floor);
+        report.note("a launch that is waited for, isolated", &ours);
+    }
+    let (to, from) = isolated.each_way(8);
+    if let [Some(to), Some(from)] = in_turns([Some(to), Some(from)]) {
+        report.note("8 bytes to the device", &to);
+        report.note("8 bytes from the device", &from);
+    }
+    let (to, from) = isolated.each_way(LARGE);
+    let (source, mut target) = (vec![1_u8; LARGE], vec![0_u8; LARGE]);
+    let floor = Contender::new(2, || black_box(&mut target).copy_from_slice(black_box(&source)));
+    if let [Some(floor), Some(to), Some(from)] = in_turns([Some(floor), Some(to), Some(from)]) {
+        report.row("64 MiB to the device", Some(&floor), &to, Limit::share(0.5, &floor));
+        report.row("64 MiB from the device", Some(&floor), &from, Limit::share(0.5, &floor));
+    }
+    shared_copies(&isolated, &mut report)?;
+    report.print();
+    Ok(())
+}
+
+/// What one of the launches took, if a turn does them `count` times.
+fn of_each<'a>(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
+    let mut all = Contender::new(count, run);
+    Contender { turn: Box::new(move || (all.turn)() / LAUNCHES as u32) }
+}
+
+/// Memory that both processes have needs no staging.
+fn shared_copies(isolated: &Side, report: &mut Report) -> Result<()> {
+    let shared = isolated.device.allocate(MemoryKind::Host, LARGE as u64, 1)?;
+    let buffer = isolated.device.allocate(MemoryKind::Device, LARGE as u64, 1)?;
+    let copy = || {
+        // SAFETY: both have so many bytes, and live until the copy is done.
+        unsafe { isolated.queue.copy(buffer.pointer(), shared.pointer(), LARGE as u64) }
+            .and_then(|()| isolated.queue.synchronize())
+            .expect("a copy");
+    };
+    if let [Some(times)] = in_turns([Some(Contender::new(2, copy))]) {
+        report.note("64 MiB of host memory to the device", &times);
+    }
+    Ok(())
+}

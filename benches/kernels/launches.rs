@@ -1,0 +1,103 @@
+//! What a launch costs.
+
+use crate::opencl::{Argument, OpenCl};
+use crate::ours::Ours;
+use anyhow::{Result, ensure};
+use longshore::Grid;
+use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_tests::kernels::{saxpy, small_floats};
+
+const ITEMS: u32 = 64;
+/// Launches of a turn.
+const TURN: u32 = 1000;
+/// Launches that are queued before they are waited for.
+const QUEUED: u32 = 100;
+
+/// Ours, then PoCL's.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) times: [Option<Times>; 2],
+    pub(crate) target: Target,
+}
+
+/// What is aimed at.
+pub(crate) enum Target {
+    /// So many times as fast as PoCL.
+    TimesPocl(f64),
+    /// Nanoseconds at most.
+    Ns(f64),
+}
+
+/// saxpy in one group of 64 items.
+pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
+    let n = u64::from(ITEMS);
+    let host = [small_floats(1, ITEMS as usize), small_floats(2, ITEMS as usize)];
+    let (x, y) = (ours.buffer(&host[0]), ours.buffer(&host[1]));
+    let kernel = ours.kernels.kernel("saxpy");
+    let grid = Grid::linear(1, ITEMS);
+    let queue = ours.kernels.queue();
+    let factor = 0.0;
+    // SAFETY: both buffers have n elements.
+    let wait = || unsafe { queue.launch_and_wait(kernel, grid, (factor, &x, &y, n)) }.unwrap();
+    let many = || {
+        for _ in 0..QUEUED {
+            // SAFETY: both buffers have n elements.
+            unsafe { queue.launch(kernel, grid, (factor, &x, &y, n)) }.unwrap();
+        }
+        queue.synchronize().unwrap();
+    };
+    let arguments =
+        [Argument::Float(factor), Argument::of(&x), Argument::of(&y), Argument::Long(n)];
+    let step = |opencl: &OpenCl| opencl.step("saxpy", ([1; 3], [ITEMS, 1, 1]), &arguments);
+    let steps = opencl.map(step).transpose()?.into_iter().collect::<Vec<_>>();
+    let wait_opencl = opencl.map(|opencl| || opencl.run(&steps));
+    let many_opencl = opencl.map(|opencl| {
+        || {
+            (1..QUEUED).for_each(|_| opencl.enqueue(&steps));
+            opencl.run(&steps);
+        }
+    });
+    let runs: [Option<&dyn Fn()>; 2] =
+        [Some(&wait), wait_opencl.as_ref().map(|run| run as &dyn Fn())];
+    for run in runs.into_iter().flatten() {
+        ours.write(&y, &host[1]);
+        run();
+        ensure!(ours.read(&y) == saxpy(factor, &host[0], &host[1]), "a small saxpy is wrong");
+    }
+    let one =
+        [Some(Contender::new(TURN, wait)), wait_opencl.map(|run| Contender::new(TURN / 10, run))];
+    let hundred = [
+        Some(Contender::new(TURN / QUEUED, many)),
+        many_opencl.map(|run| Contender::new(TURN / QUEUED, run)),
+    ];
+    Ok(vec![
+        Row { name: "64 items, and wait", times: in_turns(one), target: Target::TimesPocl(2.0) },
+        Row {
+            name: "100 launches of 64 items, then wait",
+            times: in_turns(hundred),
+            target: Target::TimesPocl(2.0),
+        },
+    ])
+}
+
+/// A kernel that does nothing, in one group.
+pub(crate) fn empty(ours: &Ours) -> Vec<Row> {
+    let (queue, kernel, grid) =
+        (ours.kernels.queue(), ours.kernels.kernel("empty"), Grid::default());
+    // SAFETY: the kernel takes no arguments.
+    let wait = || unsafe { queue.launch_and_wait(kernel, grid, ()) }.unwrap();
+    let queued = || {
+        // SAFETY: the kernel takes no arguments.
+        unsafe { queue.launch(kernel, grid, ()) }.unwrap();
+        queue.synchronize().unwrap();
+    };
+    let row = |name, run: &dyn Fn(), ns| Row {
+        name,
+        times: in_turns([Some(Contender::new(TURN, run)), None]),
+        target: Target::Ns(ns),
+    };
+    vec![
+        row("empty, launched while waiting", &wait, 200.0),
+        row("empty, queued, then waited for", &queued, 1000.0),
+    ]
+}

@@ -1,0 +1,122 @@
+//! Kernels on the CPU beside their peers, on the same memory, in turns, in one run:
+//!
+//! - *ours*: `kernels/kernels.c`, made with `longshore_device.h` and compiled by clang 19 for this CPU;
+//! - *PoCL*: the same kernels in OpenCL C, compiled by the LLVM that PoCL has;
+//! - *OpenMP*: plain loops in C, compiled by clang 19 for this CPU.
+//!
+//! Everyone's results are checked before anything is timed. Shown are the best times, and the medians after them. A
+//! peer that is not installed is left out.
+
+mod groups;
+mod launches;
+mod opencl;
+mod openmp;
+mod ours;
+mod report;
+mod streams;
+mod workload;
+
+use anyhow::Result;
+use clap::Parser;
+use longshore_benches::machine;
+use longshore_benches::turns::{Contender, in_turns};
+use longshore_tests::kernels::Form;
+use opencl::OpenCl;
+use openmp::OpenMp;
+use ours::Ours;
+use report::Aim;
+use workload::{Row, Workload, measure};
+
+const COMPILER_FLAGS: &[&str] = &["-O3", "-march=native"];
+const MIB: usize = 1 << 20;
+/// Where a kernel is memory alone, how many times as fast as OpenMP.
+const STREAM_AIM: f64 = 0.95;
+const SCALING_AIM: f64 = 1.9;
+
+/// Compares kernels on the CPU with PoCL and OpenMP.
+#[derive(Parser)]
+struct Arguments {
+    /// Measure only the kernels whose names contain this.
+    filter: Option<String>,
+    /// Cargo says this to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    // SAFETY: no thread was started yet.
+    unsafe { openmp::be_polite() };
+    let filter = Arguments::parse().filter.unwrap_or_default();
+    let image = ours::image();
+    let ours = Ours::new(&image, None)?;
+    let opencl = there("PoCL", OpenCl::new());
+    let openmp = there("OpenMP", OpenMp::new());
+    if let Some(opencl) = &opencl {
+        println!("PoCL: {}", opencl.description);
+    }
+    println!("{}", machine::load());
+    let rows = workloads(&ours, opencl.as_ref(), openmp.as_ref(), &filter)?;
+    println!("{}", report::workloads(&rows));
+    if "launches".contains(&filter) {
+        let mut rows = launches::small(&ours, opencl.as_ref())?;
+        rows.extend(launches::empty(&ours));
+        println!("{}", report::launches(&rows));
+    }
+    if "scaling".contains(&filter) {
+        println!("{}", scaling(&image)?);
+    }
+    println!("{}", machine::load());
+    Ok(())
+}
+
+fn there<T>(name: &str, peer: Result<T>) -> Option<T> {
+    peer.inspect_err(|error| println!("without {name}: {error:#}")).ok()
+}
+
+type Make = fn(&Ours) -> Box<dyn Workload>;
+
+/// Names, and workloads, which are made when it is their turn.
+const WORKLOADS: [(&str, Make); 11] = [
+    ("saxpy large", |ours| Box::new(streams::Saxpy::new(ours, Form::Group, 64 * MIB))),
+    ("triad large", |ours| Box::new(streams::Triad::new(ours, 64 * MIB))),
+    ("saxpy", |ours| Box::new(streams::Saxpy::new(ours, Form::Group, 8 * MIB))),
+    ("saxpy of items", |ours| Box::new(streams::Saxpy::new(ours, Form::Items, 8 * MIB))),
+    ("triad", |ours| Box::new(streams::Triad::new(ours, 8 * MIB))),
+    ("stencil", |ours| Box::new(streams::Stencil::new(ours, 8 * MIB))),
+    ("matrix multiply", |ours| Box::new(groups::Matmul::new(ours, 1024))),
+    ("reduction", |ours| Box::new(groups::Reduce::new(ours, 16 * MIB))),
+    ("histogram", |ours| Box::new(groups::Histogram::new(ours, 8 * MIB))),
+    ("prefix sum", |ours| Box::new(groups::PrefixSum::new(ours, 8 * MIB))),
+    ("n-body", |ours| Box::new(groups::NBody::new(ours, 4096))),
+];
+
+fn workloads(
+    ours: &Ours,
+    opencl: Option<&OpenCl>,
+    openmp: Option<&OpenMp>,
+    filter: &str,
+) -> Result<Vec<(Row, Aim)>> {
+    let mut rows = Vec::new();
+    for (name, make) in WORKLOADS.iter().filter(|(name, _)| name.contains(filter)) {
+        eprintln!("measuring {name}");
+        let workload = make(ours);
+        let row = measure(&*workload, ours, opencl, openmp)?;
+        let (pocl, is_large) = (if row.has_barriers { 2.0 } else { 1.0 }, name.ends_with("large"));
+        rows.push((row, Aim { pocl: Some(pocl), openmp: is_large.then_some(STREAM_AIM) }));
+    }
+    Ok(rows)
+}
+
+/// Of a matrix multiply, from one thread to two.
+fn scaling(image: &[u8]) -> Result<String> {
+    let [one, two] = [1, 2].map(|threads| Ours::new(image, Some(threads)));
+    let (one, two) = (one?, two?);
+    let [on_one, on_two] = [&one, &two].map(|ours| (groups::Matmul::new(ours, 1024), ours));
+    let run = |(workload, ours): &(groups::Matmul, &Ours)| ours.finish(workload.launch(ours));
+    let times = in_turns([
+        Some(Contender::new(1, || run(&on_one))),
+        Some(Contender::new(1, || run(&on_two))),
+    ]);
+    let [Some(one), Some(two)] = times else { unreachable!("both are there") };
+    Ok(report::scaling(&one, &two, SCALING_AIM))
+}

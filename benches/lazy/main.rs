@@ -1,0 +1,61 @@
+//! Lazy re-exports beside the same work without them: calls beside direct calls, and an archive of ten thousand kernels, of which
+//! one is called, beside the same archive linked whole; and functions that are compiled when they are called, beside `lli`. In
+//! turns, in one run; shown and judged are the best times and, in brackets, the medians.
+
+mod archive;
+mod bitcode;
+mod calls;
+mod executors;
+mod image;
+
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use clap::Parser;
+use longshore_benches::machine;
+use longshore_benches::report::Report;
+use std::fs;
+use std::process::Command;
+
+/// Measures lazy re-exports.
+#[derive(Parser)]
+struct Arguments {
+    /// Measure only this: calls, executors, archive, bitcode.
+    filter: Option<String>,
+    /// Cargo says this to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let filter = arguments.filter.unwrap_or_default();
+    let wants = |name: &str| name.contains(&filter);
+    let mut report = Report::new();
+    if wants("calls") {
+        calls::measure(&mut report)?;
+    }
+    if wants("executors") {
+        executors::measure(&mut report)?;
+    }
+    if wants("archive") {
+        archive::measure(&mut report)?;
+        archive::measure_image(&mut report)?;
+    }
+    if wants("bitcode") {
+        bitcode::measure(&mut report)?;
+    }
+    report.print();
+    println!("{}", machine::load());
+    Ok(())
+}
+
+/// Compiles C.
+fn compile(source: &str) -> Result<Bytes> {
+    let folder = tempfile::tempdir_in("/dev/shm")?;
+    let [source_file, object] = ["it.c", "it.o"].map(|name| folder.path().join(name));
+    fs::write(&source_file, source)?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIC", "-c", "-o"]).args([&object, &source_file]);
+    ensure!(gcc.status()?.success(), "gcc does not compile");
+    Ok(fs::read(object)?.into())
+}

@@ -1,0 +1,8 @@
+//! Other work of the machine.
+
+/// Returns the load of the machine, in words.
+pub fn load() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let minute = load.split(' ').next().unwrap_or_default().to_owned();
+    format!("load of the machine in the last minute: {minute}")
+}

@@ -1,0 +1,70 @@
+//! Contenders that run in turns, so that other work of the machine hits all of them alike.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MOST_ROUNDS: usize = 40;
+const FEWEST_ROUNDS: usize = 5;
+/// After so much time, no more rounds than the fewest.
+const ENOUGH: Duration = Duration::from_secs(6);
+/// Between two turns: until threads of the last one have stopped looking for more.
+const PAUSE: Duration = Duration::from_millis(3);
+
+/// Something to be timed.
+pub struct Contender<'a> {
+    /// Takes a turn, and returns how long one time took.
+    pub turn: Box<dyn FnMut() -> Duration + 'a>,
+}
+
+/// Times of all turns, sorted; at least one.
+#[derive(Clone)]
+pub struct Times(Vec<Duration>);
+
+impl Times {
+    /// Sorts times; `None` if there is none.
+    pub fn of(mut times: Vec<Duration>) -> Option<Times> {
+        times.sort();
+        (!times.is_empty()).then_some(Times(times))
+    }
+
+    /// Returns the shortest time.
+    pub fn best(&self) -> Duration {
+        self.0[0]
+    }
+
+    /// Returns the median, the later of two.
+    pub fn median(&self) -> Duration {
+        self.0[self.0.len() / 2]
+    }
+}
+
+/// Runs the contenders that are there in turns.
+pub fn in_turns<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [Option<Times>; N] {
+    let mut times = [const { Vec::new() }; N];
+    let start = Instant::now();
+    for round in 0..MOST_ROUNDS {
+        if round >= FEWEST_ROUNDS && start.elapsed() > ENOUGH {
+            break;
+        }
+        for (contender, times) in contenders.iter_mut().zip(&mut times) {
+            if let Some(contender) = contender {
+                thread::sleep(PAUSE);
+                times.push((contender.turn)());
+            }
+        }
+    }
+    times.map(Times::of)
+}
+
+impl<'a> Contender<'a> {
+    /// Returns a contender each of whose turns runs `count` times, after a first time that does not count.
+    pub fn new(count: u32, mut run: impl FnMut() + 'a) -> Contender<'a> {
+        let turn = move || {
+            run();
+            let start = Instant::now();
+            (0..count).for_each(|_| run());
+            start.elapsed() / count
+        };
+        Contender { turn: Box::new(turn) }
+    }
+}
