@@ -61,9 +61,11 @@ fn only_one_file_reads_the_environment() {
 }
 
 /// Folders of crates, and which of the workspace's packages each may depend on. The command's may be all.
-const DEPENDENCIES: [(&str, &[&str]); 16] = [
-    ("plugin-api", &[]),
-    ("host", &["longshore-plugin-api", "longshore-executor"]),
+const DEPENDENCIES: [(&str, &[&str]); 18] = [
+    ("plugin-api/interface", &[]),
+    ("plugin-api/macros", &["longshore-interface"]),
+    ("plugin-api", &["longshore-interface-macros"]),
+    ("host", &["longshore-plugin-api", "longshore-interface-macros", "longshore-executor"]),
     ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
     (
         "plugin-amdgpu",
@@ -81,7 +83,15 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
     ("jit/orc-rt", &[]),
     ("jit/linker", &["longshore-orc-rt"]),
     ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
-    ("executor", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+    (
+        "executor",
+        &[
+            "longshore-plugin-api",
+            "longshore-interface-macros",
+            "longshore-jitlink",
+            "longshore-orc-rt",
+        ],
+    ),
     ("capi", &["longshore"]),
     ("conformance", &["longshore", "longshore-plugin-api"]),
 ];

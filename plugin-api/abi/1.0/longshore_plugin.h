@@ -675,7 +675,7 @@ typedef struct longshore_event_table {
     // Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if one has no timing,
     // `LONGSHORE_ERROR_INVALID_DEVICE` if they are of two devices, `LONGSHORE_ERROR_INVALID_EVENT`
     // if one was not recorded or is not complete.
-    struct longshore_error_object *(*elapsed_ns)(struct longshore_event *start,
+    struct longshore_error_object *(*elapsed_ns)(struct longshore_event *event,
                                                  struct longshore_event *end,
                                                  int64_t *answer);
     // Gives the event up without waiting. Queues that wait for it still see its record.

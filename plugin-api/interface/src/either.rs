@@ -7,8 +7,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Ident;
 
-/// The two ways: the enumerator, and the backend.
-const WAYS: [(&str, &str); 2] = [("Here", "Remote"), ("There", "Isolated")];
+/// The enumerators of the two ways.
+const WAYS: [&str; 2] = ["Here", "There"];
 
 /// Makes what `longshore` has of the declaration: the backend `Either` and its types.
 pub fn either(interface: &Interface) -> TokenStream {
@@ -34,7 +34,7 @@ fn object(object: &Object) -> TokenStream {
     let doc = format!(" A {} of a plugin.", object.lower());
     let methods = object.trait_methods().map(|method| {
         let signature = signature(object, method, &quote!(<Either as Backend>));
-        let arms = WAYS.map(|(way, _)| arm(method, &any, way));
+        let arms = WAYS.map(|way| arm(method, &any, way));
         quote! {
             #[inline]
             #signature { match self { #(#arms)* } }

@@ -1,6 +1,6 @@
 //! The C tables of functions.
 
-use crate::declaration::{Interface, Method, Object, Receiver};
+use crate::declaration::{Interface, Method, Object};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
@@ -48,12 +48,7 @@ fn field(object: &Object, method: &Method) -> TokenStream {
 /// The parameters of a method's function: the object, the parameters, and the places for the answer.
 pub(super) fn raw_parameters(object: &Object, method: &Method) -> Vec<crate::crossing::Raw> {
     let handle = object.handle();
-    // A second object of the same kind has a name of its own.
-    let first = match (&method.name, method.receiver) {
-        (name, Receiver::Borrowed) if name == "elapsed_ns" => format_ident!("start"),
-        _ => object.lower(),
-    };
-    let mut raw = vec![(first, quote!(*mut #handle))];
+    let mut raw = vec![(object.lower(), quote!(*mut #handle))];
     match &method.request {
         Some(request) => {
             let name = format_ident!("{}", request.to_string().to_lowercase());
