@@ -30,6 +30,7 @@
 //! every device of this machine. Start reading at `suite.rs`.
 
 pub mod amount;
+pub mod endings;
 mod fixtures;
 mod own_images;
 mod services;

@@ -1,0 +1,215 @@
+//! The runs of the suite with a plugin: which images, which environment, in whose process.
+//!
+//! Devices of CUDA and AMD, on doubles of their drivers where there is no GPU, are tried as they are, CUDA's with PTX and with cubins.
+//! Vulkan's devices are tried with images in SPIR-V and in WGSL, in a process of their own, and some groups with copies through
+//! staging memory, as on a GPU with memory of its own. Other plugins are tried in this process and in another, with shared
+//! memory and without.
+
+use crate::plugins::backend_of;
+use crate::supervised;
+use libtest_mimic::{Arguments, Failed, Trial};
+use longshore::Environment;
+use longshore_conformance::{Behaviour, DeviceName, Filter, Fixtures, Outcome, Setup, behaviours};
+use longshore_tests::doubled::Doubled;
+use longshore_tests::{vulkan, world};
+use std::path::{Path, PathBuf};
+
+/// Groups of behaviours that are tried with staging memory too.
+const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
+/// Groups of behaviours that depend on an image's form.
+const GROUPS_OF_IMAGES: [&str; 4] = ["bad_input", "launches", "life", "programs"];
+/// Texts in the names of behaviours; others are not run.
+pub(crate) const ONLY: &str = "LONGSHORE_TEST_BEHAVIOURS";
+
+/// A run of behaviours with one plugin, form of images and way to run the plugin, on each of its devices.
+pub(crate) struct Run {
+    plugin: PathBuf,
+    /// The part of the trials' names behind the device.
+    form: &'static str,
+    /// Parts of the run, which differ in the environment. A process runs one of them.
+    parts: Vec<Part>,
+}
+
+struct Part {
+    setup: Setup,
+    is_tried: fn(&Behaviour) -> bool,
+}
+
+/// Returns the runs with a plugin.
+pub(crate) fn of(plugin: &Path) -> Vec<Run> {
+    let backend = backend_of(plugin).expect("a plugin's file name");
+    let setup = Setup::new().plugin(plugin).backends(backend);
+    let run = |form, parts: Vec<Part>| Run { plugin: plugin.to_owned(), form, parts };
+    if backend == "vulkan" {
+        return of_vulkan(&setup).into_iter().map(|(form, parts)| run(form, parts)).collect();
+    }
+    if backend == "cuda" {
+        let cubins =
+            Part { setup: setup.clone().fixtures(Fixtures::cubins()), is_tried: is_of_images };
+        return vec![run("", vec![Part::all(setup)]), run(" (cubin)", vec![cubins])];
+    }
+    if Doubled::of(backend).is_some() {
+        return vec![run("", vec![Part::all(setup)])];
+    }
+    // Two devices, so that there are no gaps where a platform's devices meet.
+    let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
+    let environment = Environment::of_process().with(several, "2");
+    let setup = setup.environment(environment);
+    let isolated =
+        |shares_memory| Part::all(setup.clone().isolated(world::executor(), shares_memory));
+    vec![
+        run(" (isolated)", vec![isolated(true)]),
+        run(" (isolated, nothing shared)", vec![isolated(false)]),
+        run("", vec![Part::all(setup)]),
+    ]
+}
+
+/// Vulkan's validation layer may be of another year than the plugin's own validator, and of another opinion on modules that
+/// no compiler would make: these are tried without it.
+fn of_vulkan(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
+    let strict = setup.clone().environment(vulkan::environment());
+    let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
+    let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
+    let staged = setup.clone().environment(staging);
+    let isolated = strict.clone().isolated(world::executor(), true);
+    let with_layers = |setup| Part { setup, is_tried: is_for_layers };
+    let without_layers = |setup| Part { setup, is_tried: |behaviour| !is_for_layers(behaviour) };
+    [
+        (" (isolated)", vec![with_layers(isolated)]),
+        (" (WGSL)", vec![with_layers(wgsl(&strict)), without_layers(wgsl(setup))]),
+        (" (staged)", vec![Part { setup: staged, is_tried: is_staged }]),
+        ("", vec![with_layers(strict), without_layers(setup.clone())]),
+    ]
+}
+
+fn is_of_images(behaviour: &Behaviour) -> bool {
+    GROUPS_OF_IMAGES.contains(&behaviour.group)
+}
+
+fn is_for_layers(behaviour: &Behaviour) -> bool {
+    !behaviour.name.contains("flipped")
+}
+
+fn is_staged(behaviour: &Behaviour) -> bool {
+    STAGED_GROUPS.contains(&behaviour.group) && is_for_layers(behaviour)
+}
+
+impl Run {
+    /// Returns whether a trial that is named in full is of this run: starting drivers for nothing takes time.
+    pub(crate) fn is_wanted(&self, arguments: &Arguments) -> bool {
+        let name = arguments.filter.as_ref().filter(|_| arguments.exact);
+        name.is_none_or(|name| self.has(name))
+    }
+
+    /// Returns whether a trial of this name is of this run, if the device is there.
+    pub(crate) fn has(&self, trial: &str) -> bool {
+        self.index_in(trial).is_some()
+    }
+
+    /// Returns the index of the device that a trial's name names: "vulkan:1 (WGSL)".
+    fn index_in(&self, trial: &str) -> Option<u32> {
+        let device = trial.strip_prefix(self.backend())?.strip_prefix(':')?;
+        device.strip_suffix(self.form)?.parse().ok()
+    }
+
+    /// Returns a trial for each device of the plugin.
+    pub(crate) fn trials(self) -> Vec<Trial> {
+        let devices = match self.parts[0].setup.devices() {
+            Ok(devices) => devices,
+            Err(error) => return vec![broken(&self.plugin, &format!("{error:?}"))],
+        };
+        let of = Doubled::of(self.backend()).filter(Doubled::is_double);
+        if devices.is_empty() && of.is_some() && Environment::of_process().devices().is_none() {
+            return vec![broken(&self.plugin, "the double of its driver shows no device")];
+        }
+        let parts: Vec<Vec<_>> =
+            self.parts.iter().map(|part| part.behaviours().collect()).collect();
+        let trial = |device: DeviceName| {
+            let name = format!("{}:{}{}", device.backend, device.index, self.form);
+            let (trial, parts) = (name.clone(), parts.clone());
+            Trial::test(name, move || attempt(&trial, &parts))
+        };
+        devices.into_iter().map(trial).collect()
+    }
+
+    /// Runs one behaviour of a part in this process, on the device of a trial.
+    pub(crate) fn outcome(&self, trial: &str, part: usize, behaviour: usize) -> Outcome {
+        let index = self.index_in(trial).expect("the trial is of this run");
+        let name = format!("{}:{index}", self.backend());
+        let device = DeviceName { backend: self.backend().to_owned(), index, name };
+        let part = &self.parts[part];
+        let behaviour =
+            part.behaviours().nth(behaviour).expect("a number below that of behaviours");
+        let outcome = part.setup.run(&device, behaviour);
+        match complaint_of_double(&device) {
+            Some(complaint) => Outcome::Failed(complaint),
+            None => outcome,
+        }
+    }
+
+    /// Returns the number of behaviours of a part.
+    pub(crate) fn count(&self, part: usize) -> usize {
+        self.parts[part].behaviours().count()
+    }
+
+    fn backend(&self) -> &str {
+        backend_of(&self.plugin).expect("a plugin's file name")
+    }
+}
+
+impl Part {
+    fn all(setup: Setup) -> Part {
+        Part { setup, is_tried: |_| true }
+    }
+
+    fn behaviours(&self) -> impl Iterator<Item = &'static Behaviour> {
+        let only = std::env::var(ONLY).unwrap_or_default();
+        let texts = only.split(',').filter(|text| !text.is_empty()).map(str::to_owned);
+        let only = Filter::any_of(texts.collect::<Vec<_>>());
+        behaviours().filter(move |behaviour| (self.is_tried)(behaviour) && only.admits(behaviour))
+    }
+}
+
+/// Runs all behaviours of a trial, and prints each outcome. The error lists those that failed.
+fn attempt(trial: &str, parts: &[Vec<&'static Behaviour>]) -> Result<(), Failed> {
+    let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
+    for (number, behaviours) in parts.iter().enumerate() {
+        let outcomes = supervised::outcomes(trial, number, behaviours.len())?;
+        for (behaviour, outcome) in behaviours.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Passed => {
+                    passed += 1;
+                    println!("\u{2713} {behaviour}");
+                }
+                Outcome::Skipped(why) => {
+                    skipped += 1;
+                    println!("- {behaviour} (skipped: {why})");
+                }
+                Outcome::Failed(what) => {
+                    println!("\u{2717} {behaviour}");
+                    let promises = behaviour.requirements.join(", ");
+                    failed.push(format!("{behaviour} [{promises}]\n    {what}"));
+                }
+            }
+        }
+    }
+    println!("{trial}: {passed} passed, {} failed, {skipped} skipped", failed.len());
+    match failed.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} behaviours failed:\n{}", failed.join("\n")).into()),
+    }
+}
+
+/// Returns the violations that the double of a driver has noted since the last call.
+fn complaint_of_double(device: &DeviceName) -> Option<String> {
+    let of = Doubled::of(&device.backend).filter(Doubled::is_double)?;
+    let double = of.open_double();
+    let wrong = [double.violations(), double.lost()].concat();
+    double.reset();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+fn broken(plugin: &Path, why: &str) -> Trial {
+    let (name, why) = (plugin.display().to_string(), why.to_owned());
+    Trial::test(name, move || Err(why.into()))
+}
