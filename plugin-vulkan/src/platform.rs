@@ -149,7 +149,7 @@ mod tests {
         use super::*;
         use crate::validate::Folder;
         use longshore_format_spirv::{Module, Target};
-        use longshore_plugin_api::{Acceptance, Device as _, ImageBytes};
+        use longshore_plugin_api::{Acceptance, Device as _, ImageBytes, Loading};
         use std::path::Path;
 
         const WGSL: &[u8] = b"@compute @workgroup_size(1) fn nothing() {}";
@@ -178,7 +178,7 @@ mod tests {
 
         fn load(device: &VulkanDevice, image: &[u8]) -> Result<()> {
             // SAFETY: the image lives until the module is dropped, below.
-            device.load(unsafe { ImageBytes::new(image) }).map(drop)
+            device.load(unsafe { ImageBytes::new(image) }, Loading::AtOnce).map(drop)
         }
 
         fn validator(platform: &VulkanPlatform) -> String {

@@ -1,8 +1,9 @@
 //! The validator of modules for Vulkan, where the backend is isolated.
 
 use longshore::{Device, DeviceInfo, Environment, ErrorCode, InfoValue, IsolateSandbox};
+use longshore_conformance::OwnImages;
+use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor};
-use longshore_tests::{OwnImages, vulkan};
 
 const WGSL: &[u8] = b"@compute @workgroup_size(1) fn nothing() {}";
 
@@ -16,7 +17,7 @@ fn with_a_device(sandbox: IsolateSandbox, setting: &str, check: impl Fn(&Device,
     let environment = Environment::empty().with("LONGSHORE_VULKAN_VALIDATOR", setting);
     let host = world.host().environment(environment).isolate("vulkan").isolate_sandbox(sandbox);
     let host = host.executor(executor()).build().unwrap();
-    let device = host.device("vulkan").unwrap();
+    let device = host.device("vulkan:*").unwrap();
     let InfoValue::Text(properties) = device.info(DeviceInfo::Properties).unwrap() else {
         panic!("properties are text")
     };
@@ -42,7 +43,7 @@ fn in_a_sandbox_a_required_validator_is_the_library_or_an_error_with_the_reason(
         if validator.starts_with("libSPIRV-Tools-shared.so") || validator == "compiled in" {
             return drop(loaded.unwrap());
         }
-        let error = loaded.expect_err("there is no validator");
+        let Err(error) = loaded else { panic!("loaded without a validator: {validator}") };
         assert_eq!(error.code(), ErrorCode::HostToolNotFound, "{error}");
         let texts = ["libSPIRV-Tools-shared.so", "spirv-val", "install SPIRV-Tools"];
         for text in texts {
