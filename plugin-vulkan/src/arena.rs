@@ -1,7 +1,6 @@
 //! Memory of the host that is captured with commands: values of arguments, bytes to copy.
 
-use crate::device::DeviceCore;
-use crate::memory::Region;
+use crate::memory::{Memory, Region};
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use longshore_plugin_api::Result;
@@ -42,13 +41,8 @@ impl Piece {
 }
 
 impl Arena {
-    pub(crate) fn reserve(
-        &mut self,
-        device: &DeviceCore,
-        bytes: u64,
-        alignment: u64,
-    ) -> Result<Piece> {
-        let mapped = |bytes| device.memory.internal(device, MemoryLocation::CpuToGpu, bytes);
+    pub(crate) fn reserve(&mut self, memory: &Memory, bytes: u64, alignment: u64) -> Result<Piece> {
+        let mapped = |bytes| memory.internal(MemoryLocation::CpuToGpu, bytes);
         if bytes > CHUNK_BYTES / 4 {
             let region = mapped(bytes)?;
             let piece = Piece::of(&region, 0, bytes);
@@ -68,17 +62,17 @@ impl Arena {
         Ok(Piece::of(&self.chunks[self.current], start, bytes))
     }
 
-    pub(crate) fn reset(&mut self, device: &DeviceCore) {
+    pub(crate) fn reset(&mut self, memory: &Memory) {
         for region in self.large.drain(..) {
-            device.memory.release(&region);
+            memory.release(&region);
         }
         (self.current, self.used) = (0, 0);
     }
 
-    pub(crate) fn destroy(&mut self, device: &DeviceCore) {
-        self.reset(device);
+    pub(crate) fn destroy(&mut self, memory: &Memory) {
+        self.reset(memory);
         for region in self.chunks.drain(..) {
-            device.memory.release(&region);
+            memory.release(&region);
         }
     }
 }

@@ -2,15 +2,14 @@
 
 mod arguments;
 
-pub(crate) use arguments::MOST_BLOCKS;
-
 use crate::arena::{Arena, CHUNK_BYTES};
 use crate::descriptors::Descriptors;
-use crate::device::DeviceCore;
-use crate::event::QuerySlot;
+use crate::device_core::DeviceCore;
 use crate::kernel::KernelCore;
 use crate::memory::{Found, Region};
+use crate::pipeline::MOST_PUSH_CONSTANTS;
 use crate::timeline::Timeline;
+use crate::timestamps::QuerySlot;
 use arguments::Bound;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -19,8 +18,6 @@ use std::sync::Arc;
 
 /// So many commands make a batch full.
 const MOST_COMMANDS: u32 = 4096;
-/// Most push constants that are used, whatever the device has.
-pub(crate) const MOST_PUSH_CONSTANTS: u32 = 256;
 
 /// Commands that are being recorded or run. Reused when they are done.
 pub(crate) struct Batch {
@@ -138,7 +135,7 @@ impl Batch {
             return self.copy_buffer((to, to_offset), (from, from_offset), bytes);
         }
         let memory = &self.device.memory;
-        let between = memory.internal(&self.device, MemoryLocation::GpuOnly, bytes)?;
+        let between = memory.internal(MemoryLocation::GpuOnly, bytes)?;
         let place = (between.buffer, between.offset);
         self.temporaries.push(between);
         self.copy_buffer(place, (from, from_offset), bytes)?;
@@ -150,7 +147,7 @@ impl Batch {
     /// # Errors
     /// Those of the driver.
     pub(crate) fn upload(&mut self, to: &Found, bytes: &[u8]) -> Result<()> {
-        let piece = self.arena.reserve(&self.device, bytes.len() as u64, 4)?;
+        let piece = self.arena.reserve(&self.device.memory, bytes.len() as u64, 4)?;
         piece.write(0, bytes);
         let length = bytes.len() as u64;
         let target = (to.region.buffer, to.buffer_offset());
@@ -175,7 +172,7 @@ impl Batch {
         let length = pattern.len() as u64;
         let whole = (CHUNK_BYTES / 4 / length).max(1) * length;
         let first = whole.min(bytes);
-        let piece = self.arena.reserve(&self.device, first, 4)?;
+        let piece = self.arena.reserve(&self.device.memory, first, 4)?;
         for at in (0..first).step_by(pattern.len()) {
             piece.write(at, pattern);
         }
@@ -281,7 +278,7 @@ impl Batch {
         self.queries.clear();
         self.pipeline = vk::Pipeline::null();
         self.bound.layout = vk::PipelineLayout::null();
-        self.arena.reset(&self.device);
+        self.arena.reset(&self.device.memory);
         for region in self.temporaries.drain(..) {
             self.device.memory.release(&region);
         }
@@ -336,7 +333,7 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         self.reset();
-        self.arena.destroy(&self.device);
+        self.arena.destroy(&self.device.memory);
         let vk = &self.device.raw;
         // SAFETY: the commands do not run: whoever drops a batch has waited for it, or the device
         // is lost.

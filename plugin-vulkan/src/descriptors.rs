@@ -1,6 +1,6 @@
 //! Descriptor sets that live as long as a batch.
 
-use crate::device::DeviceCore;
+use crate::logical::LogicalDevice;
 use ash::vk;
 use longshore_plugin_api::Result;
 
@@ -19,7 +19,7 @@ impl Descriptors {
     /// Makes a set for each layout; `count` is how many descriptors they have.
     pub(crate) fn allocate(
         &mut self,
-        device: &DeviceCore,
+        device: &LogicalDevice,
         layouts: &[vk::DescriptorSetLayout],
         count: u32,
         sets: &mut Vec<vk::DescriptorSet>,
@@ -70,7 +70,7 @@ impl Descriptors {
     }
 }
 
-fn descriptor_pool(device: &DeviceCore, least: u32) -> Result<vk::DescriptorPool> {
+fn descriptor_pool(device: &LogicalDevice, least: u32) -> Result<vk::DescriptorPool> {
     let count = (POOL_SETS * POOL_DESCRIPTORS).max(least);
     let sizes = [
         vk::DescriptorType::STORAGE_BUFFER,

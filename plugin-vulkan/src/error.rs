@@ -1,7 +1,8 @@
-//! Vulkan's results as errors.
+//! Vulkan's results, and faults of modules, as errors.
 
 use ash::vk;
 use gpu_allocator::AllocationError;
+use longshore_format_spirv::{Fault, FaultKind};
 use longshore_plugin_api::{Error, ErrorCode};
 
 /// The error that a result of the driver becomes; `doing` is what was asked for.
@@ -42,4 +43,16 @@ pub(crate) fn allocator(doing: &str, error: &AllocationError) -> Error {
         _ => ErrorCode::BackendFailure,
     };
     Error::new(code, format!("{doing}: {error}"))
+}
+
+/// The error that a fault of a module becomes.
+#[cold]
+pub(crate) fn fault(fault: Fault) -> Error {
+    let code = match fault.kind {
+        FaultKind::Malformed => ErrorCode::InvalidBinary,
+        FaultKind::Source => ErrorCode::CompileFailure,
+        FaultKind::Undefined => ErrorCode::LinkFailure,
+        FaultKind::Unsupported => ErrorCode::Unsupported,
+    };
+    Error::new(code, fault.message)
 }

@@ -1,17 +1,14 @@
 //! Events, and the times at which they were reached.
 
 use crate::VulkanBackend;
-use crate::device::DeviceCore;
+use crate::batch::Batch;
+use crate::device_core::DeviceCore;
 use crate::line::Line;
 use crate::place::Place;
-use ash::vk;
+use crate::timestamps::QuerySlot;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Slots of a query pool.
-const POOL_SLOTS: u32 = 256;
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
 ///
@@ -57,11 +54,10 @@ impl VulkanEvent {
             return Err(Error::new(ErrorCode::InvalidDevice, message));
         }
         let time = match self.timing {
-            true => Some(QuerySlot::take(&self.device)?),
+            true => Some(self.device.timestamps.take()?),
             false => None,
         };
-        let mark =
-            time.as_ref().map(|slot| |batch: &mut crate::batch::Batch| batch.timestamp(slot));
+        let mark = time.as_ref().map(|slot| |batch: &mut Batch| batch.timestamp(slot));
         *self.last.lock() = Some(Record { place: line.tail(mark)?, time });
         Ok(())
     }
@@ -127,102 +123,6 @@ fn difference(start: u64, end: u64, bits: u32) -> i64 {
 fn not_ready(which: &str, state: &str) -> Error {
     let message = format!("the {which} event is {state}; expected one that was reached");
     Error::new(ErrorCode::InvalidEvent, message)
-}
-
-/// The query pools of a device.
-#[derive(Default)]
-pub(crate) struct Timestamps {
-    pools: Mutex<Vec<Pool>>,
-}
-
-struct Pool {
-    raw: vk::QueryPool,
-    free: Vec<u32>,
-}
-
-/// A place for one timestamp. Given back when it is dropped.
-pub(crate) struct QuerySlot {
-    device: Arc<DeviceCore>,
-    pool: vk::QueryPool,
-    index: u32,
-    /// The work that would have written it was not taken by the driver.
-    skipped: AtomicBool,
-}
-
-impl QuerySlot {
-    fn take(device: &Arc<DeviceCore>) -> Result<Arc<QuerySlot>> {
-        let mut pools = device.timestamps.pools.lock();
-        let free = pools.iter_mut().find_map(|pool| Some((pool.raw, pool.free.pop()?)));
-        let (pool, index) = match free {
-            Some(free) => free,
-            None => {
-                let info = vk::QueryPoolCreateInfo::default()
-                    .query_type(vk::QueryType::TIMESTAMP)
-                    .query_count(POOL_SLOTS);
-                // SAFETY: the device is live.
-                let raw = unsafe { device.raw.create_query_pool(&info, None) };
-                let raw = device.check("making a query pool", raw)?;
-                pools.push(Pool { raw, free: (1..POOL_SLOTS).rev().collect() });
-                (raw, 0)
-            }
-        };
-        let skipped = AtomicBool::new(false);
-        Ok(Arc::new(QuerySlot { device: Arc::clone(device), pool, index, skipped }))
-    }
-
-    pub(crate) fn pool(&self) -> vk::QueryPool {
-        self.pool
-    }
-
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Notes that it will not be written.
-    pub(crate) fn skip(&self) {
-        self.skipped.store(true, Ordering::Release);
-    }
-
-    /// The timestamp, when its place was reached. Does not block.
-    ///
-    /// # Errors
-    /// `BackendFailure` if the driver did not take the work that would have written it.
-    fn read(&self) -> Result<u64> {
-        if self.skipped.load(Ordering::Acquire) {
-            let message = "the driver did not take the work that would have noted the time";
-            return Err(Error::new(ErrorCode::BackendFailure, message));
-        }
-        let mut ticks = [0u64];
-        let flags = vk::QueryResultFlags::TYPE_64;
-        // SAFETY: the pool is live and has the slot.
-        let read = unsafe {
-            self.device.raw.get_query_pool_results(self.pool, self.index, &mut ticks, flags)
-        };
-        self.device.check("reading a timestamp", read)?;
-        Ok(ticks[0])
-    }
-}
-
-impl Drop for QuerySlot {
-    fn drop(&mut self) {
-        let mut pools = self.device.timestamps.pools.lock();
-        if let Some(pool) = pools.iter_mut().find(|pool| pool.raw == self.pool) {
-            pool.free.push(self.index);
-        }
-    }
-}
-
-impl Timestamps {
-    /// Gives the pools back.
-    ///
-    /// # Safety
-    /// They are of this device, and nothing uses them any more.
-    pub(crate) unsafe fn destroy(&self, device: &ash::Device) {
-        for pool in self.pools.lock().drain(..) {
-            // SAFETY: promised by the caller.
-            unsafe { device.destroy_query_pool(pool.raw, None) };
-        }
-    }
 }
 
 #[cfg(test)]

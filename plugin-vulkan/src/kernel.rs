@@ -1,10 +1,10 @@
 //! Entry points of modules, and what can be launched of them.
 
-use crate::batch::MOST_BLOCKS;
-use crate::device::DeviceCore;
-use crate::module::{Globals, fault};
+use crate::device_core::DeviceCore;
+use crate::error::fault;
+use crate::globals::Globals;
 use crate::physical::Limits;
-use crate::pipeline::{self, Layout, Pipelines};
+use crate::pipeline::{self, Layout, MOST_BLOCKS, Pipelines};
 use ash::vk;
 use longshore_format_spirv::{
     GroupSize, Home, Kernel, Module, NumberKind, Parameter, SharedMemory, Specialization,

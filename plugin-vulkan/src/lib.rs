@@ -7,13 +7,14 @@
 //! The types, in the order in which a program meets them:
 //!
 //! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`, `features.rs`).
-//! - [`VulkanDevice`]: a logical device. `memory.rs` has its allocations: buffers whose device
-//!   addresses are the pointers that the rest of Longshore sees.
-//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, and its [`VulkanKernel`]s;
-//!   `pipeline.rs` builds what runs.
-//! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, `batch.rs`
-//!   records what is handed over together, with what `arena.rs` and `descriptors.rs` keep for it,
-//!   `transfer.rs` copies what the device cannot.
+//! - [`VulkanDevice`]: an open device. `logical.rs` is the driver's device, on which all else stands; `memory.rs` has its
+//!   allocations: buffers whose device addresses are the pointers that the rest of Longshore sees; `device_core.rs` is
+//!   both with the caches, as modules and queues hold it.
+//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, checked by `validate.rs`, and its
+//!   [`VulkanKernel`]s; `pipeline.rs` builds what runs.
+//! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, on the threads of `crew.rs` where
+//!   nobody waits; `batch.rs` records what is handed over together, with what `arena.rs` and `descriptors.rs` keep
+//!   for it; `transfer.rs` copies what the device cannot, through `staging.rs`; `timeline.rs` is how far it has come.
 //! - [`VulkanEvent`]: a place in a queue.
 //!
 //! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
@@ -27,14 +28,18 @@
 
 mod arena;
 mod batch;
+mod crew;
 mod descriptors;
 mod device;
+mod device_core;
 mod error;
 mod event;
 mod features;
+mod globals;
 mod instance;
 mod kernel;
 mod line;
+mod logical;
 mod memory;
 mod module;
 mod physical;
@@ -44,7 +49,9 @@ mod place;
 mod platform;
 mod private_file;
 mod queue;
+mod staging;
 mod timeline;
+mod timestamps;
 mod transfer;
 mod validate;
 

@@ -14,10 +14,8 @@
 
 mod worker;
 
-pub(crate) use worker::{Called, attend_to};
-
 use crate::batch::Batch;
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use crate::place::Place;
 use crate::timeline::{Awaited, Timeline};
 use crate::transfer::CopyJob;
@@ -97,7 +95,7 @@ impl Line {
         Ok(Arc::new(Line {
             device: Arc::clone(device),
             lane: device.next_lane(),
-            timeline: Timeline::new(device)?,
+            timeline: Timeline::new(&device.logical)?,
             state: Mutex::default(),
             moved: Condvar::new(),
             runner: AtomicUsize::new(0),
@@ -436,7 +434,7 @@ impl Line {
     /// Whether the driver can wait for a place: it was given it, and will reach it without a failure, but for the loss of the
     /// device.
     fn is_for_the_driver(&self, place: &Place) -> bool {
-        Arc::ptr_eq(place.timeline.device(), &self.device)
+        Arc::ptr_eq(place.timeline.device(), &self.device.logical)
             && place.timeline.is_submitted(place.value)
             && place.failure().is_none()
     }

@@ -6,9 +6,9 @@ mod taken;
 
 pub(crate) use region::{Found, Owner, Region};
 
-use crate::device::DeviceCore;
 use crate::error;
-use crate::physical::{Physical, managed_type};
+use crate::logical::LogicalDevice;
+use crate::physical::managed_type;
 use ash::vk;
 use crossbeam_skiplist::SkipMap;
 use gpu_allocator::MemoryLocation;
@@ -29,7 +29,7 @@ const MOST_MOVES: usize = 16;
 
 /// The memory of a device. Looking an address up takes no lock.
 pub(crate) struct Memory {
-    device: ash::Device,
+    device: Arc<LogicalDevice>,
     /// `None` once the device is being destroyed.
     allocator: Mutex<Option<Allocator>>,
     /// What was handed out, by the address that was.
@@ -44,12 +44,17 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(physical: &Physical, device: &ash::Device) -> Result<Memory> {
+    /// No memory yet.
+    ///
+    /// # Errors
+    /// Those of the allocator.
+    pub(crate) fn new(device: &Arc<LogicalDevice>) -> Result<Memory> {
+        let physical = &device.physical;
         let mut debug_settings = gpu_allocator::AllocatorDebugSettings::default();
         debug_settings.log_leaks_on_shutdown = false;
         let description = AllocatorCreateDesc {
             instance: physical.instance.raw.clone(),
-            device: device.clone(),
+            device: device.raw.clone(),
             physical_device: physical.raw,
             debug_settings,
             buffer_device_address: true,
@@ -57,12 +62,11 @@ impl Memory {
         };
         let allocator = Allocator::new(&description)
             .map_err(|error| error::allocator("making an allocator", &error))?;
-        let import = physical
-            .limits
-            .import_alignment
-            .map(|_| ash::ext::external_memory_host::Device::new(&physical.instance.raw, device));
+        let import = physical.limits.import_alignment.map(|_| {
+            ash::ext::external_memory_host::Device::new(&physical.instance.raw, &device.raw)
+        });
         Ok(Memory {
-            device: device.clone(),
+            device: Arc::clone(device),
             allocator: Mutex::new(Some(allocator)),
             live: SkipMap::new(),
             pinned: SkipMap::new(),
@@ -77,25 +81,19 @@ impl Memory {
     /// # Errors
     /// `OutOfResources`; `Unsupported` for managed memory that the device lacks and for alignments
     /// above 1 GiB.
-    pub(crate) fn allocate(
-        &self,
-        device: &DeviceCore,
-        kind: MemoryKind,
-        bytes: u64,
-        alignment: u64,
-    ) -> Result<u64> {
+    pub(crate) fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         let location = match kind {
             MemoryKind::Host => MemoryLocation::GpuToCpu,
             MemoryKind::Device => MemoryLocation::GpuOnly,
-            MemoryKind::Managed if managed_type(&device.physical.memory).is_none() => {
-                return Err(no_managed(&device.physical.name));
+            MemoryKind::Managed if managed_type(&self.device.physical.memory).is_none() => {
+                return Err(no_managed(&self.device.physical.name));
             }
             MemoryKind::Managed => MemoryLocation::CpuToGpu,
         };
         let mut moved = Vec::new();
         let region = loop {
             let owner = Owner::Program(kind);
-            let region = self.region(device, owner, location, bytes, alignment);
+            let region = self.region(owner, location, bytes, alignment);
             match region.map(Arc::new) {
                 Ok(region) if taken::claim(&region) => break Ok(region),
                 // Kept until there is another, so that the allocator does not hand it out again.
@@ -167,18 +165,13 @@ impl Memory {
     ///
     /// # Errors
     /// `OutOfResources`, and those of the driver.
-    pub(crate) fn internal(
-        &self,
-        device: &DeviceCore,
-        location: MemoryLocation,
-        bytes: u64,
-    ) -> Result<Arc<Region>> {
-        self.region(device, Owner::Internal, location, bytes, 16).map(Arc::new)
+    pub(crate) fn internal(&self, location: MemoryLocation, bytes: u64) -> Result<Arc<Region>> {
+        self.region(Owner::Internal, location, bytes, 16).map(Arc::new)
     }
 
     /// The same, and found by its device address.
-    pub(crate) fn internal_found(&self, device: &DeviceCore, bytes: u64) -> Result<Arc<Region>> {
-        let region = self.internal(device, MemoryLocation::GpuOnly, bytes)?;
+    pub(crate) fn internal_found(&self, bytes: u64) -> Result<Arc<Region>> {
+        let region = self.internal(MemoryLocation::GpuOnly, bytes)?;
         if !taken::claim(&region) {
             self.release(&region);
             return Err(no_free_address(bytes));
@@ -204,12 +197,12 @@ impl Memory {
         unsafe {
             match backing {
                 Backing::Allocated(allocation) => {
-                    self.device.destroy_buffer(region.buffer, None);
+                    self.device.raw.destroy_buffer(region.buffer, None);
                     self.free_allocation(allocation);
                 }
                 Backing::Imported(memory) => {
-                    self.device.destroy_buffer(region.buffer, None);
-                    self.device.free_memory(memory, None);
+                    self.device.raw.destroy_buffer(region.buffer, None);
+                    self.device.raw.free_memory(memory, None);
                 }
                 Backing::Gone => {}
             }
@@ -246,20 +239,6 @@ impl Memory {
         }
     }
 
-    /// Gives back everything that is left. No work uses any of it.
-    pub(crate) fn destroy(&self) {
-        for entry in self.live.iter() {
-            if entry.value().owner != Owner::Pinned {
-                taken::give_up(entry.value());
-            }
-            self.release(entry.value());
-        }
-        for entry in self.pinned.iter() {
-            self.release(entry.value());
-        }
-        drop(self.allocator.lock().take());
-    }
-
     fn publish(&self, region: &Arc<Region>) {
         if region.device_address != region.address {
             self.translated.fetch_add(1, Ordering::Relaxed);
@@ -270,7 +249,6 @@ impl Memory {
     /// A buffer and its memory, at a multiple of `alignment`.
     fn region(
         &self,
-        device: &DeviceCore,
         owner: Owner,
         location: MemoryLocation,
         bytes: u64,
@@ -283,12 +261,12 @@ impl Memory {
             );
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
-        let region = self.region_of(device, owner, location, bytes, alignment, 0)?;
+        let region = self.region_of(owner, location, bytes, alignment, 0)?;
         if region.is_some() || alignment <= 1 {
             return Ok(region.expect("every address is a multiple of 1"));
         }
         // The driver aligns less: with room to move, a multiple lies in the buffer.
-        let region = self.region_of(device, owner, location, bytes, alignment, alignment)?;
+        let region = self.region_of(owner, location, bytes, alignment, alignment)?;
         Ok(region.expect("a multiple of the alignment lies within one more of it"))
     }
 
@@ -296,7 +274,6 @@ impl Memory {
     /// of `bytes` in it.
     fn region_of(
         &self,
-        device: &DeviceCore,
         owner: Owner,
         location: MemoryLocation,
         bytes: u64,
@@ -304,36 +281,36 @@ impl Memory {
         slack: u64,
     ) -> Result<Option<Region>> {
         let size = bytes.checked_add(slack).and_then(|size| size.checked_next_multiple_of(4));
-        let limits = &device.physical.limits;
+        let limits = &self.device.physical.limits;
         let limit = match location {
             MemoryLocation::GpuToCpu => limits.host_allocation_bytes,
             _ => limits.allocation_bytes,
         };
         let size = size.filter(|size| *size <= limit).ok_or_else(|| too_large(bytes, limit))?;
         let doing = "allocating memory";
-        let buffer = create_buffer(device, size, None)?;
+        let buffer = create_buffer(&self.device, size, None)?;
         // SAFETY: the buffer is live.
-        let mut requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
+        let mut requirements = unsafe { self.device.raw.get_buffer_memory_requirements(buffer) };
         requirements.alignment = requirements.alignment.max(alignment.min(1 << 16));
         let allocation = self.allocate_for(buffer, &requirements, location, owner);
         let allocation = allocation.inspect_err(|_| {
             // SAFETY: the buffer is ours and unused.
-            unsafe { self.device.destroy_buffer(buffer, None) };
+            unsafe { self.device.raw.destroy_buffer(buffer, None) };
         })?;
         // SAFETY: buffer and memory are live, the memory fits the buffer's requirements.
         let bound = unsafe {
-            self.device.bind_buffer_memory(buffer, allocation.memory(), allocation.offset())
+            self.device.raw.bind_buffer_memory(buffer, allocation.memory(), allocation.offset())
         };
         if let Err(result) = bound {
             // SAFETY: as above.
-            unsafe { self.device.destroy_buffer(buffer, None) };
+            unsafe { self.device.raw.destroy_buffer(buffer, None) };
             self.free_allocation(allocation);
             return Err(error::driver(doing, result));
         }
         // SAFETY: the buffer is bound and was made for it.
         let start = unsafe {
             let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-            self.device.get_buffer_device_address(&info)
+            self.device.raw.get_buffer_device_address(&info)
         };
         let host = allocation.mapped_ptr().map_or(0, |mapped| mapped.as_ptr() as u64);
         let flags = allocation.memory_properties();
@@ -362,7 +339,7 @@ impl Memory {
             }
             return Err(Error::new(ErrorCode::BackendFailure, "host memory is not mapped"));
         }
-        device.name(buffer, &format!("{owner:?} of {bytes} bytes at {:#x}", region.address));
+        self.device.name(buffer, &format!("{owner:?} of {bytes} bytes at {:#x}", region.address));
         Ok(Some(region))
     }
 
@@ -404,9 +381,25 @@ impl Memory {
     }
 }
 
+impl Drop for Memory {
+    /// Gives back everything that is left: no work uses any of it, as whoever queued some held the device.
+    fn drop(&mut self) {
+        for entry in self.live.iter() {
+            if entry.value().owner != Owner::Pinned {
+                taken::give_up(entry.value());
+            }
+            self.release(entry.value());
+        }
+        for entry in self.pinned.iter() {
+            self.release(entry.value());
+        }
+        drop(self.allocator.lock().take());
+    }
+}
+
 /// A buffer for everything that kernels and copies do with memory.
 fn create_buffer(
-    device: &DeviceCore,
+    device: &LogicalDevice,
     bytes: u64,
     external: Option<vk::ExternalMemoryHandleTypeFlags>,
 ) -> Result<vk::Buffer> {

@@ -1,13 +1,13 @@
 //! Loaded images.
 
-use crate::batch::MOST_PUSH_CONSTANTS;
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
+use crate::error::fault;
+use crate::globals::Globals;
 use crate::kernel::{VulkanKernel, refuse_too_large};
-use crate::memory::{Found, Region};
-use crate::transfer::{CopyJob, End};
+use crate::pipeline::MOST_PUSH_CONSTANTS;
 use crate::{VulkanBackend, VulkanQueue};
 use ash::vk;
-use longshore_format_spirv::{Fault, FaultKind, Format, Kernel, Module, Target};
+use longshore_format_spirv::{Format, Kernel, Module, Target};
 use longshore_plugin_api::{
     Acceptance, Arguments, Error, ErrorCode, GlobalAddress, KernelAttributes, LaunchShape,
     PoolTracker, ProfileSection, ProfileSectionKind, Queue as _, Result, SymbolKind,
@@ -28,15 +28,6 @@ pub struct VulkanModule {
     globals: Option<Globals>,
     device: Arc<DeviceCore>,
 }
-
-/// The block of a module's globals.
-pub(crate) struct Globals {
-    pub(crate) region: Arc<Region>,
-    device: Arc<DeviceCore>,
-}
-
-/// Globals are zeroed by so many bytes at a time.
-const ZEROS_BYTES: u32 = 1 << 20;
 
 /// Says whether a device would try to load an image. Source that does not compile and undefined
 /// symbols are errors of loading, whatever the device.
@@ -241,64 +232,10 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
     }
 }
 
-impl Globals {
-    /// Zeroed memory, unless there are no globals. Blocks.
-    fn allocate(device: &Arc<DeviceCore>, bytes: u32) -> Result<Option<Globals>> {
-        if bytes == 0 {
-            return Ok(None);
-        }
-        let region = device.memory.internal_found(device, bytes.into())?;
-        let globals = Globals { region, device: Arc::clone(device) };
-        // The image says how many there are: not all of them at once.
-        let zeros = vec![0u8; bytes.min(ZEROS_BYTES) as usize];
-        for start in (0..bytes).step_by(ZEROS_BYTES as usize) {
-            let to = End::Device(globals.found(start.into()));
-            let part = (bytes - start).min(ZEROS_BYTES);
-            globals.copy(to, End::Host(zeros.as_ptr() as u64), part.into())?;
-        }
-        Ok(Some(globals))
-    }
-
-    /// What is there now. Blocks.
-    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-        let mut contents = vec![0u8; bytes as usize];
-        if bytes > 0 {
-            let from = End::Device(self.found(offset));
-            self.copy(End::Host(contents.as_mut_ptr() as u64), from, bytes)?;
-        }
-        Ok(contents)
-    }
-
-    fn found(&self, offset: u64) -> Found {
-        Found { region: Arc::clone(&self.region), offset }
-    }
-
-    fn copy(&self, to: End, from: End, bytes: u64) -> Result<()> {
-        CopyJob { device: Arc::clone(&self.device), to, from, bytes }.run()
-    }
-}
-
-impl Drop for Globals {
-    fn drop(&mut self) {
-        self.device.memory.withdraw(&self.region);
-    }
-}
-
 fn parse(device: &DeviceCore, image: &[u8]) -> Result<Module> {
     let most = device.physical.limits.push_constant_bytes.min(MOST_PUSH_CONSTANTS);
     let zeroes = device.physical.features.zeroes_shared_memory();
     Module::parse(image, Target::new(most).zeroes_shared_memory(zeroes)).map_err(fault)
-}
-
-#[cold]
-pub(crate) fn fault(fault: Fault) -> Error {
-    let code = match fault.kind {
-        FaultKind::Malformed => ErrorCode::InvalidBinary,
-        FaultKind::Source => ErrorCode::CompileFailure,
-        FaultKind::Undefined => ErrorCode::LinkFailure,
-        FaultKind::Unsupported => ErrorCode::Unsupported,
-    };
-    Error::new(code, fault.message)
 }
 
 #[cold]

@@ -1,12 +1,17 @@
 //! What the driver builds of a kernel: its layout, and a pipeline for each specialisation.
 
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use ash::vk;
 use longshore_format_spirv::{Code, Home, Kernel, Specialization};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
+
+/// Most push constants that are used, whatever the device has.
+pub(crate) const MOST_PUSH_CONSTANTS: u32 = 256;
+/// Most blocks by value; a kernel with more is refused when it is loaded.
+pub(crate) const MOST_BLOCKS: usize = 8;
 
 /// How arguments are passed.
 pub(crate) struct Layout {

@@ -1,6 +1,6 @@
 //! The platform: which devices there are.
 
-use crate::device::DeviceSettings;
+use crate::device_core::DeviceSettings;
 use crate::instance::{Instance, NoInstance, Validation, Version};
 use crate::physical::{Physical, Unfit};
 use crate::validate::Validator;

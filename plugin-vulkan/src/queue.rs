@@ -1,7 +1,7 @@
 //! Queues: what may be queued, and how it is done.
 
 use crate::batch::Dispatch;
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use crate::line::{HostWork, Line};
 use crate::transfer::{self, CopyJob, End};
 use crate::{VulkanBackend, VulkanDevice, VulkanEvent, VulkanKernel};

@@ -1,13 +1,13 @@
 //! Timeline semaphores: how far an order of work has come.
 
-use crate::device::DeviceCore;
-use crate::line::{Called, attend_to};
+use crate::crew::{Attended, Turn};
+use crate::logical::{AwaitsLoss, LogicalDevice};
 use ash::prelude::VkResult;
 use ash::vk;
-use longshore_plugin_api::{Error, Result};
+use longshore_plugin_api::{AtWork, Error, Result};
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const ASK_EVERY: Duration = Duration::from_millis(1);
 /// A counter that the device or the host raises. Each value stands for a piece of work; what has a
 /// lower value is done before.
 pub(crate) struct Timeline {
-    device: Arc<DeviceCore>,
+    device: Arc<LogicalDevice>,
     raw: vk::Semaphore,
     /// The highest value that was seen.
     seen: AtomicU64,
@@ -47,8 +47,8 @@ pub(crate) enum Awaited {
 
 #[derive(Default)]
 struct Parked {
-    until_submitted: Vec<(u64, Called)>,
-    until_reached: Vec<(u64, Called)>,
+    until_submitted: Vec<(u64, Turn)>,
+    until_reached: Vec<(u64, Turn)>,
     /// A thread waits for the values of `until_reached`, or was called to.
     is_attended: bool,
     /// The device will tell of its loss.
@@ -83,7 +83,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Timeline>> {
+    pub(crate) fn new(device: &Arc<LogicalDevice>) -> Result<Arc<Timeline>> {
         let mut kind = vk::SemaphoreTypeCreateInfo::default()
             .semaphore_type(vk::SemaphoreType::TIMELINE)
             .initial_value(0);
@@ -109,7 +109,7 @@ impl Timeline {
         self.raw
     }
 
-    pub(crate) fn device(&self) -> &Arc<DeviceCore> {
+    pub(crate) fn device(&self) -> &Arc<LogicalDevice> {
         &self.device
     }
 
@@ -203,11 +203,12 @@ impl Timeline {
         self: &Arc<Timeline>,
         awaited: Awaited,
         value: u64,
-        line: Called,
-    ) -> Result<(), Called> {
+        line: Turn,
+    ) -> Result<(), Turn> {
         let mut parked = self.parked.lock();
         if !parked.is_known {
-            self.device.will_be_told(self);
+            let waiter: Weak<Timeline> = Arc::downgrade(self);
+            self.device.will_be_told(waiter);
             parked.is_known = true;
         }
         match awaited {
@@ -226,18 +227,12 @@ impl Timeline {
                 }
                 parked.until_reached.push((value, line));
                 if !std::mem::replace(&mut parked.is_attended, true) {
-                    attend_to(Arc::clone(self));
+                    let timeline: Arc<Timeline> = Arc::clone(self);
+                    Turn::new(timeline, self.device.at_work()).call();
                 }
             }
         }
         Ok(())
-    }
-
-    /// Lets all lines go on that wait for a value, as the device is lost.
-    pub(crate) fn release_all(&self) {
-        drop(self.turn.lock());
-        self.raised.notify_all();
-        self.release_submitted();
     }
 
     /// Lets the lines go on that wait for what the driver has, or will never have.
@@ -247,11 +242,11 @@ impl Timeline {
         let free = take(&mut parked.until_submitted, |value| is_over || self.is_submitted(value));
         self.waiting.fetch_sub(free.len(), Ordering::SeqCst);
         drop(parked);
-        free.into_iter().for_each(Called::go_on);
+        free.into_iter().for_each(Turn::call);
     }
 
     /// Waits for one value after the other that lines wait for, and lets them go on, until there is none. Blocks.
-    pub(crate) fn release_as_reached(&self) {
+    fn release_as_reached(&self) {
         loop {
             let mut parked = self.parked.lock();
             let Some(next) = parked.until_reached.iter().map(|(value, _)| *value).min() else {
@@ -264,7 +259,7 @@ impl Timeline {
             }
             let is_free = |value| self.is_given_up() || self.was_seen(value);
             let free = take(&mut self.parked.lock().until_reached, is_free);
-            free.into_iter().for_each(Called::go_on);
+            free.into_iter().for_each(Turn::call);
         }
     }
 
@@ -321,8 +316,24 @@ impl Timeline {
     }
 }
 
+impl Attended for Timeline {
+    fn attend(self: Arc<Timeline>, at_work: AtWork) {
+        self.release_as_reached();
+        drop(self);
+        drop(at_work);
+    }
+}
+
+impl AwaitsLoss for Timeline {
+    fn device_is_lost(&self) {
+        drop(self.turn.lock());
+        self.raised.notify_all();
+        self.release_submitted();
+    }
+}
+
 /// Takes the lines out whose values are wanted.
-fn take(parked: &mut Vec<(u64, Called)>, wanted: impl Fn(u64) -> bool) -> Vec<Called> {
+fn take(parked: &mut Vec<(u64, Turn)>, wanted: impl Fn(u64) -> bool) -> Vec<Turn> {
     parked.extract_if(.., |(value, _)| wanted(*value)).map(|(_, line)| line).collect()
 }
 

@@ -3,14 +3,11 @@
 use super::Batch;
 use crate::arena::Piece;
 use crate::kernel::KernelCore;
-use crate::pipeline::Slot;
+use crate::pipeline::{MOST_BLOCKS, Slot};
 use ash::vk;
 use longshore_format_spirv::{Home, Place};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use std::{array, slice};
-
-/// More by-value blocks than this a kernel must not have; `module.rs` refuses it.
-pub(crate) const MOST_BLOCKS: usize = 8;
 
 /// So many descriptors are written at once.
 const TOGETHER: usize = 8;
@@ -62,7 +59,7 @@ impl Batch {
             };
             let bytes = u64::from(shape.blocks[index].bytes);
             let alignment = kernel.layout.block_alignment;
-            let piece = self.arena.reserve(&self.device, bytes, alignment)?;
+            let piece = self.arena.reserve(&self.device.memory, bytes, alignment)?;
             let (buffer, region) = (piece.buffer, piece.region);
             self.bound.wanted.push(Binding { region, buffer, offset: 0, range: bytes });
             self.bound.dynamic.push(piece.offset as u32);

@@ -35,7 +35,7 @@ struct Plan {
 static KNOWN: Mutex<BTreeMap<u64, Arc<Faults>>> = Mutex::new(BTreeMap::new());
 
 /// The device, with functions of this file before those of the driver.
-pub(super) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::Device {
+pub(crate) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::Device {
     let device = raw.handle();
     let faults = Arc::new(Faults {
         instance: instance.clone(),

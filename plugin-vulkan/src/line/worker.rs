@@ -1,9 +1,10 @@
 //! The threads that do what nobody waits for.
 
 use super::{HostWork, Line, State, Step, has_work};
+use crate::crew::{Attended, Turn};
 use crate::place::Place;
-use crate::timeline::{Awaited, Timeline};
-use longshore_plugin_api::{AtWork, Crew};
+use crate::timeline::Awaited;
+use longshore_plugin_api::AtWork;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
@@ -11,53 +12,6 @@ use std::sync::Arc;
 const ENOUGH_FLYING: usize = 2;
 /// A batch of so many commands is not small.
 const ENOUGH_COMMANDS: u32 = 512;
-/// So many threads are started without waiting for others: many queues may have functions of the program or
-/// a driver to wait for at the same time.
-const MOST_AT_ONCE: usize = 64;
-
-/// The threads of all queues of the process.
-static CREW: Crew<Turn> = Crew::new("longshore-vk", MOST_AT_ONCE, Turn::take);
-
-/// Something for a thread of the crew.
-enum Turn {
-    Line(Called),
-    /// Lines wait for values of a timeline. In this order, too.
-    Timeline(Arc<Timeline>, AtWork),
-}
-
-/// A line that a thread attends to, or will. The fields go in this order: whoever waits for the work of a device closes
-/// it when the last has gone.
-pub(crate) struct Called {
-    line: Arc<Line>,
-    _at_work: AtWork,
-}
-
-impl Called {
-    /// Has a thread attend to the line.
-    pub(crate) fn go_on(self) {
-        CREW.call(Turn::Line(self));
-    }
-}
-
-/// Has a thread wait for the values of a timeline that lines wait for.
-pub(crate) fn attend_to(timeline: Arc<Timeline>) {
-    let at_work = timeline.device().at_work();
-    CREW.call(Turn::Timeline(timeline, at_work));
-}
-
-impl Turn {
-    fn take(self) {
-        match self {
-            Turn::Line(called) => attend(called),
-            Turn::Timeline(timeline, at_work) => {
-                timeline.release_as_reached();
-                drop(timeline);
-                drop(at_work);
-            }
-        }
-    }
-}
-
 impl Line {
     /// Sees to it that what is queued is done although nobody waits for it.
     #[inline]
@@ -69,8 +23,8 @@ impl Line {
 
     /// Has a thread of the crew attend to the line; without one, the calling thread does the work.
     fn call(self: &Arc<Line>, state: &mut MutexGuard<'_, State>) {
-        let called = Called { line: Arc::clone(self), _at_work: self.device.at_work() };
-        match CREW.try_call(Turn::Line(called)) {
+        let line: Arc<Line> = Arc::clone(self);
+        match Turn::new(line, self.device.at_work()).try_call() {
             // The thread finds the line attended to, as it needs the lock.
             Ok(_wake) => state.attended = true,
             Err(error) => {
@@ -107,12 +61,19 @@ impl Line {
     }
 }
 
+impl Attended for Line {
+    fn attend(self: Arc<Line>, at_work: AtWork) {
+        attend(self, at_work);
+    }
+}
+
 /// Does what a line has to do until there is nothing more, or only what waits for another queue: then a thread is called again
 /// when that has come so far.
-fn attend(mut called: Called) {
+fn attend(line: Arc<Line>, at_work: AtWork) {
     // Whoever goes on with a parked line may be done before this thread has gone from here.
-    let _at_work = called.line.device.at_work();
-    let line = Arc::clone(&called.line);
+    let _at_work = line.device.at_work();
+    let mut called = Turn::new(Arc::clone(&line) as Arc<dyn Attended>, at_work);
+    let line = line;
     let mut state = line.state.lock();
     while !state.taken && has_work(&state) {
         if let Some((place, awaited)) = line.obstacle(&state) {

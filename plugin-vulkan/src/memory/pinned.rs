@@ -2,7 +2,6 @@
 
 use super::region::{Backing, Owner, Region};
 use super::{Memory, create_buffer, next_id, overlapping, taken};
-use crate::device::DeviceCore;
 use ash::vk;
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
 use parking_lot::Mutex;
@@ -16,7 +15,8 @@ impl Memory {
     /// `Unsupported` without VK_EXT_external_memory_host; `InvalidArgument` for a range that is
     /// empty, wraps around, overlaps a pinned one or an allocation of the device, or cannot be
     /// imported.
-    pub(crate) fn pin(&self, device: &DeviceCore, range: Span) -> Result<u64> {
+    pub(crate) fn pin(&self, range: Span) -> Result<u64> {
+        let device = &self.device;
         let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
         else {
             let message = format!(
@@ -39,7 +39,7 @@ impl Memory {
         }
         let _pinning = self.pinning.lock();
         self.refuse_known(start, bytes)?;
-        let (buffer, memory, device_address) = self.import(device, import, first, end - first)?;
+        let (buffer, memory, device_address) = self.import(import, first, end - first)?;
         let region = Arc::new(Region {
             id: next_id(),
             owner: Owner::Pinned,
@@ -62,7 +62,8 @@ impl Memory {
     ///
     /// # Errors
     /// As for [`Memory::pin`]; `Unsupported` for memory that is neither host nor managed memory.
-    pub(crate) fn adopt(&self, device: &DeviceCore, kind: MemoryKind, memory: Span) -> Result<()> {
+    pub(crate) fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        let device = &self.device;
         let unsupported = |why: &str| {
             let message =
                 format!("'{}' cannot adopt memory of the host: {why}", device.physical.name);
@@ -86,7 +87,7 @@ impl Memory {
         let whole = whole.ok_or_else(|| super::too_large(bytes, limits.host_allocation_bytes))?;
         let _pinning = self.pinning.lock();
         self.refuse_known(address, bytes)?;
-        let (buffer, backing, device_address) = self.import(device, import, address, whole)?;
+        let (buffer, backing, device_address) = self.import(import, address, whole)?;
         let region = Arc::new(Region {
             id: next_id(),
             owner: Owner::Program(kind),
@@ -153,13 +154,13 @@ impl Memory {
     /// A buffer over pages of the host: buffer, memory, address.
     fn import(
         &self,
-        device: &DeviceCore,
         functions: &ash::ext::external_memory_host::Device,
         start: u64,
         bytes: u64,
     ) -> Result<(vk::Buffer, vk::DeviceMemory, u64)> {
         const KIND: vk::ExternalMemoryHandleTypeFlags =
             vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+        let device = &*self.device;
         let refuse = |result| {
             let doing = format!("pinning {bytes} bytes at {start:#x}");
             if result != vk::Result::ERROR_INVALID_EXTERNAL_HANDLE {
@@ -174,12 +175,12 @@ impl Memory {
         // SAFETY: whoever pins vouches for the range; pages that it lies in are there with it.
         let answered = unsafe {
             let ask = functions.fp().get_memory_host_pointer_properties_ext;
-            ask(self.device.handle(), KIND, pages, &mut usable)
+            ask(device.raw.handle(), KIND, pages, &mut usable)
         };
         answered.result().map_err(refuse)?;
         let buffer = create_buffer(device, bytes, Some(KIND))?;
         // SAFETY: the buffer is live.
-        let requirements = unsafe { self.device.get_buffer_memory_requirements(buffer) };
+        let requirements = unsafe { device.raw.get_buffer_memory_requirements(buffer) };
         let types = usable.memory_type_bits & requirements.memory_type_bits;
         let imported = || {
             if requirements.size > bytes {
@@ -199,16 +200,16 @@ impl Memory {
             // SAFETY: the pages stay where they are until they are unpinned, as whoever pins
             // vouches for; the memory is bound to a buffer of its size and kind.
             unsafe {
-                let memory = self.device.allocate_memory(&info, None)?;
-                let bound = self.device.bind_buffer_memory(buffer, memory, 0);
-                bound.inspect_err(|_| self.device.free_memory(memory, None))?;
+                let memory = device.raw.allocate_memory(&info, None)?;
+                let bound = device.raw.bind_buffer_memory(buffer, memory, 0);
+                bound.inspect_err(|_| device.raw.free_memory(memory, None))?;
                 let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-                Ok((memory, self.device.get_buffer_device_address(&info)))
+                Ok((memory, device.raw.get_buffer_device_address(&info)))
             }
         };
         let (memory, address) = imported().map_err(|result| {
             // SAFETY: the buffer is ours and unused.
-            unsafe { self.device.destroy_buffer(buffer, None) };
+            unsafe { device.raw.destroy_buffer(buffer, None) };
             refuse(result)
         })?;
         device.name(buffer, &format!("{bytes} pinned bytes at {start:#x}"));

@@ -53,6 +53,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The place `bytes` further on.
+    pub(crate) fn further(&self, bytes: u64) -> Found {
+        Found { region: Arc::clone(&self.region), offset: self.offset + bytes }
+    }
+
     /// Position in the region's buffer.
     pub(crate) fn buffer_offset(&self) -> u64 {
         self.region.offset + self.offset

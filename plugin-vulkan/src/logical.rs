@@ -1,0 +1,271 @@
+//! The logical device, and its `VkQueue`s.
+
+use crate::error;
+use crate::physical::Physical;
+use ash::ext::debug_utils;
+use ash::vk;
+use longshore_plugin_api::{AtWork, Error, ErrorCode, Result, Workers};
+use parking_lot::Mutex;
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Most `VkQueue`s of a family that are used; queues of ours share them.
+const MOST_LANES: u32 = 8;
+
+/// A logical device, destroyed when the last owner drops it: whatever was made of the device holds it.
+pub(crate) struct LogicalDevice {
+    pub(crate) raw: ash::Device,
+    pub(crate) physical: Arc<Physical>,
+    lanes: Vec<Lane>,
+    next_lane: AtomicUsize,
+    transfer: Option<Lane>,
+    lost: OnceLock<Error>,
+    /// Waiters that the loss of the device ends.
+    waiters: Mutex<Vec<Weak<dyn AwaitsLoss>>>,
+    names: Option<debug_utils::Device>,
+    workers: Workers,
+}
+
+/// A `VkQueue`: one thread at a time may submit.
+pub(crate) struct Lane {
+    queue: Mutex<vk::Queue>,
+    pub(crate) family: u32,
+}
+
+/// A waiter for what a lost device never does.
+pub(crate) trait AwaitsLoss: Send + Sync {
+    /// Ends all waits. Does not block.
+    fn device_is_lost(&self);
+}
+
+impl LogicalDevice {
+    /// Makes a logical device with every feature that kernels may use.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn new(physical: &Arc<Physical>) -> Result<Arc<LogicalDevice>> {
+        let (raw, lanes, transfer) = create(physical)?;
+        let has_names = physical.instance.has_debug_utils;
+        let names = has_names.then(|| debug_utils::Device::new(&physical.instance.raw, &raw));
+        let device = LogicalDevice {
+            raw,
+            physical: Arc::clone(physical),
+            lanes,
+            next_lane: AtomicUsize::new(0),
+            transfer,
+            lost: OnceLock::new(),
+            waiters: Mutex::default(),
+            names,
+            workers: Workers::default(),
+        };
+        device.name(device.raw.handle(), "Longshore device");
+        Ok(Arc::new(device))
+    }
+
+    /// The `VkQueue` that the next queue uses: they take turns.
+    pub(crate) fn next_lane(&self) -> usize {
+        self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
+    }
+
+    pub(crate) fn lane(&self, index: usize) -> &Lane {
+        &self.lanes[index]
+    }
+
+    /// Where staged copies go.
+    pub(crate) fn transfer_lane(&self) -> &Lane {
+        self.transfer.as_ref().unwrap_or(&self.lanes[0])
+    }
+
+    /// A command pool for queues of a family, with its command buffers. Whoever gets the pool destroys
+    /// it.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn command_buffers<const COUNT: usize>(
+        &self,
+        family: u32,
+        flags: vk::CommandPoolCreateFlags,
+    ) -> Result<(vk::CommandPool, [vk::CommandBuffer; COUNT])> {
+        let doing = "making command buffers";
+        let info = vk::CommandPoolCreateInfo::default().flags(flags).queue_family_index(family);
+        // SAFETY: the device is live and has the family.
+        let pool = self.check(doing, unsafe { self.raw.create_command_pool(&info, None) })?;
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(COUNT as u32);
+        // SAFETY: the pool is live and ours.
+        let made = unsafe { self.raw.allocate_command_buffers(&info) };
+        let made = self.check(doing, made).inspect_err(|_| {
+            // SAFETY: nothing was made from the pool.
+            unsafe { self.raw.destroy_command_pool(pool, None) };
+        })?;
+        Ok((pool, made.try_into().expect("as many as were asked for")))
+    }
+
+    /// Turns a result of the driver into one of ours, and remembers if the device was lost.
+    ///
+    /// # Errors
+    /// The driver's; `doing` is what was asked for.
+    #[inline]
+    pub(crate) fn check<T>(&self, doing: &str, result: ash::prelude::VkResult<T>) -> Result<T> {
+        result.map_err(|result| self.failed(doing, result))
+    }
+
+    /// # Errors
+    /// The error by which the device was lost.
+    #[inline]
+    pub(crate) fn refuse_if_lost(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Whether the device was lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// Names an object for debugging tools.
+    pub(crate) fn name<H: vk::Handle>(&self, object: H, name: &str) {
+        let Some(names) = &self.names else { return };
+        let Ok(name) = CString::new(name) else { return };
+        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object);
+        // SAFETY: the object is live. A tool that cannot take the name is no reason to stop.
+        let _ = unsafe { names.set_debug_utils_object_name(&info.object_name(&name)) };
+    }
+
+    /// Counts the calling thread in until the answer is dropped.
+    pub(crate) fn at_work(&self) -> AtWork {
+        self.workers.add()
+    }
+
+    /// Blocks until no thread counts as at work.
+    pub(crate) fn await_workers(&self) {
+        self.workers.await_none();
+    }
+
+    /// Blocks until the device does nothing any more.
+    pub(crate) fn wait_for_lanes(&self) {
+        let held: Vec<_> = self.lanes.iter().chain(&self.transfer).collect();
+        let held: Vec<_> = held.into_iter().map(|lane| lane.queue.lock()).collect();
+        // SAFETY: no thread submits, as all lanes are locked.
+        let waited = unsafe { self.raw.device_wait_idle() };
+        drop(held);
+        if let Err(error) = self.check("waiting for the device", waited) {
+            log::warn!("{error}");
+        }
+    }
+
+    #[cold]
+    fn failed(&self, doing: &str, result: vk::Result) -> Error {
+        let error = error::driver(doing, result)
+            .context(format_args!("Vulkan device '{}'", self.physical.name));
+        if result == vk::Result::ERROR_DEVICE_LOST {
+            let told = Error::new(
+                ErrorCode::BackendFailure,
+                format!("{}; nothing works on it any more: close it", error.message()),
+            );
+            let told = told.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
+            log::error!("{told}");
+            if self.lost.set(told).is_ok() {
+                self.tell_of_loss();
+            }
+        }
+        error
+    }
+
+    /// Has something told when the device is lost.
+    pub(crate) fn will_be_told(&self, waiter: Weak<dyn AwaitsLoss>) {
+        let mut waiters = self.waiters.lock();
+        waiters.retain(|waiter| waiter.strong_count() > 0);
+        waiters.push(waiter);
+    }
+
+    fn tell_of_loss(&self) {
+        let waiters = self.waiters.lock().clone();
+        waiters.iter().filter_map(Weak::upgrade).for_each(|waiter| waiter.device_is_lost());
+    }
+}
+
+impl Drop for LogicalDevice {
+    fn drop(&mut self) {
+        // SAFETY: whoever made something of the device held it, so all of that is gone; work that
+        // was submitted has been waited for.
+        unsafe { self.raw.destroy_device(None) };
+    }
+}
+
+impl Lane {
+    /// Hands work to the driver; blocks while another thread does, and as long as the driver does.
+    ///
+    /// # Safety
+    /// As for `vkQueueSubmit`: what the structure names is live until the work is done.
+    pub(crate) unsafe fn submit(
+        &self,
+        device: &LogicalDevice,
+        info: &vk::SubmitInfo<'_>,
+    ) -> Result<()> {
+        device.refuse_if_lost()?;
+        let queue = self.queue.lock();
+        // SAFETY: promised by the caller; the lock keeps other threads out.
+        let submitted = unsafe {
+            device.raw.queue_submit(*queue, std::slice::from_ref(info), vk::Fence::null())
+        };
+        drop(queue);
+        device.check("submitting work", submitted)
+    }
+}
+
+/// The logical device, its lanes for everything and that for copies.
+fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)> {
+    let families = &physical.families;
+    let count = families.compute_queues.clamp(1, MOST_LANES);
+    let priorities = [1.0; MOST_LANES as usize];
+    let queues = |family: u32, count: u32| {
+        vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(family)
+            .queue_priorities(&priorities[..count as usize])
+    };
+    let mut wanted = vec![queues(families.compute, count)];
+    wanted.extend(families.transfer.map(|family| queues(family, 1)));
+    let extensions: Vec<_> = useful(physical).iter().map(|name| name.as_ptr()).collect();
+    let raw = physical.features.enabled(|features| {
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&wanted)
+            .enabled_extension_names(&extensions)
+            .push_next(features);
+        // SAFETY: the physical device is of this instance; what the structure names lives during
+        // the call, and the device has said that it has all of it.
+        unsafe { physical.instance.raw.create_device(physical.raw, &info, None) }
+    });
+    let doing = format!("opening Vulkan device '{}'", physical.name);
+    let raw = raw.map_err(|result| error::driver(&doing, result))?;
+    #[cfg(test)]
+    let raw = crate::device::faults::instrumented(&physical.instance.raw, &raw);
+    let lane = |family: u32, index: u32| {
+        // SAFETY: so many queues of the family were asked for.
+        let queue = unsafe { raw.get_device_queue(family, index) };
+        Lane { queue: Mutex::new(queue), family }
+    };
+    let lanes = (0..count).map(|index| lane(families.compute, index)).collect();
+    let transfer = families.transfer.map(|family| lane(family, 0));
+    Ok((raw, lanes, transfer))
+}
+
+/// The extensions that are used where they are present, or must be enabled then.
+fn useful(physical: &Physical) -> Vec<&'static CStr> {
+    let features = &physical.features;
+    let wanted = [
+        (ash::ext::external_memory_host::NAME, true),
+        (ash::ext::memory_budget::NAME, true),
+        (ash::ext::shader_atomic_float::NAME, features.has_atomic_float()),
+        (ash::khr::portability_subset::NAME, true),
+        (ash::khr::shader_clock::NAME, features.has_clock()),
+        (ash::khr::workgroup_memory_explicit_layout::NAME, features.has_workgroup_layout()),
+    ];
+    let present = wanted.into_iter().filter(|(name, wanted)| *wanted && physical.has(name));
+    present.map(|(name, _)| name).collect()
+}
