@@ -1,7 +1,8 @@
 //! What loading and unloading leaves in the process: nothing.
 //!
-//! The tests look at the whole process, so they run one at a time.
+//! The tests look at the whole process, so they run one at a time, in a program of their own.
 
+#[path = "backend/support.rs"]
 mod support;
 
 use longshore_plugin_api::Module;

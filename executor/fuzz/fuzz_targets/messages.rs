@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/exercise/mod.rs"]
+#[path = "../../tests/executor/exercise.rs"]
 mod exercise;
 
 fuzz_target!(|bytes: &[u8]| {

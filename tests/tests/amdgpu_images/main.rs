@@ -2,7 +2,7 @@
 
 mod faults;
 mod forms;
-#[path = "../gpu_images/mod.rs"]
+#[path = "../gpu_images/shared.rs"]
 mod gpu_images;
 mod profiles;
 mod refusals;

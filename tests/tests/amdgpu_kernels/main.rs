@@ -1,6 +1,6 @@
 //! The kernels on AMD's GPUs.
 
-#[path = "../gpu_kernels/mod.rs"]
+#[path = "../gpu_kernels/shared.rs"]
 mod gpu_kernels;
 
 use longshore_tests::doubled::AMDGPU;

@@ -1,6 +1,6 @@
 //! The kernels on CUDA: as PTX, which the driver compiles, and as machine code.
 
-#[path = "../gpu_kernels/mod.rs"]
+#[path = "../gpu_kernels/shared.rs"]
 mod gpu_kernels;
 
 use longshore_tests::doubled::CUDA;

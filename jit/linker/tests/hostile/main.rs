@@ -4,7 +4,6 @@
 //! Objects of the compilers that are installed are damaged in every way that is cheap to think of. Arithmetic overflow and
 //! slices out of bounds are panics here; what is worth more time is in `fuzz/`.
 
-#[path = "../exercise/mod.rs"]
 mod exercise;
 mod fixtures;
 mod heap;

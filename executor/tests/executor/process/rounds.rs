@@ -1,0 +1,56 @@
+//! Nothing is left of executors that were.
+
+use std::fs;
+use std::sync::Arc;
+
+use crate::process::support::{ECHO, NoService, children, open_files, spawn, status};
+
+/// Mappings of stacks that the C library keeps of threads that have ended, at most: it keeps 40 MiB of them, two mappings
+/// for each 2 MiB. A mapping that each round left behind would be 9,900.
+const STACKS: usize = 40;
+
+#[test]
+fn ten_thousand_rounds_leave_no_process_no_descriptor_and_no_memory() {
+    let round = |number: u32| {
+        let executor = spawn().shares_memory(number % 4 != 3).start(Arc::new(NoService)).unwrap();
+        let argument = vec![number as u8; 1 + (number as usize * 37) % 9000];
+        assert_eq!(executor.peer().call(ECHO, &argument).unwrap(), argument);
+        if let Some(arena) = executor.arena() {
+            let mapped = Arc::new(arena.take(1 << 16, 1).unwrap()).map().unwrap();
+            // SAFETY: the mapping has that byte.
+            unsafe { mapped.address().as_ptr().add(4095).write(1) };
+        }
+        if number % 5 == 4 {
+            executor.child().kill();
+        }
+    };
+    let threads = threads();
+    (0..100).for_each(round);
+    wait_for_threads(threads);
+    let (files, mappings) = (open_files(std::process::id()), mappings());
+    (0..9_900).for_each(round);
+    assert!(children().is_empty());
+    wait_for_threads(threads);
+    assert_eq!(open_files(std::process::id()), files);
+    let after = self::mappings();
+    assert!(after <= mappings + STACKS, "{mappings} mappings, then {after}");
+    let shared = fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(!shared.contains("memfd:longshore"), "{shared}");
+}
+
+fn mappings() -> usize {
+    fs::read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+fn threads() -> u32 {
+    status(std::process::id(), "Threads").unwrap().parse().unwrap()
+}
+
+/// Threads of connections end by themselves, soon.
+fn wait_for_threads(threads: u32) {
+    let start = std::time::Instant::now();
+    while self::threads() > threads {
+        assert!(start.elapsed().as_secs() < 30, "threads are left");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

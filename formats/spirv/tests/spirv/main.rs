@@ -1,0 +1,6 @@
+//! Modules that tools make, and what is read of them.
+
+mod conventions;
+mod glsl;
+mod support;
+mod wgsl;

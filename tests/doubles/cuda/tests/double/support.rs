@@ -1,0 +1,19 @@
+//! A program that uses the double: by its file, as it would use a driver.
+
+pub(crate) mod cuda;
+pub(crate) mod images;
+
+use cuda::Cuda;
+use longshore_double_gpu::testing::{Said, Tried};
+
+/// The double.
+pub(crate) const CUDA: Tried = Tried {
+    settings: "LONGSHORE_CUDA_DOUBLE",
+    package: "longshore-double-cuda",
+    file: "liblongshore_double_cuda.so",
+};
+
+/// Runs a part of a test with a double that has these settings, in a process of its own. Within that, never returns.
+pub(crate) fn with_double(settings: &str, part: impl FnOnce(&Cuda)) -> Said {
+    CUDA.run(settings, Cuda::open, part)
+}

@@ -1,0 +1,18 @@
+//! The library with the CPU backend: images, kernels, launches, profiles, memory.
+
+mod containers;
+mod cooperative_launches;
+mod debugged_programs;
+mod device_header;
+mod guarded_code;
+mod handles;
+mod kernel_faults;
+mod kernels;
+mod launch_checks;
+mod lazy_bitcode;
+mod lazy_images;
+mod memory_tracking;
+mod one_source;
+mod profiles;
+mod relocatable_images;
+mod work_groups;

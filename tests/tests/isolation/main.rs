@@ -1,9 +1,0 @@
-//! Plugins in processes of their own: whatever ends such a process, the program gets an error that says so, and goes on.
-
-mod faults;
-#[path = "../../../executor/tests/process/permitted.rs"]
-mod permitted;
-mod program;
-mod sandbox;
-mod support;
-mod validator;
