@@ -1,0 +1,99 @@
+//! The examples, each run on the CPU, and the conformance suite on the plugin.
+
+use longshore::{Grid, Host, Image};
+use longshore_conformance::{Filter, Outcome, OwnImages, Setup};
+use longshore_tests::device_code::clangs;
+use longshore_tests::world::{command, host_plugin, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Returns what cargo has made of an example; it is built if it is not there.
+fn example(file: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("examples").join(file);
+    if !path.is_file() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "longshore-examples", "--examples"]);
+        assert!(cargo.current_dir(root()).status().unwrap().success());
+    }
+    path
+}
+
+/// Compiles the kernels; `None`, which is told, without a clang.
+fn kernels(folder: &Path) -> Option<PathBuf> {
+    let Some(clang) = clangs().pop() else {
+        println!("not tried: no clang is installed");
+        return None;
+    };
+    let image = folder.join("kernels.img");
+    let mut compiler = Command::new(command());
+    compiler.arg("cc").arg(root().join("examples/kernels.c")).args(["--clang", clang]);
+    assert!(compiler.arg("-o").arg(&image).status().unwrap().success());
+    Some(image)
+}
+
+/// Runs an example on the CPU as so many devices.
+fn runs(name: &str, devices: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(image) = kernels(folder.path()) else { return String::new() };
+    let mut program = Command::new(example(name));
+    program.arg(image).env("LONGSHORE_BACKEND", "host").env("LONGSHORE_HOST_DEVICES", devices);
+    program.env("LONGSHORE_PLUGIN_PATH", host_plugin()).env_remove("LONGSHORE_DEVICES");
+    let output = program.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn saxpy_is_right() {
+    let said = runs("saxpy", "1");
+    assert!(said.is_empty() || said.starts_with("1024 values are right on "), "{said}");
+}
+
+#[test]
+fn two_queues_make_and_add_blocks() {
+    let said = runs("two_queues", "1");
+    assert!(said.is_empty() || said.starts_with("8 blocks of 4096 values are right on "), "{said}");
+}
+
+#[test]
+fn several_devices_share_the_values() {
+    let said = runs("several_devices", "3");
+    assert!(said.is_empty() || said.lines().count() == 3, "{said}");
+}
+
+fn plugin() -> PathBuf {
+    example("liblongshore_plugin_example.so")
+}
+
+#[test]
+fn the_plugin_runs_its_kernel() {
+    let host = Host::builder().only_given_plugins().plugin(plugin()).build().unwrap();
+    let device = host.device("example:0").unwrap();
+    let image = Image::from(b"longshore-example\nsaxpy\n".to_vec());
+    let program = device.load_own(image).unwrap();
+    let (saxpy, queue) = (program.kernel("saxpy").unwrap(), device.queue().unwrap());
+    let x = device.buffer_of(&queue, &[1.0f32; 512]).unwrap();
+    let y = device.buffer_of(&queue, &[2.0f32; 512]).unwrap();
+    // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within 512 elements.
+    unsafe { queue.launch(&saxpy, Grid::linear(4, 128), (512u64, 2.5f32, &x, &y)).unwrap() };
+    assert_eq!(y.to_vec(&queue).unwrap(), [4.5; 512]);
+}
+
+#[test]
+fn the_plugin_passes_the_suite() {
+    let setup = Setup::new().plugin(plugin()).backends("example");
+    let device = setup.devices().unwrap().remove(0);
+    let report = setup.run_all(&device, &Filter::all(), |_, _| {});
+    let failed: Vec<_> = report
+        .outcomes
+        .iter()
+        .filter_map(|(behaviour, outcome)| match outcome {
+            Outcome::Failed(what) => Some(format!("{behaviour}: {what}")),
+            _ => None,
+        })
+        .collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(report.passed() > 50, "{} behaviours", report.passed());
+}
