@@ -62,7 +62,7 @@ fn leave_nothing_behind(device: Device, usual: usize) {
     let rounds = asked.map_or(usual, |text| text.parse().expect("LONGSHORE_ROUNDS: a number"));
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // Until caches and arenas have grown to what they keep.
-    let first = usual.min(1_000);
+    let first = rounds.min(usual).min(1_000);
     (0..first).for_each(|_| round(&device, &image));
     let free_before = free_mib(&device);
     println!("measured: {rounds} rounds, free MiB of the device before: {free_before:?}");

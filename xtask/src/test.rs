@@ -150,6 +150,8 @@ const SWIFTSHADER: (&str, [&str; 2]) = (
     ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
 );
 
+/// What makes tests short: lives of an image on each device, and seconds of a stress.
+const SHORT: [(&str, &str); 2] = [("LONGSHORE_ROUNDS", "100"), ("LONGSHORE_STRESS_SECONDS", "1")];
 const BENCHMARKS: &str = "longshore-benches";
 /// The packages with tests. Benchmarks have dependencies of their own that take long to build.
 const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
@@ -164,7 +166,8 @@ impl Package {
 }
 
 /// Builds what tests load, then runs all tests, the documentation's too, and checks the headers. With `install`, installs the
-/// packages that tests use; with `all`, lints the benchmarks too, which no other task but `bench` builds.
+/// packages that tests use; with `all`, runs rounds and stress tests in their long forms,
+/// and lints the benchmarks, which no other task but `bench` builds.
 ///
 /// # Errors
 /// A package that cannot be installed; a build or a test that fails.
@@ -201,16 +204,28 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     process::run(cargo(&["test", "--doc"]).args(TESTED))?;
     if process::starts("cargo", &["nextest", "--version"]) {
         let mut nextest = cargo(&["nextest", "run", "--no-fail-fast"]);
-        process::run(nextest.args(TESTED).env(BUILT, "1"))?;
+        process::run(sized(nextest.args(TESTED), all).env(BUILT, "1"))?;
     } else {
+        // Tests of a program share a process here, and some look at all of it.
         let mut test = cargo(&["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-        process::run(test.args(TESTED).env(BUILT, "1"))?;
+        test.args(TESTED).args(["--", "--test-threads", "1"]);
+        process::run(sized(&mut test, all).env(BUILT, "1"))?;
     }
     if all {
         let benchmarks = ["clippy", "--package", BENCHMARKS, "--all-targets", "--all-features"];
         process::run(cargo(&benchmarks).args(["--", "-D", "warnings"]))?;
     }
     Ok(())
+}
+
+/// Has tests run in their short forms, unless all is tried or the user says how much.
+fn sized(command: &mut Command, all: bool) -> &mut Command {
+    for (name, value) in SHORT {
+        if !all && std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    command
 }
 
 /// `cargo`; on a build machine without debug information, which nobody would look at there.
