@@ -3,15 +3,20 @@
 //! What `cargo xtask` runs, one file per task. [`header`] is also used by the tests of this crate,
 //! which hold that what lies in the repository is what the task would write.
 
+#[cfg(feature = "tasks")]
 pub mod bench;
 pub mod demo;
 mod documentation;
+#[cfg(feature = "tasks")]
 pub mod gpu_check;
+#[cfg(feature = "tasks")]
 pub mod header;
 pub mod install;
 pub mod offload_library;
 pub mod process;
+#[cfg(feature = "tasks")]
 pub mod sanitize;
+#[cfg(feature = "tasks")]
 pub mod test;
 
 use std::path::PathBuf;

@@ -1,0 +1,81 @@
+//! `xtask-tasks`: all of the repository's tasks, to which `cargo xtask` passes on those that it does not do itself.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use xtask::install::{self, Profile};
+use xtask::{bench, demo, gpu_check, header, sanitize, test};
+
+/// The repository's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Writes plugin-api/include/longshore_plugin.h, which is compared with its frozen copy, and capi/include/OffloadAPI.h.
+    Header {
+        /// Rewrite the frozen copies too. Only for an interface that nobody was given yet.
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Builds Longshore, compiles a kernel and runs it.
+    Demo,
+    /// Runs all tests.
+    Test {
+        /// Install the packages that the tests use, with apt-get, as root.
+        #[arg(long)]
+        install: bool,
+        /// Run the long forms of tests too, and check the benchmarks.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Runs the benchmarks and compares them with their floors.
+    Bench {
+        /// Which: those of the hot paths, or something beside its peers.
+        #[arg(default_value = "hot-paths")]
+        suite: bench::Suite,
+        /// Only what has this in its name: workloads of the linker, kernels, or launches, copies,
+        /// allocations, opening of AMDGPU, CUDA or Vulkan, loading of AMDGPU or CUDA.
+        filter: Option<String>,
+    },
+    /// Checks a backend on the GPUs of this machine and appends to docs/gpu-results.md.
+    GpuCheck {
+        /// Which backend.
+        backend: gpu_check::Backend,
+        /// Check devices that are CPUs too; their results are only printed.
+        #[arg(long)]
+        all: bool,
+        /// Try little, as on an emulated GPU: fewer rounds, shorter stress, smaller kernels, longer time limits.
+        #[arg(long)]
+        small: bool,
+    },
+    /// Installs the command, the plugins, LLVM Offload's C API and their headers, from where they can be moved.
+    Install {
+        /// The folder under which bin, lib, include and share lie.
+        #[arg(long)]
+        prefix: PathBuf,
+        /// Build without optimization.
+        #[arg(long)]
+        debug: bool,
+    },
+    /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
+    Sanitize,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().task {
+        Task::Header { bless } => header::run(bless),
+        Task::Demo => demo::run(),
+        Task::Test { install, all } => test::run(install, all),
+        Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
+        Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),
+        Task::Install { prefix, debug } => {
+            install::run(&prefix, if debug { Profile::Dev } else { Profile::Release })
+        }
+        Task::Sanitize => sanitize::run(),
+    }
+}
