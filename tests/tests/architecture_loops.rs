@@ -201,7 +201,7 @@ fn skip(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
     const WITH_SEMICOLON: [&str; 5] = ["use", "let", "const", "static", "type"];
     const WITH_BODY: [&str; 7] = ["fn", "impl", "struct", "enum", "trait", "mod", "union"];
     let (mut ends_with_semicolon, mut has_body) = (false, false);
-    while let Some(token) = tokens.next() {
+    for token in tokens.by_ref() {
         match &token {
             TokenTree::Ident(word) if !has_body => {
                 ends_with_semicolon |= WITH_SEMICOLON.iter().any(|known| word == known);
