@@ -1,7 +1,7 @@
 //! Results: errors that live as long as the process, each made once.
 
-use crate::enumerations::ol_errc_t;
-use crate::structures::{ol_error_struct_t, ol_result_t};
+use crate::types::enumerations::ol_errc_t;
+use crate::types::structures::{ol_error_struct_t, ol_result_t};
 use longshore::ErrorCode;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

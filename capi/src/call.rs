@@ -2,12 +2,13 @@
 
 use crate::answer;
 use crate::context;
-use crate::structures::{ol_code_location_t, ol_result_t};
-use crate::trace;
+use crate::types::structures::{ol_code_location_t, ol_result_t};
+use crate::types::trace::Shown;
 use longshore::{Error, ErrorCode, Result};
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
+use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -113,9 +114,23 @@ fn traced(name: &str, result: ol_result_t, show: &dyn Fn(&mut String, bool)) {
     let mut line = format!("---> {name}(");
     show(&mut line, result.is_null());
     line.push_str(")-> ");
-    trace::show_result(result, &mut line);
+    show_result(result, &mut line);
     // In one piece, as several threads may trace. Nobody may read it.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}
+
+/// "OL_SUCCESS", or the name of the error and its text.
+fn show_result(result: ol_result_t, line: &mut String) {
+    // SAFETY: results are null or live as long as the process.
+    match unsafe { result.as_ref() } {
+        None => line.push_str("OL_SUCCESS\n"),
+        Some(error) => {
+            error.Code.show(line);
+            // SAFETY: details are never null.
+            let details = unsafe { CStr::from_ptr(error.Details) }.to_string_lossy();
+            let _ = write!(line, "\n     *Error Details* {details} \n");
+        }
+    }
 }
 
 #[cfg(test)]

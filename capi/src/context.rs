@@ -1,11 +1,12 @@
-//! What olInit makes and the last olShutDown ends.
+//! The context: made by the first olInit, ended by the last olShutDown.
 
-use crate::device::OfDevice;
-use crate::enumerations::*;
-use crate::handle::Table;
-use crate::platform::{self, OfPlatform};
-use crate::structures::*;
-use crate::{event, program, queue, symbol};
+use crate::objects::device::OfDevice;
+use crate::objects::platform::{self, OfPlatform};
+use crate::objects::{event, program, queue, symbol};
+use crate::registry::handle::{self, Object};
+use crate::registry::table::Table;
+use crate::types::enumerations::*;
+use crate::types::structures::*;
 use arc_swap::{ArcSwapOption, Guard};
 use longshore::{Error, ErrorCode, Host, Result};
 use parking_lot::Mutex;
@@ -13,12 +14,12 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What there is between olInit and olShutDown, but for what is made and destroyed, which is in tables.
+/// The platforms and devices between olInit and olShutDown. Objects that callers make and destroy are in tables.
 pub(crate) struct Context {
-    pub(crate) host: Host,
-    pub(crate) platforms: Vec<OfPlatform>,
-    pub(crate) devices: Vec<OfDevice>,
-    /// How many there were before, for handles not to be those of an earlier one.
+    pub(crate) host: Arc<Host>,
+    platforms: Vec<OfPlatform>,
+    devices: Vec<OfDevice>,
+    /// Number of contexts before this one: the generation of its handles.
     pub(crate) cycle: u32,
 }
 
@@ -31,7 +32,7 @@ struct Count {
     cycles: u32,
 }
 
-/// How the library is used now: flags, and above them the cycle.
+/// The present use of the library: flags, and above them the cycle.
 #[derive(Clone, Copy)]
 pub(crate) struct State(u64);
 
@@ -41,23 +42,26 @@ impl State {
     const SKIPS_CHECKS: u64 = 4;
     const CYCLE_SHIFT: u32 = 8;
 
+    /// Returns whether there is a context.
     #[inline]
     pub(crate) fn is_initialized(self) -> bool {
         self.0 & State::INITIALIZED != 0
     }
 
+    /// Returns whether calls are traced.
     #[inline]
     pub(crate) fn is_traced(self) -> bool {
         self.0 & State::TRACED != 0
     }
 
+    /// Returns whether functions look at no argument before their work.
     #[inline]
     pub(crate) fn skips_checks(self) -> bool {
         self.0 & State::SKIPS_CHECKS != 0
     }
 
     fn of_environment() -> u64 {
-        // The caller of a program with more rights must not choose what is checked.
+        // A user who starts a program with more rights must not choose the checks.
         let is_ignored = longshore::Environment::is_ignored();
         let flag = |name, flag| match std::env::var_os(name) {
             Some(_) if !is_ignored => flag,
@@ -69,13 +73,13 @@ impl State {
     }
 }
 
-/// How the library is used now.
+/// Returns the present use of the library.
 #[inline]
 pub(crate) fn state() -> State {
     State(STATE.load(Ordering::Relaxed))
 }
 
-/// A context that lives until this is dropped.
+/// The context, which lives until this is dropped.
 pub(crate) struct Current(Guard<Option<Arc<Context>>>);
 
 impl std::ops::Deref for Current {
@@ -83,11 +87,11 @@ impl std::ops::Deref for Current {
 
     #[inline]
     fn deref(&self) -> &Context {
-        self.0.as_ref().expect("`current` has looked")
+        self.0.as_ref().expect("`current` makes this only where there is a context")
     }
 }
 
-/// The context.
+/// Returns the context.
 ///
 /// # Errors
 /// `Uninitialized` if there is none.
@@ -104,9 +108,9 @@ pub(crate) fn current() -> Result<Current> {
 ///
 /// # Errors
 /// Those of [`Table::insert`]; `Uninitialized` if the cycle has ended.
-pub(crate) fn keep<T, H>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut H> {
+pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut T::Pointee> {
     let handle = table.insert(object)?;
-    // The last olShutDown ends the cycle and then clears the tables, so one of both sees what the other has done.
+    // The last olShutDown ends the cycle and then clears the tables: either this sees the end, or `clear` the object.
     if STATE.load(Ordering::SeqCst) >> State::CYCLE_SHIFT == u64::from(cycle) {
         return Ok(handle);
     }
@@ -114,7 +118,7 @@ pub(crate) fn keep<T, H>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut
     Err(ended())
 }
 
-/// `olInit`.
+/// Does the work of `olInit`.
 ///
 /// # Errors
 /// Those of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for arguments.
@@ -139,7 +143,7 @@ pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> 
     Ok(())
 }
 
-/// `olShutDown`.
+/// Does the work of `olShutDown`.
 ///
 /// # Errors
 /// The first of closing the devices; all are closed.
@@ -167,12 +171,87 @@ pub(crate) unsafe fn shut_down() -> Result<()> {
 
 impl Context {
     fn new(host: Host, cycle: u32) -> Context {
-        let (platforms, devices) = platform::all(&host);
+        let host = Arc::new(host);
+        let (mut platforms, mut devices) = (Vec::<OfPlatform>::new(), Vec::new());
+        for (place, entry) in host.devices().iter().enumerate() {
+            let backend = &entry.facts().backend;
+            let known = platforms.iter().position(|platform| platform.is_of(backend));
+            let platform = known.unwrap_or_else(|| {
+                platforms.push(OfPlatform::new(backend, place));
+                platforms.len() - 1
+            });
+            devices.push(OfDevice::new(&host, place, platform, platforms[platform].is_host()));
+        }
         Context { host, platforms, devices, cycle }
+    }
+
+    /// Returns the platform of a handle.
+    ///
+    /// # Errors
+    /// `InvalidPlatform`.
+    pub(crate) fn platform(&self, handle: ol_platform_handle_t) -> Result<&OfPlatform> {
+        let place = handle::place::<OfPlatform>(self.cycle, handle);
+        let found = place.and_then(|place| self.platforms.get(place));
+        found.ok_or_else(|| handle::refused::<OfPlatform>(handle))
+    }
+
+    /// Returns the device of a handle.
+    ///
+    /// # Errors
+    /// `InvalidDevice`.
+    #[inline]
+    pub(crate) fn device(&self, handle: ol_device_handle_t) -> Result<&OfDevice> {
+        let place = handle::place::<OfDevice>(self.cycle, handle);
+        let found = place.and_then(|place| self.devices.get(place));
+        found.ok_or_else(|| handle::refused::<OfDevice>(handle))
+    }
+
+    /// Returns an open device and its handle, by the host's number of it.
+    ///
+    /// # Errors
+    /// `NotFound` if no device of this context is open under that number.
+    pub(crate) fn open_device(&self, id: u64) -> Result<(ol_device_handle_t, &OfDevice)> {
+        let found = self.devices.iter().position(|device| device.is_open_as(id));
+        let place =
+            found.ok_or_else(|| Error::new(ErrorCode::NotFound, "it is of no device here"))?;
+        Ok((self.device_handle(place), &self.devices[place]))
+    }
+
+    /// Returns the handle of a platform, by its place.
+    pub(crate) fn platform_handle(&self, place: usize) -> ol_platform_handle_t {
+        handle::handle::<OfPlatform>(self.cycle, place as u32)
+    }
+
+    /// Returns the handles of all platforms.
+    pub(crate) fn platform_handles(&self) -> Vec<ol_platform_handle_t> {
+        (0..self.platforms.len()).map(|place| self.platform_handle(place)).collect()
+    }
+
+    /// Returns the handles of all devices, in the host's order.
+    pub(crate) fn device_handles(&self) -> impl Iterator<Item = ol_device_handle_t> {
+        (0..self.devices.len()).map(|place| self.device_handle(place))
+    }
+
+    /// Returns the handles of a platform's devices.
+    ///
+    /// # Errors
+    /// `InvalidPlatform`.
+    pub(crate) fn device_handles_of(
+        &self,
+        platform: ol_platform_handle_t,
+    ) -> Result<Vec<ol_device_handle_t>> {
+        self.platform(platform)?;
+        let all = self.device_handles().zip(&self.devices);
+        let its = all.filter(|(_, device)| self.platform_handle(device.platform()) == platform);
+        Ok(its.map(|(handle, _)| handle).collect())
+    }
+
+    fn device_handle(&self, place: usize) -> ol_device_handle_t {
+        handle::handle::<OfDevice>(self.cycle, place as u32)
     }
 }
 
-/// Which backends may be used; all, if none is named.
+/// Returns the backends to use, as a list with commas; `None`, for all, if the arguments name no platform.
 ///
 /// # Safety
 /// As for [`initialize`].

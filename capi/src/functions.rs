@@ -2,10 +2,23 @@
 //!
 //! All may be called from any thread. Those that take a handle refuse one that is none, or of what was destroyed.
 
-use crate::declare::functions;
-use crate::enumerations::*;
-use crate::structures::*;
-use crate::{context, device, event, launch, memory, older, platform, program, queue, symbol};
+mod declare;
+mod device;
+mod event;
+mod launch;
+mod memory;
+mod older;
+mod platform;
+mod program;
+mod queue;
+mod registration;
+mod symbol;
+mod unanswered;
+
+use crate::context;
+use crate::types::enumerations::*;
+use crate::types::structures::*;
+use declare::functions;
 use longshore::ErrorCode;
 use std::ffi::{c_char, c_void};
 
@@ -128,7 +141,7 @@ functions! {
         Device.is_null() => InvalidNullHandle,
         Ptr.is_null() => InvalidNullPointer,
         PinnedPtr.is_null() => InvalidNullPointer,
-    } => memory::register;
+    } => registration::register;
 
     /// Undoes an olMemRegister, of any address in its range. That of the last user unlocks it. May block.
     olMemUnregister, olMemUnregisterWithCodeLoc(
@@ -136,7 +149,7 @@ functions! {
     ) {
         Device.is_null() => InvalidNullHandle,
         Ptr.is_null() => InvalidNullPointer,
-    } => memory::unregister;
+    } => registration::unregister;
 
     /// Queues hints where `Count` ranges of memory will be used. What cannot move, stays. Both arrays are read at the
     /// call.

@@ -32,6 +32,20 @@ pub(crate) fn check_pointer<T>(address: *const T) -> Result<()> {
     if address.is_null() { Err(null_pointer()) } else { Ok(()) }
 }
 
+/// Refuses flags beyond those that are known.
+///
+/// # Errors
+/// `InvalidEnumeration`.
+pub(crate) fn check_flags(flags: u32, known: u32) -> Result<()> {
+    match flags & !known {
+        0 => Ok(()),
+        unknown => {
+            let message = format!("flags {unknown:#x} mean nothing here");
+            Err(Error::new(ErrorCode::InvalidEnumeration, message))
+        }
+    }
+}
+
 #[cold]
 fn beyond_memory(address: usize, bytes: usize) -> Error {
     let message = format!("{bytes} bytes at {address:#x} go beyond what addresses there are");

@@ -1,8 +1,8 @@
 //! Answers to queries, as they are written to the program's memory.
 
-use crate::enumerations::*;
-use crate::structures::*;
-use crate::trace::{Pointee, Shown};
+use crate::types::enumerations::*;
+use crate::types::structures::*;
+use crate::types::trace::{Pointee, Shown};
 use longshore::{Error, ErrorCode, Result};
 use std::ffi::{c_char, c_void};
 
@@ -176,7 +176,7 @@ shows! {
 
 /// What enumerators are shown as where a pointer points to them.
 macro_rules! enumerators {
-    ($($kind:ident),*) => { crate::trace::pointees!($($kind),*); };
+    ($($kind:ident),*) => { crate::types::trace::pointees!($($kind),*); };
 }
 enumerators!(ol_device_type_t, ol_alloc_type_t, ol_symbol_kind_t);
 const _: fn(&ol_device_type_t, &mut String) = <ol_device_type_t as Shown>::show;

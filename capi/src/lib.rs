@@ -1,16 +1,19 @@
 //! # LLVM Offload's C API, on Longshore
 //!
-//! `libLLVMOffload.so`: what `OffloadAPI.h` of LLVM 23.1 declares, with backends as plugins. A program that was
-//! written for LLVM's is compiled against `include/OffloadAPI.h`, or only run with this library on its path.
+//! `libLLVMOffload.so`: the functions that `OffloadAPI.h` of LLVM 23.1 declares, with backends as plugins. A program that
+//! was written for LLVM's library is compiled against `include/OffloadAPI.h`, or only run with this library on its path.
 //!
-//! - `functions.rs` declares the functions: what each takes, what it refuses in which order, where its work is done.
-//!   `enumerations.rs` and `structures.rs` declare the rest. The macros of `declare.rs` make C functions of that, and
+//! From the top down, each floor using only those below it:
+//!
+//! - `functions.rs` declares the functions: parameters, refusals in their order, and the place of the work, in a file of
+//!   `functions/` for each kind of handle. The macro of `functions/declare.rs` makes C functions of that, and
 //!   `cargo xtask header` the header.
-//! - `call.rs` is what every function does around its work; `answer.rs` has its results, `trace.rs` what
-//!   `OFFLOAD_TRACE` prints. `given.rs` looks at what callers give as an address and a number.
-//! - `context.rs` is what olInit makes and the last olShutDown ends; `handle.rs` is what handles are, over `slot.rs`, where
-//!   an object is that others may destroy.
-//! - The other files do the work, on the types of `longshore`, one for each kind of handle.
+//! - `call.rs` is around the work of every function; `answer.rs` makes its results.
+//! - `context.rs` has the platforms and devices between olInit and the last olShutDown.
+//! - `objects.rs` has the objects that handles stand for, on the types of `longshore`.
+//! - `registry.rs` finds an object by its handle, and keeps it while it is in use; it knows no kind of handle.
+//! - `info.rs` writes answers of queries, `given.rs` looks at addresses and sizes of callers.
+//! - `types.rs` declares the enumerations, structures and handles, and shows their values in a trace.
 //!
 //! Start reading at `functions.rs`.
 
@@ -19,27 +22,14 @@
 mod answer;
 mod call;
 mod context;
-mod declare;
-mod device;
-mod enumerations;
-mod event;
 mod functions;
 mod given;
-mod handle;
 mod info;
-mod launch;
-mod memory;
-mod older;
-mod platform;
-mod program;
-mod queue;
-mod slot;
-mod structures;
-mod symbol;
+mod objects;
+mod registry;
 mod sync;
-mod trace;
-mod unanswered;
+mod types;
 
-pub use enumerations::*;
 pub use functions::*;
-pub use structures::*;
+pub use types::enumerations::*;
+pub use types::structures::*;

@@ -1,3 +1,4 @@
-//! Atomic numbers: those of the standard library here, those of a model checker where `tests/` checks [`Slot`](crate::slot).
+//! The atomic numbers of [`Slot`](crate::registry): those of the standard library here, and a model checker's where
+//! `tests/` compiles the slot.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};

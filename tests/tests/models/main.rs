@@ -7,7 +7,7 @@ mod gated;
 #[allow(dead_code, unused_imports)]
 mod gated_source;
 mod slot;
-#[path = "../../../capi/src/slot.rs"]
+#[path = "../../../capi/src/registry/slot.rs"]
 mod slot_source;
 mod sync;
 

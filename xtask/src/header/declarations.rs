@@ -13,7 +13,7 @@ use syn::{
 };
 
 /// The files, in the order in which the header shows what they declare.
-const FILES: [&str; 3] = ["enumerations.rs", "structures.rs", "functions.rs"];
+const FILES: [&str; 3] = ["types/enumerations.rs", "types/structures.rs", "functions.rs"];
 
 /// Something that is declared, and the lines that are said of it.
 pub(super) struct Declaration {

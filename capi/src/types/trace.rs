@@ -1,6 +1,5 @@
-//! What `OFFLOAD_TRACE` prints: each call with its arguments and its result, in LLVM's shape.
+//! The values in a line of `OFFLOAD_TRACE`, in LLVM's shape.
 
-use crate::structures::ol_error_struct_t;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
 
@@ -57,20 +56,6 @@ impl<'a> Parameters<'a> {
     pub(crate) fn show(&mut self, name: &str, value: &impl Shown) {
         self.fields.name(name);
         value.show_argument(self.succeeded, self.fields.line);
-    }
-}
-
-/// "OL_SUCCESS", or the name of the error and its text.
-pub(crate) fn show_result(result: *const ol_error_struct_t, line: &mut String) {
-    // SAFETY: results are null or live as long as the process.
-    match unsafe { result.as_ref() } {
-        None => line.push_str("OL_SUCCESS\n"),
-        Some(error) => {
-            error.Code.show(line);
-            // SAFETY: details are never null.
-            let details = unsafe { CStr::from_ptr(error.Details) }.to_string_lossy();
-            let _ = write!(line, "\n     *Error Details* {details} \n");
-        }
     }
 }
 
@@ -173,21 +158,5 @@ where
         // SAFETY: as above.
         unsafe { at.read_unaligned() }.show(line);
         line.push(')');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{OL_KERNEL_LAUNCH_PROP_TYPE_NONE, ol_kernel_launch_prop_t};
-    use std::ptr;
-
-    #[test]
-    fn fields_have_their_names_in_c() {
-        let (r#type, data) = (OL_KERNEL_LAUNCH_PROP_TYPE_NONE, ptr::null_mut());
-        let mut line = String::new();
-        ol_kernel_launch_prop_t { r#type, data }.show(&mut line);
-        let shown = ".type = OL_KERNEL_LAUNCH_PROP_TYPE_NONE, .data = nullptr";
-        assert_eq!(line, format!("(struct ol_kernel_launch_prop_t){{{shown}}}"));
     }
 }

@@ -1,8 +1,8 @@
 //! Structures, handles and types of callbacks.
 
-use crate::declare::{handles, structures};
-use crate::enumerations::*;
-use crate::trace::{Pointee, Shown, pointees};
+use super::declare::{handles, structures};
+use super::enumerations::*;
+use super::trace::{Pointee, Shown, pointees};
 use std::ffi::{c_char, c_void};
 
 handles! {
@@ -112,3 +112,18 @@ macro_rules! callbacks {
     )*};
 }
 callbacks!(ol_device_iterate_cb_t, ol_host_function_cb_t, ol_platform_rpc_cb_t);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn fields_have_their_names_in_c() {
+        let (r#type, data) = (OL_KERNEL_LAUNCH_PROP_TYPE_NONE, ptr::null_mut());
+        let mut line = String::new();
+        ol_kernel_launch_prop_t { r#type, data }.show(&mut line);
+        let shown = ".type = OL_KERNEL_LAUNCH_PROP_TYPE_NONE, .data = nullptr";
+        assert_eq!(line, format!("(struct ol_kernel_launch_prop_t){{{shown}}}"));
+    }
+}

@@ -1,13 +1,11 @@
 //! Launches of kernels, and what can be asked before.
 
 use crate::context::current;
-use crate::device;
-use crate::enumerations::*;
 use crate::given;
 use crate::info;
-use crate::queue;
-use crate::structures::*;
-use crate::symbol;
+use crate::objects::{queue, symbol};
+use crate::types::enumerations::*;
+use crate::types::structures::*;
 use longshore::{Device, Error, ErrorCode, Grid, Queue, RawArguments, Result};
 use std::ffi::c_void;
 
@@ -46,11 +44,8 @@ pub(crate) unsafe fn launch(
     if queue.is_null() {
         let queue = match of_kernel.is_on(device) {
             true => of_kernel.device.queue()?,
-            // It is refused: by whom, and why, that device or the lack of it tells.
-            false => {
-                let context = current()?;
-                device::of_handle(&context, device)?.get(&context)?.queue()?
-            }
+            // Refused by that device, or for the lack of one.
+            false => current()?.device(device)?.get()?.queue()?,
         };
         // SAFETY: promised by the caller.
         return unsafe { queue.launch_and_wait(kernel, grid, arguments) };
@@ -70,7 +65,7 @@ pub(crate) unsafe fn optimal_group_size(
     group_size: *mut usize,
 ) -> Result<()> {
     let context = current()?;
-    let device = device::of_handle(&context, device)?.get(&context)?;
+    let device = context.device(device)?.get()?;
     let symbol = symbol::of_handle(kernel)?;
     let items = device.optimal_group_items(symbol.kernel()?, shared_bytes as u64)?;
     // SAFETY: promised by the caller.
@@ -84,7 +79,7 @@ pub(crate) unsafe fn max_cooperative_groups(
     count: *mut u32,
 ) -> Result<()> {
     let context = current()?;
-    let device = device::of_handle(&context, device)?.get(&context)?;
+    let device = context.device(device)?.get()?;
     let symbol = symbol::of_handle(kernel)?;
     // SAFETY: promised by the caller.
     let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
@@ -158,7 +153,7 @@ fn other_device(queue: &Queue, device: ol_device_handle_t) -> Error {
         format!("the queue is of {}, the launch for {}", queue.device().name(), other.name())
     };
     let other = current().and_then(|context| {
-        let other = device::of_handle(&context, device)?.get(&context)?;
+        let other = context.device(device)?.get()?;
         Ok(Error::new(ErrorCode::InvalidDevice, message(other)))
     });
     other.unwrap_or_else(|error| error)

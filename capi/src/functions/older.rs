@@ -1,28 +1,24 @@
 //! Functions that LLVM 20 had and later ones have not: platforms and their devices by number.
 
 use crate::context::current;
-use crate::device;
 use crate::info;
-use crate::platform;
-use crate::structures::*;
+use crate::types::structures::*;
 use longshore::{Error, ErrorCode, Result};
 
 pub(crate) unsafe fn platform_count(count: *mut u32) -> Result<()> {
     // SAFETY: promised by the caller.
-    unsafe { info::write(count, current()?.platforms.len() as u32) }
+    unsafe { info::write(count, current()?.platform_handles().len() as u32) }
 }
 
 pub(crate) unsafe fn platforms(count: u32, platforms: *mut ol_platform_handle_t) -> Result<()> {
-    let context = current()?;
-    let all: Vec<_> =
-        (0..context.platforms.len()).map(|place| platform::handle(&context, place)).collect();
+    let all = current()?.platform_handles();
     // SAFETY: promised by the caller.
     unsafe { write_first(count, platforms, &all, "platforms") }
 }
 
 pub(crate) unsafe fn device_count(platform: ol_platform_handle_t, count: *mut u32) -> Result<()> {
     let context = current()?;
-    let devices = device::of_platform(&context, platform)?;
+    let devices = context.device_handles_of(platform)?;
     // SAFETY: promised by the caller.
     unsafe { info::write(count, devices.len() as u32) }
 }
@@ -33,7 +29,7 @@ pub(crate) unsafe fn devices(
     devices: *mut ol_device_handle_t,
 ) -> Result<()> {
     let context = current()?;
-    let all = device::of_platform(&context, platform)?;
+    let all = context.device_handles_of(platform)?;
     // SAFETY: promised by the caller.
     unsafe { write_first(count, devices, &all, "devices") }
 }

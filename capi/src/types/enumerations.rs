@@ -1,6 +1,6 @@
 //! The numbers of the interface, and what they mean.
 
-use crate::declare::enumerations;
+use super::declare::enumerations;
 
 enumerations! {
     /// What went wrong.

@@ -1,17 +1,16 @@
-//! Memory: allocations, registrations, copies, fills and hints.
+//! The functions of memory: allocations, copies, fills and hints.
 
-use crate::context::{Context, current};
-use crate::device::{self, OfDevice};
-use crate::enumerations::*;
+use crate::context::current;
 use crate::given;
 use crate::info::{self, Answer};
-use crate::queue;
-use crate::structures::*;
+use crate::objects::device::OfDevice;
+use crate::objects::queue;
+use crate::types::enumerations::*;
+use crate::types::structures::*;
 use longshore::{
     AllocationInfo, AllocationOwner, Device, DevicePointer, Error, ErrorCode, MemoryKind,
     PrefetchTarget, Queue, Result,
 };
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -36,7 +35,7 @@ pub(crate) unsafe fn allocate_aligned(
     address: *mut *mut c_void,
 ) -> Result<()> {
     let context = current()?;
-    let device = device::of_handle(&context, device)?.get(&context)?;
+    let device = context.device(device)?.get()?;
     let kind = match kind {
         OL_ALLOC_TYPE_HOST => MemoryKind::Host,
         OL_ALLOC_TYPE_DEVICE => MemoryKind::Device,
@@ -69,7 +68,9 @@ fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
         return Err(Error::new(ErrorCode::NotFound, message));
     };
     match query {
-        OL_MEM_INFO_DEVICE => device::handle_of(&context, found.device).map(Answer::of_handle),
+        OL_MEM_INFO_DEVICE => {
+            context.open_device(found.device).map(|(handle, _)| Answer::of_handle(handle))
+        }
         OL_MEM_INFO_BASE => Ok(Answer::Word(base as usize)),
         OL_MEM_INFO_SIZE => Ok(Answer::Word(bytes as usize)),
         OL_MEM_INFO_TYPE => Ok(Answer::U32(match kind {
@@ -83,150 +84,6 @@ fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
 
 info::queries!(*const c_void, ol_mem_info_t);
 
-/// Memory of the program that was locked for a device, by where it begins.
-pub(crate) type Registered = BTreeMap<usize, Registration>;
-
-/// Memory of the program that was locked for a device.
-pub(crate) struct Registration {
-    bytes: usize,
-    /// The device's address.
-    address: usize,
-    /// Whoever registered it, or some of it.
-    users: usize,
-}
-
-/// The registration that a range is in.
-///
-/// # Errors
-/// `InvalidArgument` if some of it alone is in one.
-fn around(
-    registered: &mut Registered,
-    start: usize,
-    bytes: usize,
-) -> Result<Option<(usize, &mut Registration)>> {
-    let last = start.saturating_add(bytes.saturating_sub(1));
-    let Some((base, found)) = registered.range_mut(..=last).next_back() else { return Ok(None) };
-    let end = base + found.bytes;
-    if end <= start {
-        return Ok(None);
-    }
-    if *base <= start && last < end {
-        return Ok(Some((*base, found)));
-    }
-    let message = format!(
-        "{bytes} bytes at {start:#x}, of which some are in the {} at {base:#x} that are registered",
-        found.bytes
-    );
-    Err(Error::new(ErrorCode::InvalidArgument, message))
-}
-
-pub(crate) unsafe fn register(
-    device: ol_device_handle_t,
-    address: *mut c_void,
-    bytes: usize,
-    flags: ol_memory_register_flags_t,
-    pinned: *mut *mut c_void,
-) -> Result<()> {
-    check_flags(flags, OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY.0)?;
-    given::check_pointer(address)?;
-    given::check_pointer(pinned)?;
-    given::check_range(address, bytes)?;
-    if bytes == 0 {
-        return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to register"));
-    }
-    let context = current()?;
-    let of_device = device::of_handle(&context, device)?;
-    let mut registered = of_device.registered.lock();
-    let start = address as usize;
-    if let Some((base, found)) = around(&mut registered, start, bytes)? {
-        found.users += 1;
-        // SAFETY: promised by the caller.
-        return unsafe { info::write(pinned, (found.address + (start - base)) as *mut c_void) };
-    }
-    if flags == 0 {
-        // SAFETY: promised by the caller.
-        return unsafe { info::write(pinned, ptr::null_mut()) };
-    }
-    // SAFETY: promised by the caller.
-    let locked = unsafe { lock(&context, of_device, address, bytes) }?;
-    registered.insert(start, Registration { bytes, address: locked, users: 1 });
-    // SAFETY: promised by the caller.
-    unsafe { info::write(pinned, locked as *mut c_void) }
-}
-
-pub(crate) unsafe fn unregister(
-    device: ol_device_handle_t,
-    address: *mut c_void,
-    flags: ol_memory_register_flags_t,
-) -> Result<()> {
-    check_flags(flags, OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY.0)?;
-    given::check_pointer(address)?;
-    let context = current()?;
-    let of_device = device::of_handle(&context, device)?;
-    let mut registered = of_device.registered.lock();
-    let start = on_host(&mut registered, address as usize)?;
-    let Some((base, found)) = around(&mut registered, start, 1)? else {
-        if flags == 0 {
-            return Ok(());
-        }
-        let message = format!("{address:p} is not registered");
-        return Err(Error::new(ErrorCode::InvalidArgument, message));
-    };
-    found.users -= 1;
-    if found.users > 0 {
-        return Ok(());
-    }
-    registered.remove(&base);
-    // SAFETY: promised by the caller.
-    unsafe { unlock(&context, of_device, base as *mut c_void) }
-}
-
-/// The program's address of registered memory; who has the device's address may give that too.
-fn on_host(registered: &mut Registered, address: usize) -> Result<usize> {
-    if around(registered, address, 1)?.is_some() {
-        return Ok(address);
-    }
-    let on_device =
-        registered.iter().find_map(|(base, Registration { bytes, address: device, .. })| {
-            let offset = address.checked_sub(*device).filter(|offset| offset < bytes)?;
-            Some(base + offset)
-        });
-    Ok(on_device.unwrap_or(address))
-}
-
-fn check_flags(flags: u32, known: u32) -> Result<()> {
-    match flags & !known {
-        0 => Ok(()),
-        unknown => {
-            let message = format!("flags {unknown:#x} mean nothing here");
-            Err(Error::new(ErrorCode::InvalidEnumeration, message))
-        }
-    }
-}
-
-/// Page-locks memory, which the program's own CPU need not have.
-unsafe fn lock(
-    context: &Context,
-    device: &OfDevice,
-    address: *mut c_void,
-    bytes: usize,
-) -> Result<usize> {
-    if device.shares_memory() {
-        return Ok(address as usize);
-    }
-    // SAFETY: promised by the caller.
-    let pinned = unsafe { device.get(context)?.pin(address, bytes as u64) }?;
-    Ok(pinned.address() as usize)
-}
-
-unsafe fn unlock(context: &Context, device: &OfDevice, address: *mut c_void) -> Result<()> {
-    if device.shares_memory() {
-        return Ok(());
-    }
-    // SAFETY: promised by the caller.
-    unsafe { device.get(context)?.unpin(address) }
-}
-
 pub(crate) unsafe fn prefetch(
     queue: ol_queue_handle_t,
     count: usize,
@@ -235,7 +92,7 @@ pub(crate) unsafe fn prefetch(
     flags: ol_mem_migration_flags_t,
 ) -> Result<()> {
     let known = OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
-    check_flags(flags, known)?;
+    given::check_flags(flags, known)?;
     let queue = queue::of_handle(queue)?;
     if count == 0 {
         return Ok(());
@@ -280,11 +137,11 @@ pub(crate) unsafe fn copy(
         return unsafe { copy.queue(queue, true, true) };
     }
     let context = current()?;
-    let to_device = device::of_handle(&context, to_device)?;
-    let from_device = device::of_handle(&context, from_device)?;
+    let to_device = context.device(to_device)?;
+    let from_device = context.device(from_device)?;
     copy.check()?;
-    let to_host = to_device.is_of_program(&context, to);
-    let from_host = from_device.is_of_program(&context, from);
+    let to_host = to_device.is_of_program(to);
+    let from_host = from_device.is_of_program(from);
     let device = if to_host { from_device } else { to_device };
     // SAFETY: promised by the caller.
     let work = |queue: &Queue| unsafe { copy.queue(queue, to_host, from_host) };
@@ -294,12 +151,12 @@ pub(crate) unsafe fn copy(
             unsafe { ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
             return Ok(());
         }
-        return queue::on(&context, ptr::null_mut(), device, work);
+        return on_any_queue(device, work);
     };
-    if to_host != from_host && !is_of_platform(queue.device(), device.get(&context)?) {
+    if to_host != from_host && !is_of_platform(queue.device(), device.get()?) {
         // Another plugin's queue cannot do it.
         queue.synchronize()?;
-        return queue::on(&context, ptr::null_mut(), device, work);
+        return on_any_queue(device, work);
     }
     work(&queue)
 }
@@ -383,7 +240,17 @@ pub(crate) unsafe fn fill(
         // As a queue says it.
         Error::new(ErrorCode::InvalidArgument, error.message())
     })?;
-    let owner = owner.device;
-    let handle = device::handle_of(&context, owner)?;
-    queue::on(&context, queue, device::of_handle(&context, handle)?, work)
+    let (_, device) = context.open_device(owner.device)?;
+    on_any_queue(device, work)
+}
+
+/// Does work on a queue of a device, and waits for it.
+///
+/// # Errors
+/// Those of `work` and of waiting.
+fn on_any_queue(device: &OfDevice, work: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
+    let queue = device.get()?.queue()?;
+    let done = work(&queue);
+    // Waited for also after a failure: work that was queued before it uses the caller's memory.
+    queue.synchronize().and(done)
 }

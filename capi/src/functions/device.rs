@@ -1,0 +1,57 @@
+//! The functions of devices.
+
+use super::unanswered;
+use crate::context::current;
+use crate::info::{self, Answer};
+use crate::types::enumerations::*;
+use crate::types::structures::*;
+use longshore::{DeviceInfo, Error, ErrorCode, InfoValue, Result};
+use std::ffi::c_void;
+
+pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void) -> Result<()> {
+    let Some(callback) = callback else {
+        return Err(Error::new(ErrorCode::InvalidNullPointer, "no callback"));
+    };
+    let context = current()?;
+    for device in context.device_handles() {
+        // SAFETY: promised by the caller.
+        if !unsafe { callback(device, data) } {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer> {
+    let context = current()?;
+    let device = context.device(handle)?;
+    if query == OL_DEVICE_INFO_PLATFORM {
+        return Ok(Answer::of_handle(context.platform_handle(device.platform())));
+    }
+    if query == OL_DEVICE_INFO_TYPE {
+        let kind = if device.is_host() { OL_DEVICE_TYPE_HOST } else { OL_DEVICE_TYPE_GPU };
+        return Ok(Answer::U32(kind.0));
+    }
+    // They count up from 0.
+    let known =
+        ol_device_info_t::ALL.get(query.0 as usize).is_some_and(|(_, known)| *known == query);
+    let asked = DeviceInfo::from_raw(query.0).ok().filter(|_| known);
+    let asked = asked.ok_or_else(|| info::unknown("device", query.0))?;
+    let entry = device.entry();
+    let answered = match entry.info(asked) {
+        Err(error) if unanswered::is_none(&error) => {
+            return unanswered::answer(entry, asked).ok_or(error);
+        }
+        answered => answered?,
+    };
+    Ok(match answered {
+        InfoValue::Text(text) => Answer::Text(text),
+        InfoValue::Bool(yes) => Answer::Bool(yes),
+        InfoValue::U32(number) => Answer::U32(number),
+        InfoValue::U64(number) => Answer::U64(number),
+        InfoValue::Dimensions(xyz) => Answer::Dimensions(xyz),
+        InfoValue::Uuid(_) => return Err(info::unknown("device", query.0)),
+    })
+}
+
+info::queries!(ol_device_handle_t, ol_device_info_t);

@@ -1,0 +1,82 @@
+//! The functions of symbols.
+
+use crate::context::{self, current};
+use crate::info::{self, Answer};
+use crate::objects::program::{self, OfProgram};
+use crate::objects::symbol::{self, OfKernel, OfSymbol};
+use crate::registry::handle;
+use crate::types::enumerations::*;
+use crate::types::structures::*;
+use longshore::{Error, ErrorCode, Result, SymbolKind};
+use std::ffi::{CStr, c_char};
+
+pub(crate) unsafe fn get(
+    program: ol_program_handle_t,
+    name: *const c_char,
+    kind: ol_symbol_kind_t,
+    found: *mut ol_symbol_handle_t,
+) -> Result<()> {
+    let context = current()?;
+    let owner = program::ALL.get(program)?;
+    let kind = match kind {
+        OL_SYMBOL_KIND_KERNEL => SymbolKind::Kernel,
+        OL_SYMBOL_KIND_GLOBAL_VARIABLE => SymbolKind::Global,
+        ol_symbol_kind_t(unknown) => {
+            let message = format!("{unknown} is no kind of symbols");
+            return Err(Error::new(ErrorCode::InvalidEnumeration, message));
+        }
+    };
+    // SAFETY: promised by the caller.
+    let name = unsafe { text(name) }?;
+    // Held until the symbol is in the list: calls for the same one answer the same handle.
+    let mut known = owner.symbols.lock();
+    let Some(known) = known.as_mut() else {
+        return Err(handle::refused::<OfProgram>(program));
+    };
+    let key = (kind, name);
+    if let Some(handle) = known.get(&key) {
+        // SAFETY: promised by the caller.
+        return unsafe { info::write(found, *handle as ol_symbol_handle_t) };
+    }
+    let made = match kind {
+        SymbolKind::Kernel => OfSymbol::Kernel(OfKernel {
+            kernel: owner.program.kernel(&key.1)?,
+            device: owner.program.device().clone(),
+            device_handle: owner.device_handle,
+        }),
+        SymbolKind::Global => OfSymbol::Global(owner.program.global(&key.1)?),
+    };
+    let handle = context::keep(&symbol::ALL, made, context.cycle)?;
+    known.insert(key, handle as usize);
+    // SAFETY: promised by the caller.
+    unsafe { info::write(found, handle) }
+}
+
+/// # Safety
+/// The text ends, if the pointer is not null.
+unsafe fn text(name: *const c_char) -> Result<String> {
+    if name.is_null() {
+        return Err(Error::new(ErrorCode::InvalidNullPointer, "no name"));
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
+
+fn answer(handle: ol_symbol_handle_t, query: ol_symbol_info_t) -> Result<Answer> {
+    let symbol = symbol::of_handle(handle)?;
+    match query {
+        OL_SYMBOL_INFO_KIND => Ok(Answer::U32(match &*symbol {
+            OfSymbol::Kernel(_) => OL_SYMBOL_KIND_KERNEL.0,
+            OfSymbol::Global(_) => OL_SYMBOL_KIND_GLOBAL_VARIABLE.0,
+        })),
+        OL_SYMBOL_INFO_GLOBAL_VARIABLE_ADDRESS => {
+            symbol.global().map(|global| Answer::Word(global.pointer().address() as usize))
+        }
+        OL_SYMBOL_INFO_GLOBAL_VARIABLE_SIZE => {
+            symbol.global().map(|global| Answer::Word(global.bytes() as usize))
+        }
+        _ => Err(info::unknown("symbol", query.0)),
+    }
+}
+
+info::queries!(ol_symbol_handle_t, ol_symbol_info_t);

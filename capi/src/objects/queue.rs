@@ -1,0 +1,73 @@
+//! Queues.
+
+use super::kind;
+use crate::registry::handle::{Kind, Object};
+use crate::registry::table::{Held, Table};
+use crate::types::structures::{ol_device_handle_t, ol_queue_handle_t, ol_queue_impl_t};
+use longshore::{Queue, Result};
+use std::ops::Deref;
+
+/// All queues.
+pub(crate) static ALL: Table<OfQueue> = Table::new();
+
+/// A queue.
+pub(crate) struct OfQueue {
+    queue: Queue,
+    /// The handle of its device.
+    device: usize,
+    shares_memory: bool,
+    cycle: u32,
+}
+
+impl Object for OfQueue {
+    type Pointee = ol_queue_impl_t;
+    const KIND: Kind = kind::QUEUE;
+}
+
+impl OfQueue {
+    /// Returns a queue of the device with this handle, made in this cycle. `shares_memory` says that the device and the
+    /// program share all memory.
+    pub(crate) fn new(
+        queue: Queue,
+        device: ol_device_handle_t,
+        shares_memory: bool,
+        cycle: u32,
+    ) -> OfQueue {
+        OfQueue { queue, device: device as usize, shares_memory, cycle }
+    }
+
+    /// Returns the handle of its device.
+    #[inline]
+    pub(crate) fn device_handle(&self) -> ol_device_handle_t {
+        self.device as ol_device_handle_t
+    }
+
+    /// Returns whether its device and the program share all memory.
+    #[inline]
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.shares_memory
+    }
+
+    /// Returns the cycle that it was made in.
+    pub(crate) fn cycle(&self) -> u32 {
+        self.cycle
+    }
+}
+
+impl Deref for OfQueue {
+    type Target = Queue;
+
+    #[inline]
+    fn deref(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+/// Returns the queue of a handle.
+///
+/// # Errors
+/// `InvalidQueue`.
+#[inline]
+pub(crate) fn of_handle(handle: ol_queue_handle_t) -> Result<Held<'static, OfQueue>> {
+    ALL.get(handle)
+}

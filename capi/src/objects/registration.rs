@@ -1,0 +1,57 @@
+//! Memory of the program that was registered for a device.
+
+use longshore::{Error, ErrorCode, Result};
+use std::collections::BTreeMap;
+
+/// The registrations of a device, by their first addresses.
+pub(crate) type Registered = BTreeMap<usize, Registration>;
+
+/// A range of the program's memory that was locked for a device.
+pub(crate) struct Registration {
+    pub(crate) bytes: usize,
+    /// The device's address.
+    pub(crate) address: usize,
+    /// Number of calls that registered the range, or a part of it, and were not undone.
+    pub(crate) users: usize,
+}
+
+/// Returns the registration that a range is in, and its first address.
+///
+/// # Errors
+/// `InvalidArgument` if only a part of the range is in a registration.
+pub(crate) fn around(
+    registered: &mut Registered,
+    start: usize,
+    bytes: usize,
+) -> Result<Option<(usize, &mut Registration)>> {
+    let last = start.saturating_add(bytes.saturating_sub(1));
+    let Some((base, found)) = registered.range_mut(..=last).next_back() else { return Ok(None) };
+    let end = base + found.bytes;
+    if end <= start {
+        return Ok(None);
+    }
+    if *base <= start && last < end {
+        return Ok(Some((*base, found)));
+    }
+    let message = format!(
+        "{bytes} bytes at {start:#x}, of which some are in the {} at {base:#x} that are registered",
+        found.bytes
+    );
+    Err(Error::new(ErrorCode::InvalidArgument, message))
+}
+
+/// Returns the program's address of registered memory, of which a caller may give the device's address too.
+///
+/// # Errors
+/// Those of [`around`].
+pub(crate) fn on_host(registered: &mut Registered, address: usize) -> Result<usize> {
+    if around(registered, address, 1)?.is_some() {
+        return Ok(address);
+    }
+    let on_device =
+        registered.iter().find_map(|(base, Registration { bytes, address: device, .. })| {
+            let offset = address.checked_sub(*device).filter(|offset| offset < bytes)?;
+            Some(base + offset)
+        });
+    Ok(on_device.unwrap_or(address))
+}
