@@ -26,7 +26,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 35] = [
+const PACKAGES: [Package; 36] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -48,6 +48,11 @@ const PACKAGES: [Package; 35] = [
         name: "clang-19",
         probe: ("clang-19", VERSION),
         skipped: "the headers with clang; images and coverage that clang makes",
+    },
+    Package {
+        name: "bindgen",
+        probe: ("bindgen", VERSION),
+        skipped: "that the header of the C API declares what LLVM's does",
     },
     Package {
         name: "clang-tools-19",

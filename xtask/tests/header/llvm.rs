@@ -1,6 +1,7 @@
 //! What LLVM's OffloadAPI.h declares, as llvm-23.1.txt says it.
 
 use crate::Layout;
+use crate::declared::Variable;
 
 /// A line: `kind name more: item, item`.
 pub(crate) struct Fact {
@@ -33,7 +34,7 @@ impl Fact {
     pub(crate) fn layout(&self) -> Layout {
         let field = |item: &String| {
             let (offset, field) = item.split_once(' ').unwrap();
-            (offset.parse().unwrap(), split(field).1)
+            (offset.parse().unwrap(), variable(field).0)
         };
         let fields = match self.kind {
             "struct" => self.items.iter().map(field).collect(),
@@ -44,8 +45,31 @@ impl Fact {
     }
 }
 
-/// The type and the name of a declaration of a variable.
-pub(crate) fn split(declaration: &str) -> (&str, String) {
+/// Returns the name and the type, in Rust, of a declaration of a variable in C.
+pub(crate) fn variable(declaration: &str) -> Variable {
     let (kind, name) = declaration.rsplit_once([' ', '*']).unwrap();
-    (&declaration[..kind.len() + 1], name.to_owned())
+    (name.to_owned(), in_rust(&declaration[..kind.len() + 1]))
+}
+
+/// Returns a type of C in Rust: a name and any number of pointers, of which the innermost may point to a constant.
+pub(crate) fn in_rust(kind: &str) -> String {
+    let (name, pointers) = kind.split_at(kind.find('*').unwrap_or(kind.len()));
+    let (is_const, name) = match name.trim().strip_prefix("const ") {
+        Some(name) => (true, name),
+        None => (false, name.trim()),
+    };
+    let name = match name.trim_start_matches("struct ") {
+        "void" if pointers.is_empty() => "()",
+        "void" => "c_void",
+        "char" => "c_char",
+        "uint32_t" | "unsigned" => "u32",
+        "size_t" => "usize",
+        "float" => "f32",
+        name => name,
+    };
+    match pointers.len() {
+        0 => name.to_owned(),
+        count if is_const => format!("{}*const {name}", "*mut ".repeat(count - 1)),
+        count => format!("{}{name}", "*mut ".repeat(count)),
+    }
 }

@@ -1,5 +1,6 @@
 //! Holds that the C headers are what their sources say, in C and in C++.
 
+mod declared;
 mod llvm;
 mod offload;
 mod plugin;
@@ -17,7 +18,7 @@ const COMPILERS: [(&str, &str, &str); 4] = [
 ];
 
 /// How a type lies in memory.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Layout {
     name: String,
     /// Size and alignment.

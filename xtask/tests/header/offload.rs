@@ -1,9 +1,10 @@
-//! The header of the C API.
+//! The header of the C API: its declarations, as bindgen reads them, beside LLVM's.
 
-use crate::llvm::{facts, split};
-use crate::{COMPILERS, Layout, compile, layout_program, run};
+use crate::declared::{Declared, Variable, signature};
+use crate::llvm::{Fact, facts, in_rust, variable};
+use crate::{COMPILERS, Layout, compile};
 use longshore_capi::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use xtask::header::{COMMAND, offload};
 
@@ -15,13 +16,9 @@ fn it_is_what_the_source_says() {
 
 #[test]
 fn its_types_lie_in_memory_as_llvms() {
-    let folder = tempfile::tempdir().unwrap();
-    let llvm = layouts();
-    let expected: Vec<_> = llvm.iter().map(Layout::numbers).collect();
-    for compiler in COMPILERS {
-        let program = layout_program("OffloadAPI.h", &llvm);
-        let Some(path) = compile(compiler, &[], &program, folder.path()) else { continue };
-        assert_eq!(run(&path).lines().collect::<Vec<_>>(), expected, "{compiler:?}");
+    let Some(declared) = Declared::read(&offload::path()) else { return };
+    for llvm in layouts() {
+        assert_eq!(declared.layout(&llvm.name).as_ref(), Some(&llvm));
     }
 }
 
@@ -36,26 +33,18 @@ fn the_types_of_rust_lie_in_memory_as_llvms() {
 
 #[test]
 fn its_enumerators_are_llvms() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program =
-        String::from("#include <stdio.h>\n#include \"OffloadAPI.h\"\nint main(void) {\n");
-    for (name, _) in enumerators() {
-        program.push_str(&format!("printf(\"{name} = %d\\n\", (int){name});\n"));
-    }
-    program.push_str("return 0; }\n");
-    let expected: Vec<_> =
-        enumerators().iter().map(|(name, number)| format!("{name} = {number}")).collect();
-    for compiler in COMPILERS {
-        let Some(path) = compile(compiler, &[], &program, folder.path()) else { continue };
-        assert_eq!(run(&path).lines().collect::<Vec<_>>(), expected, "{compiler:?}");
-    }
+    let Some(mut declared) = Declared::read(&offload::path()) else { return };
+    let mut llvm = enumerators();
+    llvm.sort();
+    declared.enumerators.sort();
+    assert_eq!(declared.enumerators, llvm);
 }
 
 #[test]
 fn the_enumerators_of_rust_are_llvms() {
-    let is_of_c_alone = |name: &str| name.ends_with("_LAST") || name.ends_with("_FORCE_UINT32");
-    let mut llvm = enumerators();
-    llvm.retain(|(name, _)| !is_of_c_alone(name));
+    let is_of_c_alone = |name: &String| name.ends_with("_LAST") || name.ends_with("_FORCE_UINT32");
+    let of_both = |(_, name, number)| (!is_of_c_alone(&name)).then_some((name, number));
+    let mut llvm: Vec<_> = enumerators().into_iter().filter_map(of_both).collect();
     llvm.sort();
     let mut rust = enumerators_in_rust();
     rust.sort();
@@ -65,65 +54,62 @@ fn the_enumerators_of_rust_are_llvms() {
 /// Those of LLVM 23.1, and six of earlier ones.
 const FUNCTIONS: usize = 41 + 6;
 
-/// What is assigned without a warning has the same type.
 #[test]
 fn its_functions_have_llvms_types() {
-    let mut program = String::from("#include \"OffloadAPI.h\"\n");
+    let Some(declared) = Declared::read(&offload::path()) else { return };
+    let mut llvm = BTreeMap::new();
     for function in facts(&["function"]) {
         let name = function.name;
-        let mut parameters = function.items.clone();
-        let list = if parameters.is_empty() { "void".to_owned() } else { parameters.join(", ") };
-        program.push_str(&format!("ol_result_t (*of_{name})({list}) = {name};\n"));
-        parameters.push("ol_code_location_t *CodeLocation".to_owned());
-        let list = parameters.join(", ");
-        program.push_str(&format!("ol_result_t (*with_{name})({list}) = {name}WithCodeLoc;\n"));
+        let mut parameters = parameters(&function);
+        llvm.insert(name.to_owned(), signature(&parameters, "ol_result_t"));
+        parameters.push(("CodeLocation".to_owned(), "*mut ol_code_location_t".to_owned()));
+        llvm.insert(format!("{name}WithCodeLoc"), signature(&parameters, "ol_result_t"));
     }
-    assert_eq!(program.matches("WithCodeLoc").count(), FUNCTIONS);
-    compiles(&program);
-    let declared =
-        offload::generate().unwrap().matches("\nOL_APIEXPORT ol_result_t OL_APICALL ol").count();
-    assert_eq!(declared, 2 * FUNCTIONS);
+    assert_eq!(llvm.len(), 2 * FUNCTIONS);
+    assert_eq!(declared.functions, llvm);
 }
 
 #[test]
 fn its_types_are_made_of_llvms_types() {
-    let mut program = String::from("#include \"OffloadAPI.h\"\n");
-    for fact in facts(&["type"]) {
-        let (name, kind) = (fact.name, &fact.items[0]);
-        program.push_str(&format!("{name} *of_{name}({kind} *same) {{ return same; }}\n"));
-    }
-    for fact in facts(&["callback"]) {
-        let (name, returned, list) = (fact.name, &fact.items[0], fact.items[1..].join(", "));
-        program.push_str(&format!(
-            "{name} of_{name}({returned} (*same)({list})) {{ return same; }}\n"
-        ));
-    }
-    for (structure, field) in fields() {
-        let (kind, name) = split(&field);
-        program.push_str(&format!(
-            "{kind} *of_{structure}_{name}({structure} *of) {{ return &of->{name}; }}\n"
-        ));
-    }
-    compiles(&program);
+    let Some(declared) = Declared::read(&offload::path()) else { return };
+    let types = facts(&["type"]).into_iter().map(|fact| (fact.name, in_rust(&fact.items[0])));
+    let callbacks = facts(&["callback"]).into_iter().map(|fact| {
+        let parameters: Vec<_> = fact.items[1..].iter().map(|item| variable(item)).collect();
+        (fact.name, signature(&parameters, &in_rust(&fact.items[0])))
+    });
+    let enumerations = facts(&["enum"]).into_iter().map(|fact| (fact.name, "u32".to_owned()));
+    let types = types.chain(callbacks).chain(enumerations);
+    let llvm: BTreeMap<_, _> = types.map(|(name, kind)| (name.to_owned(), kind)).collect();
+    let mut aliases = declared.aliases;
+    // Names of C, of which the header makes use.
+    aliases.retain(|name, _| name.starts_with("ol_"));
+    assert_eq!(aliases, llvm);
+    let llvm: BTreeMap<_, _> = facts(&["struct"])
+        .into_iter()
+        .map(|fact| {
+            let field = |item: &String| variable(item.split_once(' ').unwrap().1);
+            (fact.name.to_owned(), fact.items.iter().map(field).collect::<Vec<_>>())
+        })
+        .collect();
+    let mut structures = declared.structures;
+    structures.retain(|name, _| !name.ends_with("_params_t") && !name.ends_with("_impl_t"));
+    assert_eq!(structures, llvm);
 }
 
 #[test]
 fn it_has_llvms_structures_of_parameters() {
-    let mut program = String::from("#include \"OffloadAPI.h\"\n");
-    for function in facts(&["function"]).iter().filter(|function| !function.items.is_empty()) {
-        let structure = function.more[0];
-        let mut initial = Vec::new();
-        for parameter in &function.items {
-            let (kind, name) = split(parameter);
-            program.push_str(&format!(
-                "{kind} *of_{structure}_{name}({structure} *of) {{ return of->p{name}; }}\n"
-            ));
-            initial.push("NULL");
-        }
-        // An initializer too many is an error, one too few a warning.
-        program.push_str(&format!("{structure} of_{structure} = {{{}}};\n", initial.join(", ")));
-    }
-    compiles(&program);
+    let Some(declared) = Declared::read(&offload::path()) else { return };
+    let with_parameters =
+        facts(&["function"]).into_iter().filter(|function| !function.items.is_empty());
+    let structure = |function: Fact| {
+        let field = |(name, kind)| (format!("p{name}"), format!("*mut {kind}"));
+        let fields: Vec<_> = parameters(&function).into_iter().map(field).collect();
+        (function.more[0].to_owned(), fields)
+    };
+    let llvm: BTreeMap<_, _> = with_parameters.map(structure).collect();
+    let mut structures = declared.structures;
+    structures.retain(|name, _| name.ends_with("_params_t"));
+    assert_eq!(structures, llvm);
 }
 
 #[test]
@@ -219,25 +205,24 @@ fn layouts() -> Vec<Layout> {
     facts(&["enum", "struct", "type", "callback"]).iter().map(|fact| fact.layout()).collect()
 }
 
-/// LLVM's structures, and declarations of their fields.
-fn fields() -> Vec<(&'static str, String)> {
-    let structures = facts(&["struct"]).into_iter();
-    let fields =
-        structures.flat_map(|fact| fact.items.into_iter().map(move |item| (fact.name, item)));
-    fields.map(|(name, item)| (name, item.split_once(' ').unwrap().1.to_owned())).collect()
+/// Returns the parameters of a function of LLVM.
+fn parameters(function: &Fact) -> Vec<Variable> {
+    function.items.iter().map(|item| variable(item)).collect()
 }
 
-/// LLVM's enumerators.
-fn enumerators() -> Vec<(String, u32)> {
-    let items = facts(&["enum"]).into_iter().flat_map(|fact| fact.items);
-    let pair = |item: String| {
-        let (name, number) = item.split_once(" = ").unwrap();
-        (name.to_owned(), number.parse().unwrap())
+/// Returns LLVM's enumerators: their enumerations, names and numbers.
+fn enumerators() -> Vec<(String, String, u32)> {
+    let of_enumeration = |fact: Fact| {
+        let one = move |item: String| {
+            let (name, number) = item.split_once(" = ").unwrap();
+            (fact.name.to_owned(), name.to_owned(), number.parse().unwrap())
+        };
+        fact.items.into_iter().map(one)
     };
-    items.map(pair).collect()
+    facts(&["enum"]).into_iter().flat_map(of_enumeration).collect()
 }
 
-macro_rules! in_rust {
+macro_rules! types_of_rust {
     (
         enumerations: $($enumeration:ident)*;
         structures: $($structure:ident { $($field:ident)* })*;
@@ -269,7 +254,7 @@ fn layout<T>(name: &str, fields: &[(usize, &str)]) -> Layout {
     Layout { name: name.to_owned(), whole: [size_of::<T>(), align_of::<T>()], fields }
 }
 
-in_rust! {
+types_of_rust! {
     enumerations:
         ol_errc_t ol_platform_backend_t ol_platform_info_t ol_device_type_t ol_device_info_t
         ol_device_fp_capability_flag_t ol_alloc_type_t ol_mem_info_t ol_memory_register_flag_t
