@@ -107,7 +107,7 @@ pub(crate) fn current() -> Result<Current> {
 /// Puts an object that was made in a cycle into a table.
 ///
 /// # Errors
-/// Those of [`Table::insert`]; `Uninitialized` if the cycle has ended.
+/// Errors of [`Table::insert`]; `Uninitialized` if the cycle has ended.
 pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut T::Pointee> {
     let handle = table.insert(object)?;
     // The last olShutDown ends the cycle and then clears the tables: either this sees the end, or `clear` the object.
@@ -121,7 +121,7 @@ pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result
 /// Does the work of `olInit`.
 ///
 /// # Errors
-/// Those of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for arguments.
+/// Errors of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for arguments.
 ///
 /// # Safety
 /// The pointer is null or points to arguments, and to as many platforms as they say.

@@ -74,18 +74,19 @@ impl AmdgpuOwn {
         Ok(address)
     }
 
-    /// Prints what kernels have said, as far as it is there. Costs next to nothing if they have said nothing.
+    /// Prints the messages of kernels that are there. Costs next to nothing if kernels have left none. `is_idle` tells
+    /// whether all kernels on the device are known to be done.
     #[inline]
-    pub(crate) fn print_messages(&self, device: &Core) {
+    pub(crate) fn print_messages(&self, is_idle: impl Fn() -> bool) {
         if !self.used.is_nothing() {
-            self.print_some(device);
+            self.print_some(is_idle);
         }
     }
 
     #[cold]
-    fn print_some(&self, device: &Core) {
+    fn print_some(&self, is_idle: impl Fn() -> bool) {
         if let Some(ring) = self.ring.get() {
-            ring.lock().print(|| device.is_known_idle());
+            ring.lock().print(is_idle);
         }
     }
 

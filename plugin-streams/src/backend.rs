@@ -1,31 +1,20 @@
 //! What a backend brings beside its driver.
 
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use crate::driver::Driver;
 use crate::facts::Facts;
 use crate::handle::{Function, Module};
-use crate::module::ModuleCore;
-use crate::{StreamDevice, StreamEvent, StreamKernel, StreamModule, StreamPlatform, StreamQueue};
+use crate::module_core::ModuleCore;
 #[cfg(doc)]
 use longshore_plugin_api::KernelDescription;
 use longshore_plugin_api::{
-    Backend, ImageBytes, ImageEntry, KernelAttributes, PlatformInfo, ProfileSection, Result,
-    SymbolKind,
+    ImageBytes, ImageEntry, KernelAttributes, PlatformInfo, ProfileSection, Result, SymbolKind,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A backend over a driver with streams.
-pub trait StreamBackend:
-    Backend<
-        Platform = StreamPlatform<Self>,
-        Device = StreamDevice<Self>,
-        Module = StreamModule<Self>,
-        Kernel = StreamKernel<Self::Driver>,
-        Queue = StreamQueue<Self>,
-        Event = StreamEvent<Self::Driver>,
-    >
-{
+pub trait StreamBackend: Sized + Send + Sync + 'static {
     /// The driver.
     type Driver: Driver;
     /// What the user has set.
@@ -44,7 +33,7 @@ pub trait StreamBackend:
     /// Retains a device's context. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn retain(
         driver: &Arc<Self::Driver>,
         physical: &Arc<Self::Physical>,
@@ -54,7 +43,7 @@ pub trait StreamBackend:
     /// as the user wants it.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn prepare(
         driver: &Self::Driver,
         physical: &Arc<Self::Physical>,
@@ -94,7 +83,7 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
     /// The driver has loaded the image, and nothing of it has run yet.
     ///
     /// # Errors
-    /// Those of the driver; the image is unloaded then.
+    /// Errors of the driver; the image is unloaded then.
     fn was_loaded(&self, _module: &ModuleCore<D>) -> Result<()> {
         Ok(())
     }
@@ -106,7 +95,7 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
     /// What is known of a kernel.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn attributes(
         &self,
         module: &ModuleCore<D>,
@@ -135,6 +124,6 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
     /// What the profile's variables hold now. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn profile(&self, module: &ModuleCore<D>) -> Result<Vec<ProfileSection>>;
 }

@@ -1,10 +1,9 @@
 //! What a backend's driver can do.
 
 use crate::call::{Call, Code, Failure};
-use crate::device::DeviceCore;
+use crate::crew::BusyLine;
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
-use crate::line::BusyLine;
-use crate::memory::Registrations;
+use crate::registrations::Registrations;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use std::ffi::{CStr, c_void};
 
@@ -42,12 +41,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
     }
     /// The memory of the process that was registered with the driver by backends.
     fn registrations() -> &'static Registrations;
-    /// The threads that do what queues keep: a static of [`BusyLine::crew`].
-    fn crew() -> &'static Crew<BusyLine<Self>>;
-    /// A device has done all that some queue or event of it was waited for. Blocks whoever waited.
-    fn was_waited_for(_device: &DeviceCore<Self>) {}
-    /// A device is given up: nothing runs on it. Its context is current.
-    fn is_closing(_device: &DeviceCore<Self>) {}
+    /// The threads that do the work which queues keep: a static of [`BusyLine::crew`].
+    fn crew() -> &'static Crew<BusyLine>;
+    /// Is called when a device has done the work that some queue or event of it was waited for. Blocks the waiting
+    /// thread. `is_idle` tells whether all kernels that were launched on the device are known to be done.
+    fn was_waited_for(_own: &Self::Own, _is_idle: impl Fn() -> bool) {}
+    /// Is called when a device is given up: nothing runs on it. Its context is current.
+    fn is_closing(&self, _own: &Self::Own) {}
 
     /// Blocks while it looks.
     unsafe fn free_bytes(&self, free: &mut u64) -> Call;
@@ -224,13 +224,13 @@ pub trait Context: Send + Sync + 'static {
     /// The same on a thread that cannot be asked what it has.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     fn force(&self) -> Result<Self::Entered<'_>, Failure>;
 
     /// Gives it up; dropping it does so too, but does not tell. May block.
     ///
     /// # Errors
-    /// Those of the driver; it is given up all the same.
+    /// Errors of the driver; it is given up all the same.
     fn release(self) -> Call;
 }
 

@@ -168,7 +168,7 @@ pub fn lines(known: &[(&str, u32)], value: impl Fn(u32) -> Option<i32>) -> Strin
 /// What a function of a driver writes into a buffer of so many bytes: a text that ends with NUL.
 ///
 /// # Errors
-/// Those of the driver.
+/// Errors of the driver.
 pub fn text(
     write: impl FnOnce(*mut c_char, c_int) -> Call,
 ) -> std::result::Result<String, Failure> {

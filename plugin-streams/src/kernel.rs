@@ -1,7 +1,7 @@
 //! Kernels, and what can be launched of them.
 
 use crate::call::{Call, Code, Failure};
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use crate::driver::Driver;
 use crate::handle::{Function, Stream};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, KernelAttributes, LaunchShape, Result};
@@ -201,7 +201,7 @@ impl<D: Driver> KernelCore<D> {
     /// A good number of items in a group.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(crate) fn optimal_group_items(&self, dynamic_shared_bytes: u64) -> Result<u32> {
         if dynamic_shared_bytes > self.allowed_shared_bytes.load(Ordering::Relaxed) {
             self.allow_shared(dynamic_shared_bytes)?;

@@ -1,13 +1,12 @@
 //! Memory: of the device, of the host for the device, managed, and pinned.
 
 mod pinned;
-mod registrations;
 
 use crate::call::{Call, Code, Failure};
-use crate::device::{DeviceCore, create_stream};
 use crate::driver::Driver;
 use crate::facts::Facts;
 use crate::handle::{DevicePtr, Pool, Stream};
+use crate::raw_device::{RawDevice, create_stream};
 use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use parking_lot::Mutex;
@@ -16,7 +15,6 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) use pinned::{Found, Locked, locked_by_others};
-pub use registrations::Registrations;
 
 /// What the driver aligns all memory to, at the least.
 const DRIVER_ALIGNMENT: u64 = 256;
@@ -57,7 +55,7 @@ impl Memory {
     /// The context is current.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(crate) fn new<D: Driver>(
         driver: &D,
         facts: &Facts,
@@ -93,7 +91,7 @@ impl Memory {
     /// above 1 GiB; those of the driver.
     pub(crate) fn allocate<D: Driver>(
         &self,
-        device: &DeviceCore<D>,
+        device: &RawDevice<D>,
         kind: MemoryKind,
         bytes: u64,
         alignment: u64,
@@ -138,7 +136,7 @@ impl Memory {
     /// `InvalidArgument` unless it is the start of a live allocation of this kind.
     pub(crate) fn free<D: Driver>(
         &self,
-        device: &DeviceCore<D>,
+        device: &RawDevice<D>,
         kind: MemoryKind,
         address: u64,
     ) -> Result<()> {
@@ -200,8 +198,8 @@ impl Memory {
     /// Lets another device reach this one's memory. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
-    pub(crate) fn allow<D: Driver>(&self, device: &DeviceCore<D>, peer: i32) -> Result<()> {
+    /// Errors of the driver.
+    pub(crate) fn allow<D: Driver>(&self, device: &RawDevice<D>, peer: i32) -> Result<()> {
         let Some(pool) = self.pool else { return Ok(()) };
         device.call("allowing peer access to memory", |driver| {
             // SAFETY: the pool is live.

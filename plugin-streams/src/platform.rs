@@ -2,20 +2,17 @@
 
 use crate::backend::{Physical, StreamBackend};
 use crate::call::{Code, Failure};
-use crate::device::StreamDevice;
 use crate::driver::{Context, Driver};
 use crate::error;
-use longshore_plugin_api::{
-    Connected, DeviceInfo, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
-};
+use longshore_plugin_api::{Connected, ErrorCode, Result};
 use std::sync::Arc;
 
 /// The GPUs that a driver shows, in its order: that of `CUDA_VISIBLE_DEVICES` and the like, where the
 /// user has set them.
 pub struct StreamPlatform<B: StreamBackend> {
-    driver: Arc<B::Driver>,
-    devices: Vec<Arc<B::Physical>>,
-    settings: B::Settings,
+    pub(crate) driver: Arc<B::Driver>,
+    pub(crate) devices: Vec<Arc<B::Physical>>,
+    pub(crate) settings: B::Settings,
 }
 
 impl<B: StreamBackend> StreamPlatform<B> {
@@ -23,7 +20,7 @@ impl<B: StreamBackend> StreamPlatform<B> {
     /// what is known of the one of that number. Blocks.
     ///
     /// # Errors
-    /// Those of the driver; of a device that cannot be asked, if there is no other.
+    /// Errors of the driver; of a device that cannot be asked, if there is no other.
     pub fn connect(
         driver: Arc<B::Driver>,
         settings: B::Settings,
@@ -72,7 +69,11 @@ impl<B: StreamBackend> StreamPlatform<B> {
         }
     }
 
-    fn free_bytes(&self, physical: &Arc<B::Physical>) -> Result<u64> {
+    /// Returns the number of free bytes of a device's memory. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the driver.
+    pub(crate) fn free_bytes(&self, physical: &Arc<B::Physical>) -> Result<u64> {
         let doing = format!("asking how much memory of '{}' is free", physical.facts().name);
         let failed = |failure| error::of_driver(&*self.driver, &doing, failure);
         let context = B::retain(&self.driver, physical)?;
@@ -83,29 +84,5 @@ impl<B: StreamBackend> StreamPlatform<B> {
         drop(current);
         let released = context.release();
         asked.and(released).map_err(failed).map(|()| free)
-    }
-}
-
-impl<B: StreamBackend> Platform<B> for StreamPlatform<B> {
-    fn info(&self, query: PlatformInfo) -> Result<String> {
-        B::platform_info(&self.driver, query)
-    }
-
-    fn device_count(&self) -> u32 {
-        self.devices.len() as u32
-    }
-
-    /// [`DeviceInfo::FreeMemory`] makes the device's context for the moment, if nobody has it open:
-    /// it blocks for as long as that takes.
-    fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
-        let physical = &self.devices[index as usize];
-        match query {
-            DeviceInfo::FreeMemory => self.free_bytes(physical).map(InfoValue::U64),
-            _ => physical.facts().info(query),
-        }
-    }
-
-    fn open(&self, index: u32) -> Result<StreamDevice<B>> {
-        StreamDevice::open(&self.driver, &self.devices[index as usize], &self.settings)
     }
 }

@@ -2,9 +2,9 @@
 //! do not promise to take such memory along when a copy is queued.
 
 use crate::call::{Call, Code, Failure};
-use crate::device::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::{Event, Stream};
+use crate::raw_device::RawDevice;
 
 /// Copies of at most so many bytes are staged.
 pub(crate) const STAGED_BYTES: u64 = 64 << 10;
@@ -32,11 +32,11 @@ impl Staging {
     /// is current.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     #[inline]
     pub(crate) fn take<D: Driver>(
         &mut self,
-        device: &DeviceCore<D>,
+        device: &RawDevice<D>,
         stream: Stream,
         bytes: u64,
     ) -> Result<Option<u64>, Failure> {
@@ -65,7 +65,7 @@ impl Staging {
     #[cold]
     fn make_room<D: Driver>(
         &mut self,
-        device: &DeviceCore<D>,
+        device: &RawDevice<D>,
         stream: Stream,
     ) -> Result<bool, Failure> {
         let made = match self.start {
@@ -86,7 +86,7 @@ impl Staging {
     }
 
     /// Goes on to the next part, if the stream has done what was in it.
-    fn turn<D: Driver>(&mut self, device: &DeviceCore<D>, stream: Stream) -> Call {
+    fn turn<D: Driver>(&mut self, device: &RawDevice<D>, stream: Stream) -> Call {
         let (driver, next) = (device.driver(), (self.part + 1) % PARTS);
         let end =
             self.ends[self.part].map_or_else(|| device.try_take_event(EventKind::Plain), Ok)?;

@@ -1,9 +1,9 @@
 //! Work that a queue keeps until the host has done what is before it.
 
 use crate::driver::Driver;
-use crate::event::Record;
 use crate::kernel::KernelCore;
-use crate::line::Line;
+use crate::lane::Lane;
+use crate::record::Record;
 use crate::transfer::{Copy, Fill};
 use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
 use std::ffi::c_void;
@@ -35,21 +35,21 @@ impl<D: Driver> Step<D> {
     ///
     /// # Errors
     /// A lost device; those of the driver.
-    pub(crate) fn run(self, line: &Arc<Line<D>>) -> Result<()> {
+    pub(crate) fn run(self, lane: &Lane<D>) -> Result<()> {
         match self {
-            Step::Launch(launch) => launch.run(line),
-            Step::Copy(copy) => copy.run(line),
-            Step::BlockingCopy(copy) => copy.run_blocking(line),
-            Step::Fill(fill) => fill.submit(line),
-            Step::Prefetch(range, target) => crate::transfer::prefetch(line, range, target),
+            Step::Launch(launch) => launch.run(lane),
+            Step::Copy(copy) => copy.run(lane),
+            Step::BlockingCopy(copy) => copy.run_blocking(lane),
+            Step::Fill(fill) => fill.submit(lane),
+            Step::Prefetch(range, target) => crate::transfer::prefetch(lane, range, target),
             Step::Function(function) => {
-                let before = line.sleep_until_stream_is_done();
+                let before = lane.sleep_until_stream_is_done();
                 // Called also if the device was lost: whoever queued it was promised that.
                 function.call();
                 before
             }
-            Step::Record(record) => record.submit(line),
-            Step::Wait(record) => record.hold_up(line),
+            Step::Record(record) => record.submit(lane),
+            Step::Wait(record) => record.hold_up(lane),
         }
     }
 }
@@ -82,17 +82,17 @@ impl<D: Driver> KeptLaunch<D> {
         KeptLaunch { kernel: Arc::clone(kernel), shape: *shape, values, starts }
     }
 
-    fn run(self, line: &Line<D>) -> Result<()> {
+    fn run(self, lane: &Lane<D>) -> Result<()> {
         let start = self.values.as_ptr().cast::<u8>();
         // An argument without bytes may begin behind the last one.
         let pointers: Vec<*const c_void> =
             self.starts.iter().map(|at| start.wrapping_add(*at).cast()).collect();
-        let _current = line.device().enter()?;
-        line.in_flight().note(self.kernel.number());
+        let _current = lane.device().enter()?;
+        lane.in_flight().note(self.kernel.number());
         // SAFETY: the values are those that were vouched for when the launch was queued, and the host
         // keeps the kernel's module until the queue is done.
-        let launched = unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), line.stream()) };
-        line.in_flight().was_handed();
+        let launched = unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), lane.stream()) };
+        lane.in_flight().was_handed();
         launched.map_err(|failure| self.kernel.refused(&self.shape, failure))
     }
 }

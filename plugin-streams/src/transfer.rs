@@ -1,10 +1,10 @@
 //! Copies, fills and prefetches on a stream.
 
 use crate::call::{Call, Code, Failure};
-use crate::device::DeviceCore;
+use crate::device_core::DeviceCore;
 use crate::driver::{Driver, Location};
 use crate::handle::DevicePtr;
-use crate::line::Line;
+use crate::lane::Lane;
 use crate::memory::Locked;
 use crate::staging::STAGED_BYTES;
 use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
@@ -60,21 +60,21 @@ impl<D: Driver> Copy<D> {
     /// be; answers whether it was. The context is current.
     ///
     /// # Errors
-    /// Those of the driver.
-    pub(crate) fn hand(&self, line: &Line<D>) -> Result<bool> {
-        let device = line.device();
-        let as_it_is = || self.queue(line, self.whole());
+    /// Errors of the driver.
+    pub(crate) fn hand(&self, lane: &Lane<D>) -> Result<bool> {
+        let device = lane.device();
+        let as_it_is = || self.queue(lane, self.whole());
         // From memory of the host to memory of the host the driver copies while the caller waits.
         let handed = match (&self.to, &self.from) {
             (to, from) if to.is_of_host(device) && from.is_of_host(device) => None,
-            (End::Host(to), _) => (line.locked(*to, self.bytes) == Locked::All).then(as_it_is),
+            (End::Host(to), _) => (lane.locked(*to, self.bytes) == Locked::All).then(as_it_is),
             (_, End::Host(_)) if self.is_captured(device) => Some(as_it_is()),
-            (_, End::Host(from)) => match line.locked(*from, self.bytes) {
+            (_, End::Host(from)) => match lane.locked(*from, self.bytes) {
                 Locked::All => Some(as_it_is()),
                 Locked::None if self.bytes <= D::CAPTURED_BYTES => Some(as_it_is()),
                 Locked::None if self.bytes <= STAGED_BYTES => {
-                    line.stage(*from, self.bytes, |staged| {
-                        self.queue(line, Part { from: staged, ..self.whole() })
+                    lane.stage(*from, self.bytes, |staged| {
+                        self.queue(lane, Part { from: staged, ..self.whole() })
                     })
                 }
                 Locked::None | Locked::Some => None,
@@ -89,12 +89,12 @@ impl<D: Driver> Copy<D> {
     /// when the stream is done.
     ///
     /// # Errors
-    /// Those of the driver, a lost device.
-    pub(crate) fn submit(&self, line: &Line<D>) -> Result<()> {
-        let device = line.device();
+    /// Errors of the driver, a lost device.
+    pub(crate) fn submit(&self, lane: &Lane<D>) -> Result<()> {
+        let device = lane.device();
         let host = match (&self.to, &self.from) {
             (End::Host(to), End::Host(from)) => {
-                line.synchronize_stream()?;
+                lane.synchronize_stream()?;
                 // SAFETY: whoever queued the copy vouches for both ranges, which may overlap.
                 unsafe {
                     std::ptr::copy(*from as *const u8, *to as *mut u8, self.bytes as usize);
@@ -106,14 +106,14 @@ impl<D: Driver> Copy<D> {
         };
         let _current = device.enter()?;
         let is_locked_in_part =
-            || host.is_some_and(|host| line.locked(host, self.bytes) == Locked::Some);
+            || host.is_some_and(|host| lane.locked(host, self.bytes) == Locked::Some);
         if device.memory.may_be_locked::<D>() && is_locked_in_part() {
-            return self.copy_in_pieces(line);
+            return self.copy_in_pieces(lane);
         }
-        match self.queue(line, self.whole()) {
+        match self.queue(lane, self.whole()) {
             // It may be others who have page-locked some of it.
             Err(failure) if failure.is(Code::INVALID_VALUE) && is_locked_in_part() => {
-                self.copy_in_pieces(line)
+                self.copy_in_pieces(lane)
             }
             queued => queued.map_err(|failure| self.failed(device, failure)),
         }
@@ -123,31 +123,31 @@ impl<D: Driver> Copy<D> {
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run(self, line: &Line<D>) -> Result<()> {
-        let current = line.device().enter()?;
-        if self.hand(line)? {
+    pub(crate) fn run(self, lane: &Lane<D>) -> Result<()> {
+        let current = lane.device().enter()?;
+        if self.hand(lane)? {
             return Ok(());
         }
         drop(current);
-        self.run_blocking(line)
+        self.run_blocking(lane)
     }
 
     /// Hands it to the stream and waits for it.
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run_blocking(self, line: &Line<D>) -> Result<()> {
-        self.submit(line)?;
-        line.sleep_until_stream_is_done()
+    pub(crate) fn run_blocking(self, lane: &Lane<D>) -> Result<()> {
+        self.submit(lane)?;
+        lane.sleep_until_stream_is_done()
     }
 
     /// Copies by way of memory of which nothing is page-locked: drivers refuse what is so in part, and the
     /// stream may have to write there before. Blocks until it is done. The context is current.
     #[cold]
-    fn copy_in_pieces(&self, line: &Line<D>) -> Result<()> {
+    fn copy_in_pieces(&self, lane: &Lane<D>) -> Result<()> {
         let mut piece = vec![0u8; self.bytes.min(PIECE_BYTES) as usize];
         let ours = piece.as_mut_ptr();
-        line.synchronize_stream()?;
+        lane.synchronize_stream()?;
         let mut done = 0;
         while done < self.bytes {
             let bytes = (self.bytes - done).min(PIECE_BYTES);
@@ -164,9 +164,9 @@ impl<D: Driver> Copy<D> {
                 if !is_to_host {
                     ours.copy_from_nonoverlapping(part.from as *const u8, bytes as usize);
                 }
-                let queued = self.queue(line, part_of_ours);
-                let waited = line.synchronize_stream();
-                queued.map_err(|failure| self.failed(line.device(), failure)).and(waited)?;
+                let queued = self.queue(lane, part_of_ours);
+                let waited = lane.synchronize_stream();
+                queued.map_err(|failure| self.failed(lane.device(), failure)).and(waited)?;
                 if is_to_host {
                     (part.to as *mut u8).copy_from_nonoverlapping(ours, bytes as usize);
                 }
@@ -188,9 +188,9 @@ impl<D: Driver> Copy<D> {
     }
 
     /// Calls the driver. What is at the host's end may be elsewhere than the copy says.
-    fn queue(&self, line: &Line<D>, Part { to, from, bytes }: Part) -> Call {
-        let (driver, bytes, stream) = (line.device().driver(), bytes as usize, line.stream());
-        let (memory, own) = (&line.device().memory, line.device().context());
+    fn queue(&self, lane: &Lane<D>, Part { to, from, bytes }: Part) -> Call {
+        let (driver, bytes, stream) = (lane.device().driver(), bytes as usize, lane.stream());
+        let (memory, own) = (&lane.device().memory, lane.device().context());
         // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
         unsafe {
             match (&self.to, &self.from) {
@@ -243,47 +243,47 @@ impl Fill {
     /// Hands it to the stream if that blocks nobody; answers whether it was. The context is current.
     ///
     /// # Errors
-    /// Those of the driver, after waiting.
-    pub(crate) fn hand<D: Driver>(&self, line: &Line<D>) -> Result<bool> {
+    /// Errors of the driver, after waiting.
+    pub(crate) fn hand<D: Driver>(&self, lane: &Lane<D>) -> Result<bool> {
         let (start, length) = (self.pattern.as_ptr() as u64, self.pattern.len() as u64);
-        let as_it_is = || self.queue(line, start);
+        let as_it_is = || self.queue(lane, start);
         let is_set = matches!(length, 1 | 2 | 4) && self.to.is_multiple_of(length);
         let handed = match length {
             _ if is_set => Some(as_it_is()),
-            _ if line.device().memory.is_of_host(self.to) => None,
+            _ if lane.device().memory.is_of_host(self.to) => None,
             _ if length <= D::CAPTURED_BYTES => Some(as_it_is()),
             _ if length <= STAGED_BYTES => {
-                line.stage(start, length, |staged| self.queue(line, staged))
+                lane.stage(start, length, |staged| self.queue(lane, staged))
             }
             _ => None,
         };
         let Some(handed) = handed else { return Ok(false) };
         // Some of it may have been queued.
-        let handed = self.check(line, handed);
-        handed.or_else(|error| line.synchronize_stream().and(Err(error))).map(|()| true)
+        let handed = self.check(lane, handed);
+        handed.or_else(|error| lane.synchronize_stream().and(Err(error))).map(|()| true)
     }
 
     /// Hands it to the stream; blocks if that may not read the pattern later.
     ///
     /// # Errors
-    /// Those of the driver, a lost device.
-    pub(crate) fn submit<D: Driver>(self, line: &Line<D>) -> Result<()> {
-        let _current = line.device().enter()?;
-        if self.hand(line)? {
+    /// Errors of the driver, a lost device.
+    pub(crate) fn submit<D: Driver>(self, lane: &Lane<D>) -> Result<()> {
+        let _current = lane.device().enter()?;
+        if self.hand(lane)? {
             return Ok(());
         }
-        let queued = self.check(line, self.queue(line, self.pattern.as_ptr() as u64));
-        line.synchronize_stream().and(queued)
+        let queued = self.check(lane, self.queue(lane, self.pattern.as_ptr() as u64));
+        lane.synchronize_stream().and(queued)
     }
 
-    fn check<D: Driver>(&self, line: &Line<D>, call: Call) -> Result<()> {
-        line.device().check(format_args!("filling {} bytes", self.bytes), call)
+    fn check<D: Driver>(&self, lane: &Lane<D>, call: Call) -> Result<()> {
+        lane.device().check(format_args!("filling {} bytes", self.bytes), call)
     }
 
     /// Calls the driver. `pattern` is where the pattern is now.
-    fn queue<D: Driver>(&self, line: &Line<D>, pattern: u64) -> Call {
-        let (to, bytes, stream) = (self.to, self.bytes as usize, line.stream());
-        let driver = line.device().driver();
+    fn queue<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
+        let (to, bytes, stream) = (self.to, self.bytes as usize, lane.stream());
+        let driver = lane.device().driver();
         // SAFETY: whoever queued the fill vouches for the range; the stream is live.
         unsafe {
             match self.pattern[..] {
@@ -294,19 +294,19 @@ impl Fill {
                 [a, b, c, d] if to.is_multiple_of(4) => {
                     driver.fill_32(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
                 }
-                _ => self.double(line, pattern),
+                _ => self.double(lane, pattern),
             }
         }
     }
 
     /// Copies the pattern, and then what is there behind itself until all is full.
-    fn double<D: Driver>(&self, line: &Line<D>, pattern: u64) -> Call {
-        let (length, stream) = (self.pattern.len(), line.stream());
-        let driver = line.device().driver();
+    fn double<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
+        let (length, stream) = (self.pattern.len(), lane.stream());
+        let driver = lane.device().driver();
         // SAFETY: the driver captures the pattern, or it is staged or waited for; the range is vouched for by
         // whoever queued the fill, and both parts of each copy are apart in it.
         unsafe {
-            match line.device().memory.is_of_host(self.to) {
+            match lane.device().memory.is_of_host(self.to) {
                 true => driver.copy(self.to, pattern, length, stream)?,
                 false => driver.copy_to_device(self.to, pattern as *const _, length, stream)?,
             }
@@ -336,11 +336,11 @@ fn period(pattern: &[u8]) -> usize {
 /// # Errors
 /// Those by which the device is lost.
 pub(crate) fn prefetch<D: Driver>(
-    line: &Line<D>,
+    lane: &Lane<D>,
     range: Span,
     target: PrefetchTarget,
 ) -> Result<()> {
-    let device = line.device();
+    let device = lane.device();
     let current = device.enter()?;
     if !device.memory.is_managed(device.driver(), range.address()) {
         return Ok(());
@@ -349,7 +349,7 @@ pub(crate) fn prefetch<D: Driver>(
         PrefetchTarget::Device => Location::Device(device.ordinal()),
         PrefetchTarget::Host => Location::Host,
     };
-    let (start, bytes, stream) = (range.address(), range.bytes() as usize, line.stream());
+    let (start, bytes, stream) = (range.address(), range.bytes() as usize, lane.stream());
     // SAFETY: the range is live managed memory, the stream is live.
     let hinted = unsafe { device.driver().prefetch(start, bytes, to, stream) };
     drop(current);

@@ -247,7 +247,7 @@ pub(crate) unsafe fn fill(
 /// Does work on a queue of a device, and waits for it.
 ///
 /// # Errors
-/// Those of `work` and of waiting.
+/// Errors of `work` and of waiting.
 fn on_any_queue(device: &OfDevice, work: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
     let queue = device.get()?.queue()?;
     let done = work(&queue);

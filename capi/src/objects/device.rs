@@ -51,7 +51,7 @@ impl OfDevice {
     /// Returns the open device. Blocks while it is opened.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Errors of opening it.
     #[inline]
     pub(crate) fn get(&self) -> Result<&Device> {
         match self.open.get() {
@@ -100,7 +100,7 @@ impl OfDevice {
     /// with it.
     ///
     /// # Errors
-    /// Those of [`Device::close`].
+    /// Errors of [`Device::close`].
     pub(crate) fn close(&self) -> Result<()> {
         let Some(device) = self.open.get() else { return Ok(()) };
         match device.clone().close() {

@@ -43,7 +43,7 @@ pub(crate) fn around(
 /// Returns the program's address of registered memory, of which a caller may give the device's address too.
 ///
 /// # Errors
-/// Those of [`around`].
+/// Errors of [`around`].
 pub(crate) fn on_host(registered: &mut Registered, address: usize) -> Result<usize> {
     if around(registered, address, 1)?.is_some() {
         return Ok(address);

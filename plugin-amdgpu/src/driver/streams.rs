@@ -8,16 +8,14 @@ use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
-use longshore_plugin_streams::{
-    BusyLine, Call, Code, DeviceCore, EventKind, Failure, Registrations, forward,
-};
+use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Failure, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `hipCpuDeviceId`.
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-hip");
+static CREW: Crew<BusyLine> = BusyLine::crew("longshore-hip");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = Current;
@@ -61,16 +59,16 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyLine<Driver>> {
+    fn crew() -> &'static Crew<BusyLine> {
         &CREW
     }
 
-    fn was_waited_for(device: &DeviceCore<Driver>) {
-        device.own().print_messages(device);
+    fn was_waited_for(own: &AmdgpuOwn, is_idle: impl Fn() -> bool) {
+        own.print_messages(is_idle);
     }
 
-    fn is_closing(device: &DeviceCore<Driver>) {
-        device.own().close(device.driver());
+    fn is_closing(&self, own: &AmdgpuOwn) {
+        own.close(self);
     }
 
     forward! {

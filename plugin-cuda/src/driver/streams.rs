@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyLine<Driver>> = BusyLine::crew("longshore-cu");
+static CREW: Crew<BusyLine> = BusyLine::crew("longshore-cu");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = PrimaryContext;
@@ -53,7 +53,7 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyLine<Driver>> {
+    fn crew() -> &'static Crew<BusyLine> {
         &CREW
     }
 

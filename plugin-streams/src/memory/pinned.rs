@@ -2,9 +2,9 @@
 
 use super::{Memory, find, is_of_host};
 use crate::call::{Call, Code};
-use crate::device::DeviceCore;
 use crate::driver::Driver;
 use crate::handle::DevicePtr;
+use crate::raw_device::RawDevice;
 use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ impl Memory {
     /// # Errors
     /// `InvalidArgument` if part of the range is pinned already, or allocated by the device; those of
     /// the driver.
-    pub(crate) fn pin<D: Driver>(&self, device: &DeviceCore<D>, range: Span) -> Result<u64> {
+    pub(crate) fn pin<D: Driver>(&self, device: &RawDevice<D>, range: Span) -> Result<u64> {
         let (start, bytes) = (range.address(), range.bytes());
         let _pinning = self.pinning.lock();
         if start.checked_add(bytes).is_none()
@@ -117,7 +117,7 @@ impl Memory {
     ///
     /// # Errors
     /// `InvalidArgument` if nothing is pinned there; those of the driver.
-    pub(crate) fn unpin<D: Driver>(&self, device: &DeviceCore<D>, address: u64) -> Result<()> {
+    pub(crate) fn unpin<D: Driver>(&self, device: &RawDevice<D>, address: u64) -> Result<()> {
         let _pinning = self.pinning.lock();
         let of_device = || self.pinned.iter().find(|entry| entry.value().device == address);
         let found = self.pinned.get(&address).or_else(of_device).filter(|entry| entry.remove());
@@ -182,7 +182,7 @@ impl Memory {
     /// Memory that somebody else has registered, if they have all of it.
     fn check_of_others<D: Driver>(
         &self,
-        device: &DeviceCore<D>,
+        device: &RawDevice<D>,
         start: u64,
         bytes: u64,
     ) -> Result<()> {
@@ -203,7 +203,7 @@ fn register<D: Driver>(driver: &D, start: u64, bytes: u64) -> Call {
     unsafe { driver.register(start, bytes as usize) }
 }
 
-fn give_up<D: Driver>(device: &DeviceCore<D>, registration: u64) -> Call {
+fn give_up<D: Driver>(device: &RawDevice<D>, registration: u64) -> Call {
     D::registrations()
         .leave(registration, || device.try_call(|driver| unregister(driver, registration)))
 }

@@ -26,7 +26,7 @@ impl Registrations {
 
     /// Whether there are any.
     #[inline]
-    pub(super) fn has_some(&self) -> bool {
+    pub(crate) fn has_some(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
@@ -34,8 +34,8 @@ impl Registrations {
     /// given to [`Registrations::leave`]; none if a registration has some of the range alone.
     ///
     /// # Errors
-    /// Those of `register`; there is none then.
-    pub(super) fn join<E>(
+    /// Errors of `register`; there is none then.
+    pub(crate) fn join<E>(
         &self,
         start: u64,
         bytes: u64,
@@ -60,8 +60,8 @@ impl Registrations {
     /// the registration stays.
     ///
     /// # Errors
-    /// Those of `unregister`.
-    pub(super) fn leave<E>(
+    /// Errors of `unregister`.
+    pub(crate) fn leave<E>(
         &self,
         start: u64,
         unregister: impl FnOnce() -> Result<(), E>,

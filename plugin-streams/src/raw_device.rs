@@ -1,0 +1,223 @@
+//! The ground floor of an open device: calls of its driver, errors of these calls, and the loss of the device.
+
+use crate::call::{Call, Code, Failure};
+use crate::driver::{Context, Driver, EventKind};
+use crate::error;
+use crate::facts::Facts;
+use crate::handle::{Event, Stream};
+use crate::in_flight::Registry;
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A device of the driver, its context, and the error by which it was lost.
+pub struct RawDevice<D: Driver> {
+    driver: Arc<D>,
+    facts: Arc<Facts>,
+    ordinal: i32,
+    context: D::Context,
+    registry: Registry,
+    /// Events of the driver that stand for nothing, by their kinds.
+    events: [Mutex<Vec<Event>>; 3],
+    lost: OnceLock<Error>,
+}
+
+impl<D: Driver> RawDevice<D> {
+    /// Returns the device of this ordinal, whose context this is.
+    pub(crate) fn new(
+        driver: &Arc<D>,
+        facts: &Arc<Facts>,
+        ordinal: i32,
+        context: D::Context,
+    ) -> RawDevice<D> {
+        RawDevice {
+            driver: Arc::clone(driver),
+            facts: Arc::clone(facts),
+            ordinal,
+            context,
+            registry: Registry::default(),
+            events: Default::default(),
+            lost: OnceLock::new(),
+        }
+    }
+
+    /// Returns the driver.
+    #[inline]
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// Returns the constant properties of the device.
+    #[inline]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Returns the driver's number of the device.
+    pub fn ordinal(&self) -> i32 {
+        self.ordinal
+    }
+
+    /// Returns the context of the device.
+    pub fn context(&self) -> &D::Context {
+        &self.context
+    }
+
+    /// Returns whether all kernels that were launched on the device are known to be done.
+    pub fn is_known_idle(&self) -> bool {
+        self.registry.is_idle()
+    }
+
+    /// Returns the list of the kernels and of their launches.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Makes the device's context current until the answer is dropped.
+    ///
+    /// # Errors
+    /// The error by which the device was lost; those of the driver.
+    #[inline]
+    pub fn enter(&self) -> Result<<D::Context as Context>::Entered<'_>> {
+        self.refuse_if_lost()?;
+        self.context.enter().map_err(|failure| self.not_entered(failure))
+    }
+
+    #[cold]
+    fn not_entered(&self, failure: Failure) -> Error {
+        self.failed("entering the context", failure)
+    }
+
+    /// Calls the driver with the device's context current.
+    ///
+    /// # Errors
+    /// The error by which the device was lost; those of the driver. `doing` is the purpose of the call.
+    pub fn call(&self, doing: impl fmt::Display, call: impl FnOnce(&D) -> Call) -> Result<()> {
+        self.refuse_if_lost()?;
+        self.check(doing, self.try_call(call))
+    }
+
+    /// Ends the life of something. At the end of the process the driver may have done that before.
+    ///
+    /// # Errors
+    /// As for [`RawDevice::call`].
+    pub fn end(&self, doing: impl fmt::Display, call: impl FnOnce(&D) -> Call) -> Result<()> {
+        self.refuse_if_lost()?;
+        match self.try_call(call) {
+            Err(failure) if failure.is(Code::DEINITIALIZED) => Ok(()),
+            ended => self.check(doing, ended),
+        }
+    }
+
+    /// Calls the driver as [`RawDevice::call`] does, but returns its failure as it is, and calls it for a lost device too.
+    pub fn try_call(&self, call: impl FnOnce(&D) -> Call) -> Call {
+        let _current = self.context.enter()?;
+        call(self.driver())
+    }
+
+    /// Turns a result of the driver into one of ours, and keeps the error by which the device is lost.
+    ///
+    /// # Errors
+    /// The driver's; `doing` is the purpose of the call.
+    #[inline]
+    pub fn check(&self, doing: impl fmt::Display, call: Call) -> Result<()> {
+        call.map_err(|failure| self.failed(doing, failure))
+    }
+
+    /// Refuses a lost device.
+    ///
+    /// # Errors
+    /// The error by which the device was lost.
+    #[inline]
+    pub fn refuse_if_lost(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(error) => Err(again(error)),
+        }
+    }
+
+    /// Returns the error of a call that failed. After a sticky failure the device is lost.
+    #[cold]
+    pub fn failed(&self, doing: impl fmt::Display, failure: Failure) -> Error {
+        let doing = format!("{} device '{}': {doing}", D::NAME, self.facts.name);
+        let error = error::of_driver(self.driver(), &doing, failure);
+        // A driver that has ended answers nothing else, for this device or others.
+        let has_ended = failure.is(Code::DEINITIALIZED);
+        if has_ended || !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
+            return error;
+        }
+        let told = self.lost.get_or_init(|| {
+            let told = self.loss(&error);
+            log::error!("{told}");
+            told
+        });
+        told.clone()
+    }
+
+    /// Returns the error of all later calls. The driver does not say which kernel failed, so it names all that may have.
+    fn loss(&self, error: &Error) -> Error {
+        let running = match self.registry.in_flight() {
+            kernels if kernels.is_empty() => "no kernel was in flight".to_owned(),
+            kernels => format!("in flight were {kernels}"),
+        };
+        let told = Error::new(
+            ErrorCode::BackendFailure,
+            format!(
+                "{}; {running}; the device is lost, nothing works on it any more: close it",
+                error.message()
+            ),
+        );
+        match error.vendor() {
+            Some(vendor) => told.with_vendor(vendor.name.clone(), vendor.number),
+            None => told,
+        }
+    }
+
+    /// Returns an event that stands for nothing. To be given to [`RawDevice::give_event`]. The device's
+    /// context is current.
+    ///
+    /// # Errors
+    /// Errors of the driver.
+    pub(crate) fn take_event(&self, kind: EventKind) -> Result<Event> {
+        self.try_take_event(kind).map_err(|failure| self.failed("making an event", failure))
+    }
+
+    /// Takes an event as [`RawDevice::take_event`] does, but returns the failure as it is.
+    pub(crate) fn try_take_event(&self, kind: EventKind) -> std::result::Result<Event, Failure> {
+        if let Some(event) = self.events[kind as usize].lock().pop() {
+            return Ok(event);
+        }
+        let mut event = Event::NULL;
+        // SAFETY: the context is current.
+        unsafe { self.driver().create_event(&mut event, kind) }?;
+        Ok(event)
+    }
+
+    /// Takes back an event that stands for nothing any more.
+    pub(crate) fn give_event(&self, event: Event, kind: EventKind) {
+        self.events[kind as usize].lock().push(event);
+    }
+
+    /// Gives back the events that stand for nothing. The context is current.
+    pub(crate) fn destroy_events(&self) {
+        for event in self.events.iter().flat_map(|events| std::mem::take(&mut *events.lock())) {
+            // SAFETY: events in the list stand for nothing, so no call and no stream uses them.
+            let _ = unsafe { self.driver().destroy_event(event) };
+        }
+    }
+}
+
+/// Returns the error by which a device was lost, once more.
+#[cold]
+fn again(error: &Error) -> Error {
+    error.clone()
+}
+
+/// Makes a stream. The context is current.
+pub(crate) fn create_stream<D: Driver>(driver: &D) -> std::result::Result<Stream, Failure> {
+    let mut stream = Stream::NULL;
+    // SAFETY: the context is current.
+    unsafe { driver.create_stream(&mut stream) }?;
+    Ok(stream)
+}
