@@ -135,6 +135,9 @@ impl Library {
             let context = (functions.create_context)(environment);
             let options = (functions.create_options)();
             if context.is_null() || options.is_null() {
+                // SPIRV-Tools takes null for nothing to destroy.
+                (functions.destroy_options)(options);
+                (functions.destroy_context)(context);
                 return Err("SPIRV-Tools makes no context".to_owned());
             }
             (functions.set_scalar)(options, rules.layouts.scalar);

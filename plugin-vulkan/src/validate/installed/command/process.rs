@@ -3,16 +3,20 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read, Seek, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Most bytes of output; a program that writes more is killed.
 const MOST_OUTPUT: usize = 64 << 10;
+/// Time between two looks whether the program has ended: at first, and after a while. A program that ends closes its output,
+/// which is noticed at once, so that this matters only for what the program leaves behind.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// How a program ended, and what it wrote to its standard output and error.
 pub(super) struct Ended {
@@ -35,23 +39,28 @@ pub(super) fn run(mut command: Command, words: &[u32], limit: Duration) -> Resul
     let started = command.spawn();
     // As long as the command is there, the pipe has a writer.
     drop(command);
-    let mut running = Running::new(started.map_err(|error| failed("starting", error))?)
-        .map_err(|error| failed("waiting for", error))?;
+    let child = started.map_err(|error| failed("starting", error))?;
+    let mut running = Running { child, is_reaped: false };
     rustix::io::ioctl_fionbio(&output, true).map_err(|error| failed("reading", error.into()))?;
     let deadline = Instant::now() + limit;
-    let mut read = Vec::new();
-    let (mut is_open, mut progress) = (true, Progress::Running);
-    while let Progress::Running = progress {
-        progress = running
-            .wait(is_open.then_some(&output), deadline)
-            .map_err(|error| failed("waiting for", error))?;
-        is_open &= take(&mut output, &mut read).map_err(|error| failed("reading", error))?;
+    let (mut read, mut is_open, mut look) = (Vec::new(), true, FIRST_LOOK);
+    loop {
+        let has_ended = running.has_ended().map_err(|error| failed("waiting for", error))?;
+        if is_open && !take(&mut output, &mut read).map_err(|error| failed("reading", error))? {
+            (is_open, look) = (false, FIRST_LOOK);
+        }
         if read.len() > MOST_OUTPUT {
             return Err(format!("{name} wrote more than {MOST_OUTPUT} bytes"));
         }
-        if let Progress::Late = progress {
+        if has_ended {
+            break;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Err(format!("{name} did not end within {} s", limit.as_secs_f64()));
         }
+        await_output(is_open.then_some(&output), look.min(left));
+        look = (2 * look).min(LAST_LOOK);
     }
     let status = running.reap().map_err(|error| failed("waiting for", error))?;
     Ok(Ended { status, output: read })
@@ -81,40 +90,28 @@ fn take(output: &mut PipeReader, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-enum Progress {
-    Running,
-    Ended,
-    Late,
+/// Blocks until there is output, or for so long.
+fn await_output(output: Option<&PipeReader>, longest: Duration) {
+    let Some(output) = output else { return thread::sleep(longest) };
+    let mut files = [PollFd::new(output, PollFlags::IN)];
+    // A failure is as good as the end of the time: the caller looks again.
+    let _ = poll(&mut files, Timespec::try_from(longest).ok().as_ref());
 }
 
 /// A process that is killed, with its group, if it is dropped before its end.
 struct Running {
     child: Child,
-    end: Option<OwnedFd>,
     is_reaped: bool,
 }
 
 impl Running {
-    fn new(child: Child) -> io::Result<Running> {
-        let mut running = Running { child, end: None, is_reaped: false };
-        running.end = Some(pidfd_open(Pid::from_child(&running.child), PidfdFlags::empty())?);
-        Ok(running)
-    }
-
-    /// Blocks until there is output, the process has ended, or the time is over.
-    fn wait(&self, output: Option<&PipeReader>, deadline: Instant) -> io::Result<Progress> {
-        let end = self.end.as_ref().expect("it is there since the process was started");
-        let files = [
-            Some(PollFd::new(end, PollFlags::IN)),
-            output.map(|pipe| PollFd::new(pipe, PollFlags::IN)),
-        ];
-        let mut files: Vec<_> = files.into_iter().flatten().collect();
-        let left = deadline.saturating_duration_since(Instant::now());
-        let limit = Timespec::try_from(left).ok();
-        match poll(&mut files, limit.as_ref()) {
-            Ok(0) => Ok(Progress::Late),
-            Ok(_) if !files[0].revents().is_empty() => Ok(Progress::Ended),
-            Ok(_) | Err(Errno::INTR) => Ok(Progress::Running),
+    /// Whether the process has ended. It stays to be waited for, so that its number is not another's.
+    fn has_ended(&self) -> io::Result<bool> {
+        // Not by a descriptor of the process: valgrind and kernels before Linux 5.3 have no `pidfd_open`.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
+            Ok(ended) => Ok(ended.is_some()),
+            Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
