@@ -83,6 +83,10 @@ impl VulkanPlatform {
             return Ok(Connected::NoDevice(why));
         }
         let settings = settings.device.clone();
+        // Only a program that shows it waits until the validator is found and tried.
+        if log::log_enabled!(log::Level::Info) {
+            log::info!("validator of modules: {}", settings.validator.description());
+        }
         Ok(Connected::Platform(VulkanPlatform { instance, devices, settings }))
     }
 }
