@@ -1,5 +1,20 @@
 //! [`Table`]: the objects of one kind, by their handles. Its places are never given back, so that any number can be
 //! looked up.
+//!
+//! The alternative is the crate `sharded-slab`, which gives each thread places of its own. Nanoseconds per call on a
+//! machine with 2 cores, x86-64, virtual; "at once" is two threads whose calls overlap:
+//!
+//! | calls | `Table` | `sharded-slab` |
+//! | --- | --- | --- |
+//! | look up | 4.3 | 16 |
+//! | look up, two objects at once | 4.4 | 54 |
+//! | look up, the same object at once | 20 | 59 to 75 |
+//! | insert, look up and remove | 26 | 35 |
+//! | insert, look up and remove, at once | 54 to 121 | 37 |
+//! | insert by one thread, remove by another | 413 | 328 |
+//!
+//! A launch looks two handles up; a creation or a destruction costs the driver much more than the list of free places.
+//! So look-ups decide. Nor can a slab that threads share be cleared, as the last olShutDown does.
 
 use super::handle::{self, MOST_PLACES, Object};
 use super::slot::Slot;
