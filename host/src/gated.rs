@@ -1,11 +1,24 @@
-//! [`Gated`]: something that many threads use until one takes it away.
+//! [`Gated`]: a value that many threads use until one takes it away.
+//!
+//! The alternative is `ShardedLock<Option<T>>` of the crate `crossbeam-utils`: users read, the taker writes. Nanoseconds per
+//! call on a machine with 2 cores, x86-64, virtual; "at once" is two threads whose calls overlap:
+//!
+//! | calls | `Gated`, 1 counter | `Gated`, 8 counters | `ShardedLock` |
+//! | --- | --- | --- | --- |
+//! | enter and leave | 3.4 | 3.4 | 4.9 |
+//! | enter and leave, at once | 15 to 23 | 3.6 | 4.9 |
+//! | make and take | 10 | 24 | 57 |
+//!
+//! One counter serves a queue or an event, which threads seldom share; eight serve a device or a program. A thread that
+//! waits to write also blocks later readers of the lock, among them those that the writer waits for, where a host function
+//! uses its device again. Here later users are refused at once.
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 
 /// A value that is used through [`Gated::enter`] and taken away once by [`Gated::take`], which
-/// waits for those who are inside. Afterwards nobody enters any more.
+/// waits for all passes to be dropped. Afterwards no call enters any more.
 ///
 /// Entering and leaving are one atomic operation each, on one of `SHARDS` counters, so that
 /// threads that pass different shards do not share a cache line.
@@ -26,6 +39,7 @@ struct Shard(AtomicUsize);
 unsafe impl<T: Send + Sync, const SHARDS: usize> Sync for Gated<T, SHARDS> {}
 
 impl<T, const SHARDS: usize> Gated<T, SHARDS> {
+    /// Returns an open gate around a value.
     pub(crate) fn new(value: T) -> Self {
         Gated {
             inside: std::array::from_fn(|_| Shard::default()),
@@ -52,8 +66,8 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
         Some(Pass { gated: self, shard, value })
     }
 
-    /// Closes the gate, waits until nobody is inside, and takes the value; `None` if somebody
-    /// else did before. Must not be called from inside.
+    /// Closes the gate, waits until no thread is inside, and takes the value; `None` if another
+    /// call did before. Must not be called from inside.
     pub(crate) fn take(&self) -> Option<T> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return None;
@@ -65,11 +79,11 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
                 self.wake.wait(&mut left);
             }
         }
-        // SAFETY: closed and empty; who enters from now on leaves before looking at the value.
+        // SAFETY: closed and empty; a thread that enters from now on leaves before it looks at the value.
         unsafe { (*self.value.get()).take() }
     }
 
-    /// Whether the value was taken, or is being taken.
+    /// Returns whether the value was taken, or is being taken.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -91,7 +105,7 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
     }
 }
 
-/// Being inside a [`Gated`].
+/// The right to use the value of a [`Gated`], which [`Gated::take`] waits for.
 pub(crate) struct Pass<'a, T, const SHARDS: usize = 1> {
     gated: &'a Gated<T, SHARDS>,
     shard: &'a AtomicUsize,
