@@ -7,7 +7,7 @@ use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,20 +21,27 @@ pub struct HostEvent {
     device: u32,
     timing: bool,
     last: Mutex<Option<Arc<Record>>>,
+    /// Whether the last record is known to be reached, or there is none. Changed with the lock of `last`, read without.
+    is_known_complete: AtomicBool,
 }
 
 impl HostEvent {
-    /// An event of device `device`, recorded nowhere.
+    /// Returns an event of device `device`, recorded nowhere.
     pub(crate) fn new(device: u32, timing: bool) -> HostEvent {
-        HostEvent { device, timing, last: Mutex::new(None) }
+        let is_known_complete = AtomicBool::new(true);
+        HostEvent { device, timing, last: Mutex::new(None), is_known_complete }
     }
 
     /// Records it at the tail of a line. An idle line has reached its tail already.
     pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
         let mut last = self.last.lock();
+        self.is_known_complete.store(false, Ordering::Relaxed);
         let record = self.renewed(last.take());
         match line.idle_role() {
-            Some(_role) => record.reach(line.untold()),
+            Some(_role) => {
+                record.reach(line.untold());
+                self.is_known_complete.store(true, Ordering::Release);
+            }
             None => line.push(|batch| batch.reach(Arc::clone(&record)))?,
         }
         *last = Some(record);
@@ -71,7 +78,16 @@ impl HostEvent {
 
 impl Event<HostBackend> for HostEvent {
     fn is_complete(&self) -> Result<bool> {
-        Ok(self.last().is_none_or(|record| record.is_reached()))
+        // Acquires the work before the record, which the thread that stored this had acquired or done.
+        if self.is_known_complete.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        let last = self.last.lock();
+        let is_complete = last.as_ref().is_none_or(|record| record.is_reached());
+        if is_complete {
+            self.is_known_complete.store(true, Ordering::Release);
+        }
+        Ok(is_complete)
     }
 
     fn synchronize(&self) -> Result<()> {
