@@ -155,8 +155,14 @@ const SWIFTSHADER: (&str, [&str; 2]) = (
     ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
 );
 
-/// What makes tests short: lives of an image on each device, and seconds of a stress.
-const SHORT: [(&str, &str); 2] = [("LONGSHORE_ROUNDS", "100"), ("LONGSHORE_STRESS_SECONDS", "1")];
+/// Variables that make tests short: lives of an image on each device, seconds of a stress, images with a bit flipped.
+const SHORT: [(&str, &str); 3] = [
+    ("LONGSHORE_ROUNDS", "100"),
+    ("LONGSHORE_STRESS_SECONDS", "1"),
+    ("LONGSHORE_FLIPPED_BITS", "250"),
+];
+/// Has tests try all compilers, programs and devices, and not a choice of those that are alike.
+const ALL: &str = "LONGSHORE_TEST_ALL";
 const BENCHMARKS: &str = "longshore-benches";
 /// The packages with tests. Benchmarks have dependencies of their own that take long to build.
 const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
@@ -225,6 +231,9 @@ pub fn run(install: bool, all: bool) -> Result<()> {
 
 /// Has tests run in their short forms, unless all is tried or the user says how much.
 fn sized(command: &mut Command, all: bool) -> &mut Command {
+    if all {
+        command.env(ALL, "1");
+    }
     for (name, value) in SHORT {
         if !all && std::env::var_os(name).is_none() {
             command.env(name, value);

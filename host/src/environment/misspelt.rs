@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use strsim::osa_distance;
 
 /// The variables of the library, of its command, and of its build and tests, without the prefix.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 22] = [
     "BACKEND",
     "CACHE",
     "CLANG",
     "COMMIT",
     "DEVICES",
     "EXECUTOR",
+    "FLIPPED_BITS",
     "ISOLATE",
     "ISOLATE_CONNECT_TIME_LIMIT",
     "ISOLATE_LIMITS",

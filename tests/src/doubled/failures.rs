@@ -1,12 +1,15 @@
 //! Calls of a driver that fail, one at a time.
 
 use super::{Double, Round};
+use crate::effort;
 use longshore::ErrorCode;
 
 const OUT_OF_MEMORY: u32 = 2;
 const UNKNOWN: u32 = 999;
-/// So many calls of a function are tried.
+/// Calls of a function that are tried, at most.
 const MOST_CALLS: u64 = 200;
+/// The first calls of a function, which are tried with the last one where not all are.
+const FIRST_CALLS: u64 = 2;
 
 /// Gives back what a double has kept.
 pub type GiveBack = fn(&Double);
@@ -31,13 +34,14 @@ pub struct Functions {
     pub kept: Option<(&'static str, GiveBack)>,
 }
 
-/// Each call of a round fails once: it is told with its code, nothing is lost, and the next round works.
+/// Each call of a round fails once, or of each function the first calls and the last where tests do not try
+/// [all](effort::is_all): it is told with its code, nothing is lost, and the next round works.
 pub fn each_call_fails_once(double: &Double, round: &Round, functions: &Functions) {
     let trial = Trial { double, round, functions, result: UNKNOWN };
     trial.each_call(ErrorCode::BackendFailure);
 }
 
-/// Each call of a round lacks memory.
+/// Each call of a round lacks memory, with the same choice.
 pub fn each_call_lacks_memory(double: &Double, round: &Round, functions: &Functions) {
     let trial = Trial { double, round, functions, result: OUT_OF_MEMORY };
     trial.each_call(ErrorCode::OutOfResources);
@@ -66,7 +70,8 @@ impl Trial<'_> {
         let in_a_round: Vec<_> = called.map(|(name, _)| (name.clone(), count(name))).collect();
         assert!(in_a_round.len() >= functions.least, "{in_a_round:?}");
         for (function, count) in in_a_round {
-            for nth in 1..=count.min(MOST_CALLS) {
+            let is_tried = |nth: &u64| effort::is_all() || *nth <= FIRST_CALLS || *nth == count;
+            for nth in (1..=count.min(MOST_CALLS)).filter(is_tried) {
                 self.one_call((&function, count), nth, code);
             }
         }

@@ -11,7 +11,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use longshore::Environment;
 use longshore_conformance::{Behaviour, DeviceName, Filter, Fixtures, Outcome, Setup, behaviours};
 use longshore_tests::doubled::Doubled;
-use longshore_tests::{vulkan, world};
+use longshore_tests::{effort, vulkan, world};
 use std::path::{Path, PathBuf};
 
 /// Groups of behaviours that are tried with staging memory too.
@@ -129,7 +129,15 @@ impl Run {
             let (trial, parts) = (name.clone(), parts.clone());
             Trial::test(name, move || attempt(&trial, &parts))
         };
-        devices.into_iter().map(trial).collect()
+        devices.into_iter().filter(|device| self.is_chosen(device)).map(trial).collect()
+    }
+
+    /// Returns whether a device is tried where tests do not try all: further devices of a plugin are like the first to the process
+    /// that isolates it, and further devices of a double are like the first.
+    fn is_chosen(&self, device: &DeviceName) -> bool {
+        let is_double = Doubled::of(&device.backend).is_some_and(|of| of.is_double());
+        let is_alike = is_double || self.form.contains("isolated");
+        device.index == 0 || !is_alike || effort::is_all()
     }
 
     /// Runs one behaviour of a part in this process, on the device of a trial.

@@ -6,11 +6,17 @@ use std::sync::Arc;
 use crate::process::support::{ECHO, NoService, children, open_files, spawn, status};
 
 /// Mappings of stacks that the C library keeps of threads that have ended, at most: it keeps 40 MiB of them, two mappings
-/// for each 2 MiB. A mapping that each round left behind would be 9,900.
+/// for each 2 MiB.
 const STACKS: usize = 40;
+/// Rounds before anything is counted.
+const FIRST_ROUNDS: u32 = 100;
+/// Rounds that are counted, unless `LONGSHORE_ROUNDS` says how many.
+const ROUNDS: u32 = 10_000;
 
 #[test]
-fn ten_thousand_rounds_leave_no_process_no_descriptor_and_no_memory() {
+fn rounds_leave_no_process_no_descriptor_and_no_memory() {
+    let rounds = std::env::var("LONGSHORE_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
+    assert!(rounds as usize > STACKS, "a mapping that each round left behind would not be seen");
     let round = |number: u32| {
         let executor = spawn().shares_memory(number % 4 != 3).start(Arc::new(NoService)).unwrap();
         let argument = vec![number as u8; 1 + (number as usize * 37) % 9000];
@@ -25,10 +31,10 @@ fn ten_thousand_rounds_leave_no_process_no_descriptor_and_no_memory() {
         }
     };
     let threads = threads();
-    (0..100).for_each(round);
+    (0..FIRST_ROUNDS).for_each(round);
     wait_for_threads(threads);
     let (files, mappings) = (open_files(std::process::id()), mappings());
-    (0..9_900).for_each(round);
+    (0..rounds).for_each(round);
     assert!(children().is_empty());
     wait_for_threads(threads);
     assert_eq!(open_files(std::process::id()), files);
