@@ -19,6 +19,8 @@ use std::process::{Command, ExitStatus};
 
 /// The package with the tests of all backends.
 const SUITES: &str = "longshore-tests";
+/// The program of that package with the tests of devices beside the conformance suite.
+const DEVICES: &str = "devices";
 /// Which device tests and benchmarks use.
 const SELECTION: &str = "LONGSHORE_DEVICES";
 /// Whether tests try little.
@@ -135,23 +137,26 @@ fn chosen(devices: Vec<Device>, all: bool) -> Result<Vec<Device>> {
 impl Subject<'_> {
     fn check(&self) -> Section {
         let backend = self.backend;
-        let own = self.tests(&backend.package(), &["--lib", "--tests"]);
+        let own = self.tests(&backend.package(), &["--lib", "--tests"], &[]);
+        let on_backend = format!("{}:", backend.name());
+        let suites = Suites::of(backend);
         let mut steps = vec![
             step("Conformance", self.isolated(), outcome::of_conformance),
-            tests("Conformance, as tested", self.trials("conformance")),
+            tests("Conformance, as tested", self.trials("conformance", &[&on_backend])),
             tests("The backend's own tests", own),
         ];
-        let names = suites();
-        let (of_double, suites) = suites_of(backend, &names);
-        steps.push(match suites.is_empty() {
-            true => not_run("Tests", format!("there are none in tests/tests/{}*", backend.name())),
-            false => tests("Tests", self.tests(SUITES, &suites)),
-        });
-        if !of_double.is_empty() {
-            steps.push(tests("Tests on a double of the driver", self.tests(SUITES, &of_double)));
+        steps.push(tests(
+            "Tests",
+            self.trials(DEVICES, &[&suites.all, "--skip", &suites.of_double]),
+        ));
+        if !backend.double().is_empty() {
+            let of_double = self.trials(DEVICES, &[&suites.of_double]);
+            steps.push(tests("Tests on a double of the driver", of_double));
         }
-        steps.push(tests("Rounds", self.trials("rounds")));
-        steps.push(tests("Stress", self.trials("stress")));
+        for (name, suite) in [("Rounds", "[rounds]"), ("Stress", "[stress]")] {
+            let filter = format!("{suite} {on_backend}");
+            steps.push(tests(name, self.trials(DEVICES, &[&filter])));
+        }
         steps.push(match bench::Suite::from_str(backend.name(), true) {
             Ok(_) => step("Benchmark", self.benchmark(), outcome::of_benchmark),
             Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
@@ -175,18 +180,17 @@ impl Subject<'_> {
         command
     }
 
-    /// A test that has trials for the devices of all backends; those for this one. It uses what the backend
-    /// has for its tests: further images, stricter settings.
-    fn trials(&self, test: &str) -> Command {
-        let mut command = self.tests(SUITES, &["--test", test]);
-        command.arg(format!("{}:", self.backend.name()));
-        command
+    /// Trials of a test program, restricted by a filter and further options. They use what the backend has for its tests:
+    /// further images, stricter settings.
+    fn trials(&self, program: &str, options: &[&str]) -> Command {
+        self.tests(SUITES, &["--test", program], options)
     }
 
-    /// Tests of a package, with what those that pass print.
-    fn tests(&self, package: &str, targets: &[&str]) -> Command {
+    /// Tests of a package, with the output of tests that pass.
+    fn tests(&self, package: &str, targets: &[&str], options: &[&str]) -> Command {
         let mut command = process::cargo(["test", "--release", "--no-fail-fast", "-p", package]);
-        command.args(targets).args(["--", "--show-output"]).env(SELECTION, self.device.selection());
+        command.args(targets).args(["--", "--show-output"]).args(options);
+        command.env(SELECTION, self.device.selection());
         self.sized(command)
     }
 
@@ -246,24 +250,19 @@ fn not_run(name: &'static str, why: String) -> Step {
     Step { name, outcome: Outcome::NotRun(why) }
 }
 
-/// The names of the files and folders in `tests/tests`.
-fn suites() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("tests/tests")).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<_> = names.map(|name| name.trim_end_matches(".rs").to_owned()).collect();
-    names.sort();
-    names
+/// Filters of the suites of a backend in the test program [`DEVICES`].
+struct Suites {
+    /// Suites whose names begin with the backend's.
+    all: String,
+    /// The suite that uses the double of the driver whatever devices there are.
+    of_double: String,
 }
 
-/// Those of the backend, as arguments of cargo: first those that use the double of its driver whatever devices
-/// there are.
-fn suites_of(backend: Backend, suites: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let of_backend = suites.iter().filter(|name| name.starts_with(backend.name()));
-    let (of_double, others): (Vec<_>, Vec<_>) =
-        of_backend.partition(|name| name.ends_with("_driver"));
-    let [of_double, others] = [of_double, others]
-        .map(|names| names.into_iter().flat_map(|name| ["--test", name]).collect());
-    (of_double, others)
+impl Suites {
+    fn of(backend: Backend) -> Suites {
+        let name = backend.name();
+        Suites { all: format!("[{name}_"), of_double: format!("[{name}_driver]") }
+    }
 }
 
 /// A program of the release build.
@@ -315,13 +314,19 @@ mod tests {
     }
 
     #[test]
-    fn the_suites_of_a_backend_are_those_that_begin_with_its_name() {
-        let all = ["containers", "vulkan", "vulkan_driver", "vulkan_faults"].map(str::to_owned);
-        let others = vec!["--test", "vulkan", "--test", "vulkan_faults"];
-        let expected = (vec!["--test", "vulkan_driver"], others);
-        assert_eq!(suites_of(Backend::Vulkan, &all), expected);
-        assert_eq!(suites_of(Backend::Cuda, &all), (Vec::new(), Vec::new()));
-        assert!(suites().contains(&"containers".to_owned()));
+    fn the_suites_of_each_backend_are_in_the_test_program() {
+        let folder = root().join("tests/tests").join(DEVICES);
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.filter_map(|name| Some(name.to_str()?.strip_suffix(".rs")?.to_owned()));
+        let names: Vec<_> = names.map(|name| format!("[{name}]")).collect();
+        for &backend in Backend::value_variants() {
+            let Suites { all, of_double } = Suites::of(backend);
+            assert!(names.iter().any(|name| name.starts_with(&all) && *name != of_double));
+            assert_eq!(names.contains(&of_double), !backend.double().is_empty(), "{of_double}");
+        }
+        for suite in ["[rounds]", "[stress]"] {
+            assert!(names.iter().any(|name| name == suite), "{suite}");
+        }
     }
 
     #[test]

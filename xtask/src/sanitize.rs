@@ -57,8 +57,9 @@ pub fn run() -> Result<()> {
     let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", "longshore-plugin-host"];
     process::run(thread_sanitized().args(build))?;
     let test = ["test", "-Zbuild-std", "--target", TARGET, "-p", "longshore-tests"];
-    for name in ["stress", "offload_stress"] {
-        process::run(thread_sanitized().args(test).args(["--test", name, "--", "--nocapture"]))?;
+    for program in ["devices", "offload"] {
+        let stress = ["--test", program, "--", "--nocapture", "[stress]"];
+        process::run(thread_sanitized().args(test).args(stress))?;
     }
     Ok(())
 }

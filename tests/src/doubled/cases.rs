@@ -2,9 +2,9 @@
 //! double alone, which can be told to; each case in a process of its own, with such a driver.
 
 use super::{Double, Doubled, Round};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use longshore::{Environment, ErrorCode};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 /// What is tried.
 #[derive(Clone, Copy)]
@@ -75,30 +75,36 @@ const WITHOUT_A_FUNCTION: &str = "without a function";
 /// Which function a process's driver lacks.
 const MISSING: &str = "LONGSHORE_TEST_MISSING";
 
-/// `main` of a test with these cases.
-pub fn main(round: &Round, cases: &[Case]) -> ExitCode {
-    if std::env::var_os(CASE).is_some_and(|case| case == WITHOUT_A_FUNCTION) {
+/// Runs the case that this process was started for, and returns whether it was started for one. To be called before there is
+/// another thread. Blocks.
+///
+/// # Panics
+/// If what the case says is not so.
+pub fn is_done(round: &Round, cases: &[Case]) -> bool {
+    let Some(wanted) = std::env::var_os(CASE) else { return false };
+    if wanted == WITHOUT_A_FUNCTION {
         without_a_function(round);
-        return ExitCode::SUCCESS;
+        return true;
     }
+    let case = cases.iter().find(|case| case.name == wanted).expect("a case of the list");
+    // SAFETY: the caller has no other thread yet.
+    unsafe { round.of.take_double(case.driver) };
+    (case.check)(&round.of.open_double());
+    true
+}
+
+/// Lists the cases; none where the double or the plugin is not built, which is printed.
+pub fn trials(round: &Round, cases: &[Case]) -> Vec<Trial> {
     let of = round.of;
-    if let Some(wanted) = std::env::var_os(CASE) {
-        let case = cases.iter().find(|case| case.name == wanted).expect("a case of the list");
-        // SAFETY: there is no other thread yet.
-        unsafe { of.take_double(case.driver) };
-        (case.check)(&of.open_double());
-        return ExitCode::SUCCESS;
-    }
-    let arguments = Arguments::from_args();
     if of.double().is_none() || of.plugin().is_none() {
-        println!("nothing is tried: the double or the plugin of {} is not built", of.backend);
-        return ExitCode::SUCCESS;
+        eprintln!("nothing is tried: the double or the plugin of {} is not built", of.backend);
+        return Vec::new();
     }
     let trial = |case: &Case| {
         let name = case.name;
         Trial::test(name, move || in_a_process(name))
     };
-    libtest_mimic::run(&arguments, cases.iter().map(trial).collect()).exit_code()
+    cases.iter().map(trial).collect()
 }
 
 fn in_a_process(case: &str) -> Result<(), Failed> {

@@ -9,8 +9,8 @@ mod targets;
 
 use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{AMDGPU, Round};
+use longshore_tests::suites::Suite;
 use longshore_tests::{cases_of_copies, cases_of_queues};
-use std::process::ExitCode;
 
 const ROUND: Round =
     Round { of: AMDGPU, clusters: None, connecting: &CONNECTING, shared_bytes: 60_000 };
@@ -26,8 +26,13 @@ const CONNECTING: [&str; 5] = [
 const COPIES: &[Case] = cases_of_copies!(ROUND, Some("hipHostMalloc"));
 const QUEUES: &[Case] = cases_of_queues!(ROUND, "hipGetDevice");
 
-fn main() -> ExitCode {
-    let lists = [
+pub(crate) const SUITE: Suite = Suite {
+    child: || cases::is_done(&ROUND, &cases()),
+    ..Suite::new("amdgpu_driver", || cases::trials(&ROUND, &cases()))
+};
+
+fn cases() -> Vec<Case> {
+    [
         COPIES,
         QUEUES,
         devices::CASES,
@@ -35,6 +40,6 @@ fn main() -> ExitCode {
         faults::CASES,
         settings::CASES,
         targets::CASES,
-    ];
-    cases::main(&ROUND, &lists.concat())
+    ]
+    .concat()
 }

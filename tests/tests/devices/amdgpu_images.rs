@@ -2,33 +2,34 @@
 
 mod faults;
 mod forms;
-#[path = "../gpu_images/shared.rs"]
-mod gpu_images;
 mod profiles;
 mod refusals;
 mod survival;
 
-use gpu_images::{Check, Compiler, Setting, messages};
+use crate::gpu_images::{self, Check, Compiler, Setting, messages};
+use libtest_mimic::Trial;
 use longshore_tests::amdgpu::{self, processor};
 use longshore_tests::doubled::AMDGPU;
+use longshore_tests::suites::Suite;
 use std::path::Path;
-use std::process::ExitCode;
 
 const COMPILER: Compiler = Compiler { compile, forms };
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe {
+pub(crate) const SUITE: Suite = Suite {
+    // SAFETY: promised by the caller.
+    prepare: || unsafe {
         AMDGPU.take_driver();
-        // The double knows what this one makes.
+        // The double knows what this linker makes.
         std::env::set_var("LONGSHORE_AMDGPU_LINKER", amdgpu::LINKER);
-    }
-    if faults::is_done() || survival::is_done() || messages::is_done(&AMDGPU) {
-        return ExitCode::SUCCESS;
-    }
+    },
+    child: || faults::is_done() || survival::is_done() || messages::is_done(&AMDGPU),
+    ..Suite::new("amdgpu_images", trials)
+};
+
+fn trials() -> Vec<Trial> {
     let checks =
         [forms::CHECKS, refusals::CHECKS, survival::CHECKS, profiles::CHECKS, faults::CHECKS];
-    gpu_images::main(&AMDGPU, COMPILER, &checks.concat())
+    gpu_images::trials(&AMDGPU, COMPILER, &checks.concat())
 }
 
 fn compile(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {

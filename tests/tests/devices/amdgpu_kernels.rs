@@ -1,17 +1,15 @@
 //! The kernels on AMD's GPUs.
 
-#[path = "../gpu_kernels/shared.rs"]
-mod gpu_kernels;
-
+use crate::gpu_kernels;
 use longshore_tests::doubled::AMDGPU;
+use longshore_tests::suites::Suite;
 use longshore_tests::{amdgpu, kernels};
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { AMDGPU.take_driver() };
-    gpu_kernels::main(&AMDGPU, images)
-}
+pub(crate) const SUITE: Suite = Suite {
+    // SAFETY: promised by the caller.
+    prepare: || unsafe { AMDGPU.take_driver() },
+    ..Suite::new("amdgpu_kernels", || gpu_kernels::trials(&AMDGPU, images))
+};
 
 fn images(target: &str) -> Vec<(&'static str, Vec<u8>)> {
     let processor = target.split(':').next().expect("a part");

@@ -8,8 +8,8 @@ mod settings;
 
 use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{CUDA, Round};
+use longshore_tests::suites::Suite;
 use longshore_tests::{cases_of_copies, cases_of_queues};
-use std::process::ExitCode;
 
 const ROUND: Round =
     Round { of: CUDA, clusters: Some([2, 1, 1]), connecting: &CONNECTING, shared_bytes: 60_000 };
@@ -26,7 +26,11 @@ const CONNECTING: [&str; 6] = [
 const COPIES: &[Case] = cases_of_copies!(ROUND, None);
 const QUEUES: &[Case] = cases_of_queues!(ROUND, "cuCtxGetDevice");
 
-fn main() -> ExitCode {
-    let lists = [COPIES, QUEUES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES];
-    cases::main(&ROUND, &lists.concat())
+pub(crate) const SUITE: Suite = Suite {
+    child: || cases::is_done(&ROUND, &cases()),
+    ..Suite::new("cuda_driver", || cases::trials(&ROUND, &cases()))
+};
+
+fn cases() -> Vec<Case> {
+    [COPIES, QUEUES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES].concat()
 }

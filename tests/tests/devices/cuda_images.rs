@@ -2,27 +2,28 @@
 
 mod faults;
 mod forms;
-#[path = "../gpu_images/shared.rs"]
-mod gpu_images;
 mod profiles;
 mod refusals;
 
-use gpu_images::{Check, Compiler, Setting, messages};
+use crate::gpu_images::{self, Check, Compiler, Setting, messages};
+use libtest_mimic::Trial;
 use longshore_tests::cuda;
 use longshore_tests::doubled::CUDA;
-use std::process::ExitCode;
+use longshore_tests::suites::Suite;
 
 /// PTX, which is assembled.
 const COMPILER: Compiler = Compiler { compile: cuda::compiled, forms };
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { CUDA.take_driver() };
-    if faults::is_done() || messages::is_done(&CUDA) {
-        return ExitCode::SUCCESS;
-    }
+pub(crate) const SUITE: Suite = Suite {
+    // SAFETY: promised by the caller.
+    prepare: || unsafe { CUDA.take_driver() },
+    child: || faults::is_done() || messages::is_done(&CUDA),
+    ..Suite::new("cuda_images", trials)
+};
+
+fn trials() -> Vec<Trial> {
     let checks = [forms::CHECKS, refusals::CHECKS, profiles::CHECKS, faults::CHECKS];
-    gpu_images::main(&CUDA, COMPILER, &checks.concat())
+    gpu_images::trials(&CUDA, COMPILER, &checks.concat())
 }
 
 /// PTX, a cubin, and a cubin that the driver links.

@@ -2,13 +2,14 @@
 //! when its address space is; doubles have little of their own. So each trial is a process of its
 //! own, with a limit to that.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
 use longshore_conformance::Fixtures;
 use longshore_conformance::OwnImages;
+use longshore_tests::suites::Suite;
 use longshore_tests::{doubled, vulkan, world};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 /// Plugin and selector of the device that a trial's process fills.
 const CHILD: [&str; 2] = ["LONGSHORE_TEST_FULL_PLUGIN", "LONGSHORE_TEST_FULL_DEVICE"];
@@ -18,17 +19,24 @@ const BLOCK: u64 = 8 << 20;
 /// What can be had only if blocks of the cache are given back.
 const LARGE: u64 = 256 << 20;
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe {
+pub(crate) const SUITE: Suite = Suite {
+    // SAFETY: promised by the caller.
+    prepare: || unsafe {
         vulkan::add_swiftshader();
         doubled::ALL.iter().for_each(|of| of.take_double("memory=1G"));
-    }
-    if let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) {
-        fill(plugin.into(), device.to_str().expect("it is ASCII"));
-        return ExitCode::SUCCESS;
-    }
-    let arguments = Arguments::from_args();
+    },
+    child: is_done,
+    ..Suite::new("full_devices", trials)
+};
+
+/// Whether this process is to fill a device; then it has.
+fn is_done() -> bool {
+    let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) else { return false };
+    fill(plugin.into(), device.to_str().expect("it is ASCII"));
+    true
+}
+
+fn trials() -> Vec<Trial> {
     let devices = vulkan::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let vulkan = devices.iter().filter_map(|device| {
         Some((vulkan::plugin()?, format!("{}:{}", device.backend, device.index)))
@@ -41,7 +49,7 @@ fn main() -> ExitCode {
         let name = "a full device says so, gives back its cache, and goes on";
         Trial::test(format!("{device}: {name}"), move || in_a_process(plugin, &device))
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    trials.collect()
 }
 
 fn in_a_process(plugin: PathBuf, device: &str) -> Result<(), Failed> {

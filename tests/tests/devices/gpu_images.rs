@@ -6,13 +6,12 @@ pub(crate) mod life;
 pub(crate) mod messages;
 pub(crate) mod profiles;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore::{Device, DeviceInfo, Environment, Grid};
 use longshore_conformance::DeviceName;
 use longshore_conformance::OwnImages;
 use longshore_tests::doubled::Doubled;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// A sentence, and what holds it.
 pub(crate) type Check = (&'static str, fn(&Setting<'_>));
@@ -45,9 +44,8 @@ LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; longshore_atomic_
 LONGSHORE_KERNEL(weigh, (float *out)) { *out = weights[1]; }
 ";
 
-/// `main` of a test with these checks.
-pub(crate) fn main(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -> ExitCode {
-    let arguments = Arguments::from_args();
+/// Lists these checks, and those of all backends, for the first device of a backend.
+pub(crate) fn trials(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -> Vec<Trial> {
     let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
     let own = [life::CHECKS, launches::CHECKS, messages::CHECKS].concat();
     let checks = [checks, &own].concat();
@@ -55,7 +53,7 @@ pub(crate) fn main(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -
         .first()
         .into_iter()
         .flat_map(|device| checks.iter().map(|check| trial(of, device, compiler, *check)));
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    trials.collect()
 }
 
 fn trial(

@@ -1,43 +1,41 @@
-//! The kernels of `kernels/kernels.c` on the first device of a backend, against plain Rust, with a trial for each
-//! form of the image and each kernel.
+//! The kernels of `kernels/kernels.c` on the first device of a backend, against plain Rust, with a trial for each form of the
+//! image.
 
 #[path = "../cpu/kernels/checks.rs"]
 mod checks;
 mod rig;
 
 use checks::CHECKS;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore::DeviceInfo;
 use longshore_conformance::DeviceName;
 use longshore_tests::doubled::Doubled;
-use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Makes the kernels for an architecture: names of forms, and images, as far as there are tools.
 pub(crate) type Images = fn(&str) -> Vec<(&'static str, Vec<u8>)>;
 
-/// `main` of a test of these images.
-pub(crate) fn main(of: &'static Doubled, images: Images) -> ExitCode {
-    let arguments = Arguments::from_args();
+/// Lists the kernels in each form of image, for the first device of a backend.
+pub(crate) fn trials(of: &'static Doubled, images: Images) -> Vec<Trial> {
     let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
     // All devices of a machine show the same.
-    let trials = devices.first().map(|device| trials_of(of, device, images)).unwrap_or_default();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    devices.first().map(|device| trials_of(of, device, images)).unwrap_or_default()
 }
 
 fn trials_of(of: &'static Doubled, device: &DeviceName, images: Images) -> Vec<Trial> {
     let trial = |(form, image): (&'static str, Vec<u8>)| {
-        let (device, image) = (device.clone(), Arc::new(image));
-        CHECKS.into_iter().map(move |(name, check)| {
-            let (device, image) = (device.clone(), Arc::clone(&image));
-            Trial::test(format!("{}:{} {form}: {name}", device.backend, device.index), move || {
+        let device = device.clone();
+        let name = format!("{}:{} {form}: all kernels are right", device.backend, device.index);
+        Trial::test(name, move || {
+            for (name, check) in CHECKS {
+                println!("{name}");
                 let rig = rig::open(of, &device, &image)?;
                 check(&rig);
-                Ok(rig.close()?)
-            })
+                rig.close()?;
+            }
+            Ok(())
         })
     };
-    images(&architecture(of, device)).into_iter().flat_map(trial).collect()
+    images(&architecture(of, device)).into_iter().map(trial).collect()
 }
 
 /// "sm_90".

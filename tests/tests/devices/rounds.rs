@@ -1,15 +1,15 @@
 //! Many lives of images, on the CPU and on every device of CUDA, of AMD and of Vulkan: nothing may be left of
 //! any, on the host or on the device. `LONGSHORE_ROUNDS` says how many.
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
 use longshore_conformance::OwnImages;
 use longshore_conformance::amount::Amount;
 use longshore_conformance::{DeviceName, Fixtures};
 use longshore_tests::held::assert_nothing_is_left_by;
+use longshore_tests::suites::Suite;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{gpus, vulkan};
-use std::process::ExitCode;
 
 /// Rounds on the CPU, on CUDA and on AMD.
 const ROUNDS: Amount<usize> = Amount { usual: 10_000, small: 100 };
@@ -20,19 +20,20 @@ const DOUBLE_ROUNDS: Amount<usize> = Amount { usual: 1_000, small: 50 };
 /// By so much a GPU's free memory may shrink for other reasons; a page per round is more.
 const OTHERS_MIB: u64 = 16;
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { gpus::take_drivers() };
-    let mut arguments = Arguments::from_args();
-    // What the process holds is counted: one device at a time.
-    arguments.test_threads = Some(1);
+pub(crate) const SUITE: Suite = Suite {
+    prepare: gpus::take_drivers,
+    // Each counts the memory and descriptors of the whole process.
+    is_sequential: true,
+    ..Suite::new("rounds", trials)
+};
+
+fn trials() -> Vec<Trial> {
     let devices = gpus::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let host = Trial::test("host:0: rounds of load, launch, unload leave nothing behind", || {
         on_the_host();
         Ok(())
     });
-    let trials = devices.into_iter().map(on_gpu).chain([host]).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    devices.into_iter().map(on_gpu).chain([host]).collect()
 }
 
 fn on_the_host() {

@@ -1,14 +1,14 @@
 //! Eight threads at once, on the CPU and on every device of CUDA, of AMD and of Vulkan, for as long as
 //! `LONGSHORE_STRESS_SECONDS` says.
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
 use longshore_conformance::OwnImages;
 use longshore_conformance::amount::Amount;
 use longshore_conformance::{DeviceName, Fixtures};
+use longshore_tests::suites::Suite;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{gpus, vulkan};
-use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ const THREADS: u64 = 8;
 const SECONDS: Amount<u64> = Amount { usual: 10, small: 1 };
 const GPU_SECONDS: Amount<u64> = Amount { usual: 4, small: 1 };
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { gpus::take_drivers() };
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite =
+    Suite { prepare: gpus::take_drivers, ..Suite::new("stress", trials) };
+
+fn trials() -> Vec<Trial> {
     let devices = gpus::devices().unwrap_or_else(|error| panic!("{error:?}"));
     let mut trials = vec![Trial::test(format!("host:0: {OWN_QUEUES}"), || {
         let world = World::new();
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             }));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    trials
 }
 
 fn on_gpu(name: &DeviceName, said: &str, check: fn(Device)) -> Trial {

@@ -5,11 +5,11 @@ mod groups;
 mod life;
 mod refusals;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore::{ArgumentList, Device, Environment, Error, ErrorCode, Grid, Program, Queue};
 use longshore_conformance::DeviceName;
+use longshore_tests::suites::Suite;
 use longshore_tests::vulkan;
-use std::process::ExitCode;
 
 /// A sentence, and what holds it.
 type Check = (&'static str, fn(&Device));
@@ -21,10 +21,10 @@ const HEAD: &str = "#version 460
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Numbers { uint at[]; };
 ";
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { vulkan::add_swiftshader() };
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite =
+    Suite { prepare: vulkan::add_swiftshader, ..Suite::new("vulkan_images", trials) };
+
+fn trials() -> Vec<Trial> {
     let devices = match vulkan::devices() {
         Ok(devices) => devices,
         Err(error) => panic!("{error:?}"),
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             .map(|check| trial(device, *check, vulkan::environment_without_layer()));
         strict.chain(plain)
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    trials.collect()
 }
 
 fn trial(device: &DeviceName, (name, check): Check, environment: Environment) -> Trial {

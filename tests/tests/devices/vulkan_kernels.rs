@@ -5,23 +5,22 @@ mod checks;
 mod rig;
 
 use checks::CHECKS;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use longshore_conformance::DeviceName;
+use longshore_tests::suites::Suite;
 use longshore_tests::vulkan;
 use rig::{Language, Rig};
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { vulkan::add_swiftshader() };
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite =
+    Suite { prepare: vulkan::add_swiftshader, ..Suite::new("vulkan_kernels", trials) };
+
+fn trials() -> Vec<Trial> {
     let devices = match vulkan::devices() {
         Ok(devices) => devices,
         Err(error) => panic!("{error:?}"),
     };
     let trials = devices.iter().flat_map(|device| languages().map(move |l| (device, l)));
-    let trials = trials.flat_map(|(device, language)| trials_of(device, language)).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    trials.flat_map(|(device, language)| trials_of(device, language)).collect()
 }
 
 /// Those that images can be made of here.

@@ -4,11 +4,17 @@
 use longshore::{Device, Environment, Host};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;
+use longshore_tests::suites::Suite;
+use longshore_tests::trials;
 use longshore_tests::world::host_plugin;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+
+pub(crate) const SUITE: Suite = Suite::new("allocations", || {
+    trials![launches_and_copies_allocate_nothing_and_events_no_more_than_the_library,]
+});
 
 /// Counts what this thread allocates.
 struct Counting;
@@ -76,7 +82,6 @@ fn device() -> Device {
     host.default_device().unwrap()
 }
 
-#[test]
 fn launches_and_copies_allocate_nothing_and_events_no_more_than_the_library() {
     // SAFETY: there is no other thread that uses the environment.
     unsafe {

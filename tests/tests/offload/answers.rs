@@ -2,19 +2,22 @@
 
 mod failures;
 mod images;
-#[path = "../support/offload.rs"]
-mod offload;
 mod queries;
 
+use crate::support::{code, devices, event, kernel, ok, one_item, said};
 use longshore::{Environment, Host};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;
+use longshore_tests::suites::Suite;
 use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
-use offload::{code, devices, event, kernel, ok, one_item, said};
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub(crate) const SUITE: Suite = Suite::new("answers", || {
+    [failures::trials(), images::trials(), queries::trials()].into_iter().flatten().collect()
+});
 
 /// The library is one for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());

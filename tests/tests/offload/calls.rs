@@ -3,10 +3,23 @@
 use longshore::{Environment, Host};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;
+use longshore_tests::suites::Suite;
+use longshore_tests::trials;
 use longshore_tests::world::host_plugin;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+pub(crate) const SUITE: Suite = Suite::new("calls", || {
+    trials![
+        the_library_is_started_and_ended_as_often_as_one_likes,
+        arguments_of_init_are_looked_at,
+        devices_say_what_they_are,
+        memory_is_allocated_filled_copied_and_freed,
+        kernels_run_with_the_values_that_their_arguments_had,
+        events_and_functions_of_the_host_are_in_order,
+    ]
+});
 
 /// The library is one for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -78,7 +91,6 @@ fn image(name: &str) -> Vec<u8> {
     Fixtures::built_in().image(&device, name).unwrap().unwrap().to_vec()
 }
 
-#[test]
 fn the_library_is_started_and_ended_as_often_as_one_likes() {
     let _alone = alone();
     for _ in 0..10 {
@@ -100,7 +112,6 @@ fn the_library_is_started_and_ended_as_often_as_one_likes() {
     }
 }
 
-#[test]
 fn arguments_of_init_are_looked_at() {
     let _alone = alone();
     let arguments = |size, count, platforms| ol_init_args_t {
@@ -121,7 +132,6 @@ fn arguments_of_init_are_looked_at() {
     }
 }
 
-#[test]
 fn devices_say_what_they_are() {
     let library = Library::start();
     let mut kind = ol_device_type_t(99);
@@ -149,7 +159,6 @@ fn devices_say_what_they_are() {
     assert_eq!(name.iter().position(|byte| *byte == 0), Some(size - 1));
 }
 
-#[test]
 fn memory_is_allocated_filled_copied_and_freed() {
     let Library { device, .. } = &Library::start();
     let (mut there, mut queue) = (null_mut(), null_mut());
@@ -183,7 +192,6 @@ fn memory_is_allocated_filled_copied_and_freed() {
     }
 }
 
-#[test]
 fn kernels_run_with_the_values_that_their_arguments_had() {
     let Library { device, .. } = &Library::start();
     let (image, mut program, mut queue) = (image("basic"), null_mut(), null_mut());
@@ -245,7 +253,6 @@ fn kernels_run_with_the_values_that_their_arguments_had() {
     }
 }
 
-#[test]
 fn events_and_functions_of_the_host_are_in_order() {
     unsafe extern "C" fn add(to: *mut c_void) {
         // SAFETY: it is the number below.

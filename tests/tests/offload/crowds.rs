@@ -1,17 +1,15 @@
 //! Many queues that wait for one event, by the C API, on doubles of drivers with streams: they have no threads while they
 //! wait. Each trial is a process of its own, whose threads can be counted.
 
-#[path = "support/offload.rs"]
-mod offload;
-
-use libtest_mimic::{Arguments, Failed, Trial};
+use crate::support::{code, devices, event, kernel, ok, one_item, said};
+use libtest_mimic::{Failed, Trial};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;
 use longshore_tests::doubled::{self, Doubled};
+use longshore_tests::suites::Suite;
 use longshore_tests::world::{World, copy_into, host_plugin};
-use offload::{code, devices, event, kernel, ok, one_item, said};
 use std::ffi::c_void;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -30,16 +28,20 @@ const CHECKS: [(&str, Check); 3] = [
     ("without a thread a function is refused, and the queue goes on", threads_may_be_missing),
 ];
 
-fn main() -> ExitCode {
-    if let [Ok(backend), Ok(name)] = CHILD.map(std::env::var) {
-        let of = Doubled::of(&backend).expect("a backend with a double");
-        let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a trial");
-        // SAFETY: there is no other thread yet.
-        let library = unsafe { Library::start(of) };
-        check(&library);
-        return ExitCode::SUCCESS;
-    }
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("crowds", trials) };
+
+/// Whether this process is for a trial; then it has run it.
+fn is_done() -> bool {
+    let [Ok(backend), Ok(name)] = CHILD.map(std::env::var) else { return false };
+    let of = Doubled::of(&backend).expect("a backend with a double");
+    let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a trial");
+    // SAFETY: there is no other thread yet.
+    let library = unsafe { Library::start(of) };
+    check(&library);
+    true
+}
+
+fn trials() -> Vec<Trial> {
     let built = doubled::ALL.into_iter().filter(|of| {
         let is_built = of.plugin().is_some() && of.double().is_some();
         if !is_built {
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
             Trial::test(format!("{}: {name}", of.backend), move || in_a_process(of, name))
         })
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    trials.collect()
 }
 
 fn in_a_process(of: Doubled, name: &str) -> Result<(), Failed> {

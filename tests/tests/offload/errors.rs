@@ -14,9 +14,10 @@ mod table;
 mod world;
 
 use functions::FUNCTIONS;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
+use longshore_tests::suites::Suite;
 use longshore_tests::{vulkan, world::executor, world::host_plugin};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 use table::{Class, Mode, declared, rows as rows_of_table};
 use world::Platforms;
@@ -36,12 +37,16 @@ enum Isolation {
     Off,
 }
 
-fn main() -> ExitCode {
-    if let [Ok(what), Ok(mode)] = CHILD.map(std::env::var) {
-        child(&what, &mode);
-        return ExitCode::SUCCESS;
-    }
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("errors", trials) };
+
+/// Whether this process is for rows of the table; then it has tried them.
+fn is_done() -> bool {
+    let [Ok(what), Ok(mode)] = CHILD.map(std::env::var) else { return false };
+    child(&what, &mode);
+    true
+}
+
+fn trials() -> Vec<Trial> {
     let of_all = [
         (Mode::Twin, "every row is true of the function's twin, which names its caller"),
         (Mode::Unchecked, "every row is true without validation, but for null handles"),
@@ -69,8 +74,7 @@ fn main() -> ExitCode {
         .filter(|_| has_vulkan)
         .flat_map(|(name, first)| [trial(name, first, Isolation::Off), isolated(name, first)]);
     let isolated = [isolated("every row is true", "*")];
-    let trials = of_each.chain(of_all).chain(of_platforms).chain(isolated).chain(others).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    of_each.chain(of_all).chain(of_platforms).chain(isolated).chain(others).collect()
 }
 
 fn child(what: &str, mode: &str) {

@@ -9,11 +9,12 @@ mod library;
 mod run;
 
 use compile::Linked;
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use longshore_tests::doubled;
+use longshore_tests::effort;
+use longshore_tests::suites::Suite;
 use run::{On, Under};
 use std::fmt::Display;
-use std::process::ExitCode;
 
 /// What a trial ends with.
 type Ended = Result<Completion, Failed>;
@@ -61,6 +62,16 @@ const fn of_the_library(name: &'static str, file: &'static str) -> Program {
     Program { is_of_devices: false, ..program(name, file) }
 }
 
+/// Programs in which each of a device's objects lives and ends, of those that valgrind may watch on Vulkan.
+const CHOSEN: [&str; 3] = ["lifetime", "launches", "an end while a thread waits"];
+
+impl Program {
+    /// Whether valgrind watches it on Vulkan, where it is slow.
+    fn is_watched_on_vulkan(&self) -> bool {
+        self.is_of_devices && (effort::is_all() || CHOSEN.contains(&self.name))
+    }
+}
+
 /// Programs whose driver ends before them.
 const LATE: [Program; 2] = [
     Program { how: Some("shuts down"), ..program("olShutDown after the driver's end", "late.cpp") },
@@ -75,10 +86,10 @@ const fn unfinished(name: &'static str, how: &'static str) -> Program {
     Program { how: Some(how), ..program(name, "unfinished.cpp") }
 }
 
-fn main() -> ExitCode {
-    // SAFETY: there is no other thread yet.
-    unsafe { run::take_drivers() };
-    let arguments = Arguments::from_args();
+pub(crate) const SUITE: Suite =
+    Suite { prepare: run::take_drivers, ..Suite::new("programs", trials) };
+
+fn trials() -> Vec<Trial> {
     let mut trials = library::trials();
     for program in PROGRAMS {
         for on in [On::Host, On::Vulkan] {
@@ -88,7 +99,7 @@ fn main() -> ExitCode {
             trials.push(trial(format!("{on}, isolated: {}", program.name), move || {
                 run::run(&program, Linked::Shared, on, Under::Isolation)
             }));
-            if matches!(on, On::Vulkan) && !program.is_of_devices {
+            if matches!(on, On::Vulkan) && !program.is_watched_on_vulkan() {
                 continue;
             }
             trials.push(trial(format!("{on} under valgrind: {}", program.name), move || {
@@ -112,7 +123,7 @@ fn main() -> ExitCode {
             run::run(&program, Linked::Shared, On::Double(of), Under::Nothing)
         }));
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    trials
 }
 
 fn trial(name: String, run: impl FnOnce() -> Ended + Send + 'static) -> Trial {

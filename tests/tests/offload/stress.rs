@@ -14,6 +14,8 @@ use longshore_capi::*;
 use longshore_conformance::Fixtures;
 use longshore_conformance::amount::Amount;
 use longshore_tests::held::{Held, OTHERS_MAPPINGS};
+use longshore_tests::suites::Suite;
+use longshore_tests::trials;
 use longshore_tests::vulkan;
 use longshore_tests::world::{executor, host_plugin};
 use pool::{Random, Shared, Slots};
@@ -24,6 +26,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tally::Function;
 use worker::Worker;
+
+pub(crate) const SUITE: Suite = Suite::new("stress", || {
+    trials![
+        all_functions_can_be_called_at_once_on_what_others_destroy,
+        all_functions_can_be_called_at_once_on_an_isolated_device,
+        the_library_can_be_shut_down_while_others_call_it,
+    ]
+});
 
 const THREADS: usize = 16;
 const SECONDS: Amount<u64> = Amount { usual: 3, small: 1 };
@@ -54,12 +64,10 @@ struct Turns {
     outside: usize,
 }
 
-#[test]
 fn all_functions_can_be_called_at_once_on_what_others_destroy() {
     all_functions_are_called(On::CPU);
 }
 
-#[test]
 fn all_functions_can_be_called_at_once_on_an_isolated_device() {
     all_functions_are_called(On { is_isolated: true, ..On::CPU });
     match vulkan::plugin().filter(|_| vulkan::lavapipe().is_some()) {
@@ -103,7 +111,6 @@ fn all_functions_are_called(on: On) {
     assert!(after.mappings <= most, "{before:?}, {after:?}");
 }
 
-#[test]
 fn the_library_can_be_shut_down_while_others_call_it() {
     let _alone = alone(&On::CPU);
     let shared = Shared::new(image(&On::CPU), true);

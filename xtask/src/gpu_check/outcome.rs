@@ -56,7 +56,7 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
     let (mut test, mut failures) = ("", None);
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("---- ") {
-            test = name.split(' ').next().unwrap_or_default();
+            test = name.trim_end_matches(" ----").trim_end_matches(" stdout");
         } else if line == "failures:" {
             // What failed is said first, then the names are listed.
             failures = Some(Vec::new());

@@ -1,6 +1,6 @@
 //! Other users of HIP in the process: the device that is current, and memory that is registered.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore_conformance::OwnImages;
 use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::doubled::{Double, image};

@@ -1,6 +1,6 @@
 //! Calls of HIP that fail, one at a time.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore_tests::doubled::{self, Double, Functions};
 
 pub(crate) const CASES: &[Case] = &[

@@ -1,6 +1,6 @@
 //! Versions of HIP, and devices that lack something.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Host, Outcome};
 use longshore_conformance::OwnImages;
 use longshore_tests::doubled::cases::{self, assert_clean};

@@ -1,6 +1,6 @@
 //! Code objects for generic targets: which devices run them, and when.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
 use longshore_conformance::Fixtures;
 use longshore_conformance::OwnImages;

@@ -1,8 +1,8 @@
 //! A kernel that faults. HIP may end the process, or go on with a device that is of no use any more: so each fault
 //! has a process of its own.
 
-use super::gpu_images::SOURCE;
 use super::{Check, Setting};
+use crate::gpu_images::SOURCE;
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, Program};
 use longshore_conformance::OwnImages;
 use longshore_tests::doubled::AMDGPU;

@@ -1,7 +1,7 @@
 //! The forms of images that are loaded.
 
-use super::gpu_images::SOURCE;
 use super::{Check, Setting, compile, processor};
+use crate::gpu_images::SOURCE;
 use longshore::{OffloadImage, write_offload_binary};
 use longshore_conformance::OwnImages;
 use longshore_tests::amdgpu::{self, entry};

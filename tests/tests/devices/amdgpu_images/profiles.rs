@@ -1,7 +1,7 @@
 //! Profiles that clang makes.
 
-use super::gpu_images::profiles::{COUNTED, INSTRUMENT, counts_are_right};
 use super::{Check, Setting, processor};
+use crate::gpu_images::profiles::{COUNTED, INSTRUMENT, counts_are_right};
 use longshore_tests::amdgpu;
 
 pub(super) const CHECKS: &[Check] =

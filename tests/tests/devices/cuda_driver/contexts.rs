@@ -1,6 +1,6 @@
 //! Other users of CUDA in the process.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore_tests::doubled::Double;
 use longshore_tests::doubled::cases::assert_clean;
 use std::ffi::{c_int, c_uint, c_void};

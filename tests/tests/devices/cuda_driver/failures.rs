@@ -1,7 +1,7 @@
 //! Calls of the driver that fail, one at a time.
 
-use crate::contexts::Other;
-use crate::{Case, ROUND};
+use super::contexts::Other;
+use super::{Case, ROUND};
 use longshore_tests::doubled::{self, Functions};
 
 pub(crate) const CASES: &[Case] = &[

@@ -1,6 +1,6 @@
 //! Kernels that fault, and what becomes of the device.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore::ErrorCode;
 use longshore_tests::doubled::{Double, faults};
 

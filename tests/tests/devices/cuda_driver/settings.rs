@@ -1,6 +1,6 @@
 //! Drivers and devices that lack something.
 
-use crate::{Case, ROUND};
+use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Outcome};
 use longshore_conformance::OwnImages;
 use longshore_tests::doubled::cases::{self, assert_clean};

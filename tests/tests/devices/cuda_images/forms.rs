@@ -1,7 +1,7 @@
 //! The forms of images that are loaded.
 
-use super::gpu_images::SOURCE;
 use super::{Check, Setting};
+use crate::gpu_images::SOURCE;
 use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 use longshore_tests::cuda;
 

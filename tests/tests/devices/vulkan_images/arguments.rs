@@ -1,6 +1,6 @@
 //! How arguments arrive.
 
-use crate::{Check, glsl, is_driver, launch, linked, refused, says};
+use super::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, RawArguments};
 use longshore_conformance::OwnImages;
 use std::ffi::c_void;

@@ -1,7 +1,7 @@
 //! Sizes of groups and sub-groups, and shared memory.
 
-use crate::refusals::MINIMAL;
-use crate::{Check, glsl, launch, linked, refused, says};
+use super::refusals::MINIMAL;
+use super::{Check, glsl, launch, linked, refused, says};
 use longshore::{Device, DeviceInfo, DevicePointer, ErrorCode, Grid, Program};
 use longshore_conformance::OwnImages;
 use longshore_tests::vulkan;

@@ -1,6 +1,6 @@
 //! Globals, constructors, destructors, and profiles.
 
-use crate::{Check, HEAD, glsl, launch, linked, refused, says};
+use super::{Check, HEAD, glsl, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, ProfileSectionKind};
 use longshore_conformance::OwnImages;
 use longshore_tests::{vulkan, world};

@@ -1,6 +1,6 @@
 //! Modules that are refused, and that the device works on afterwards.
 
-use crate::{Check, glsl, is_driver, launch, refused, says};
+use super::{Check, glsl, is_driver, launch, refused, says};
 use longshore::{Acceptance, Device, ErrorCode, Grid};
 use longshore_conformance::Fixtures;
 use longshore_conformance::OwnImages;

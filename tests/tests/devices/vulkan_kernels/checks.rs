@@ -1,6 +1,6 @@
 //! The kernels one by one, for sizes around those of groups and blocks.
 
-use crate::rig::Rig;
+use super::rig::Rig;
 use longshore::Grid;
 use longshore_tests::kernels::{
     bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce, saxpy,

@@ -19,7 +19,7 @@ const NAMES: [&str; 9] = [
     "prefix_sum",
     "nbody",
 ];
-const WGSL: &str = include_str!("../../kernels/vulkan/kernels.wgsl");
+const WGSL: &str = include_str!("../../../kernels/vulkan/kernels.wgsl");
 
 /// What the kernels are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

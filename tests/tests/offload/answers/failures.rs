@@ -1,9 +1,22 @@
 //! Reports of work that failed, and state that failed calls leave as it was.
 
 use super::*;
+use libtest_mimic::Trial;
+use longshore_tests::trials;
+
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
+        an_event_behind_a_failed_kernel_reports_the_failure_each_time,
+        a_program_stays_if_destroying_it_meets_a_failed_kernel,
+        a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing,
+        errors_about_long_names_are_short,
+        the_texts_of_all_errors_have_a_limit,
+        queues_that_wait_for_an_event_have_no_threads,
+    ]
+}
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
-#[test]
 fn an_event_behind_a_failed_kernel_reports_the_failure_each_time() {
     let library = Library::start();
     let device = library.cpu();
@@ -28,7 +41,6 @@ fn an_event_behind_a_failed_kernel_reports_the_failure_each_time() {
     }
 }
 
-#[test]
 fn a_program_stays_if_destroying_it_meets_a_failed_kernel() {
     let library = Library::start();
     let device = library.cpu();
@@ -77,7 +89,6 @@ unsafe extern "C" fn waits_for_itself(inside: *mut c_void) {
     }
 }
 
-#[test]
 fn a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing() {
     let library = Library::start();
     let device = library.cpu();
@@ -109,7 +120,6 @@ fn a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing() {
     }
 }
 
-#[test]
 fn errors_about_long_names_are_short() {
     let library = Library::start();
     let device = library.cpu();
@@ -128,7 +138,6 @@ fn errors_about_long_names_are_short() {
     }
 }
 
-#[test]
 fn the_texts_of_all_errors_have_a_limit() {
     let library = Library::start();
     let basic = program(library.cpu(), &image("basic"));
@@ -166,7 +175,6 @@ unsafe extern "C" fn counts(number: *mut c_void) {
     unsafe { &*number.cast::<AtomicU32>() }.fetch_add(1, Ordering::AcqRel);
 }
 
-#[test]
 fn queues_that_wait_for_an_event_have_no_threads() {
     let library = Library::start();
     for device in library.devices() {

@@ -1,6 +1,16 @@
 //! Which images a device takes.
 
 use super::*;
+use libtest_mimic::Trial;
+use longshore_tests::trials;
+
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
+        a_container_with_an_image_for_the_device_is_valid,
+        occupancy_is_answered_or_unsupported_for_any_shared_memory_that_a_group_can_have,
+    ]
+}
+
 use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 
 fn is_valid(device: ol_device_handle_t, image: &[u8]) -> bool {
@@ -20,7 +30,6 @@ fn packed(triple: &str, bytes: &[u8]) -> Vec<u8> {
     }])
 }
 
-#[test]
 fn a_container_with_an_image_for_the_device_is_valid() {
     let library = Library::start();
     let device = library.cpu();
@@ -40,7 +49,6 @@ fn a_container_with_an_image_for_the_device_is_valid() {
     }
 }
 
-#[test]
 fn occupancy_is_answered_or_unsupported_for_any_shared_memory_that_a_group_can_have() {
     let library = Library::start();
     let host = Host::builder().environment(Environment::of_process()).build().unwrap();

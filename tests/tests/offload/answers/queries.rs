@@ -1,6 +1,16 @@
 //! Queries about devices: each has an answer on every device, whatever its plugin knows.
 
 use super::*;
+use libtest_mimic::Trial;
+use longshore_tests::trials;
+
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
+        every_device_answers_every_query,
+        a_device_in_a_process_of_its_own_answers_every_query,
+        unknown_numbers_of_a_device_are_0_or_1,
+    ]
+}
 
 pub(crate) fn platform_name(device: ol_device_handle_t) -> String {
     let mut platform: ol_platform_handle_t = null_mut();
@@ -54,7 +64,6 @@ fn walk(library: &Library) -> Vec<String> {
     platforms
 }
 
-#[test]
 fn every_device_answers_every_query() {
     let library = Library::start();
     let platforms = walk(&library);
@@ -65,7 +74,6 @@ fn every_device_answers_every_query() {
     }
 }
 
-#[test]
 fn a_device_in_a_process_of_its_own_answers_every_query() {
     // It stands in for a process that was started with the variable.
     let library = {
@@ -83,7 +91,6 @@ fn a_device_in_a_process_of_its_own_answers_every_query() {
     assert!(walk(&library).len() >= 2);
 }
 
-#[test]
 fn unknown_numbers_of_a_device_are_0_or_1() {
     let library = Library::start();
     let devices = library.devices();

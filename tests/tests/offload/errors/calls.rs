@@ -1,8 +1,8 @@
 //! A call of each function that succeeds, and what is to be done after it.
 
-use crate::functions::Function;
-use crate::table::Mode;
-use crate::world::{BYTES, World, made, ok};
+use crate::errors::functions::Function;
+use crate::errors::table::Mode;
+use crate::errors::world::{BYTES, World, made, ok};
 use longshore_capi::*;
 use std::any::Any;
 use std::ffi::c_void;

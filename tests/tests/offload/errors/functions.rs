@@ -1,6 +1,6 @@
 //! The functions of the interface, called with words: all of their arguments fit into one.
 
-use crate::table::Mode;
+use crate::errors::table::Mode;
 use longshore_capi::*;
 use std::ptr::null;
 

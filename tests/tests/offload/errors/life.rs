@@ -1,9 +1,9 @@
 //! Rows about olInit and olShutDown, which there is no world for yet, and about functions that are called without one.
 
-use crate::functions::{FUNCTIONS, Function};
-use crate::rows::{Failures, check};
-use crate::table::{Mode, Row};
-use crate::world::{World, ok};
+use crate::errors::functions::{FUNCTIONS, Function};
+use crate::errors::rows::{Failures, check};
+use crate::errors::table::{Mode, Row};
+use crate::errors::world::{World, ok};
 use longshore_capi::*;
 use std::ptr::null;
 
@@ -29,7 +29,7 @@ pub(crate) fn after(world: &World, rows: &[Row], mode: Mode, failures: &mut Fail
         .iter()
         .filter(|function| !["olInit", "olShutDown"].contains(&function.name))
         .filter(|function| rows.iter().any(|row| row.function == function.name))
-        .map(|function| crate::calls::Call::valid(world, function))
+        .map(|function| crate::errors::calls::Call::valid(world, function))
         .collect();
     ok("olShutDown", &[]);
     world.clear();

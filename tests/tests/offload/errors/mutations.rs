@@ -3,10 +3,10 @@
 mod memory;
 mod work;
 
-use crate::calls::Call;
-use crate::functions::Function;
-use crate::table::{Class, Declared, Mode, Row};
-use crate::world::{World, made};
+use crate::errors::calls::Call;
+use crate::errors::functions::Function;
+use crate::errors::table::{Class, Declared, Mode, Row};
+use crate::errors::world::{World, made};
 use longshore_capi::*;
 use std::ffi::CStr;
 

@@ -1,12 +1,12 @@
 //! Rows, run in this process.
 
-use crate::ISOLATED;
-use crate::calls::Call;
-use crate::functions::{Function, SHOWN_PLACE};
-use crate::life;
-use crate::mutations;
-use crate::table::{Class, Declared, Mode, Row, declared, rows};
-use crate::world::{Platforms, World, details, ok};
+use crate::errors::ISOLATED;
+use crate::errors::calls::Call;
+use crate::errors::functions::{Function, SHOWN_PLACE};
+use crate::errors::life;
+use crate::errors::mutations;
+use crate::errors::table::{Class, Declared, Mode, Row, declared, rows};
+use crate::errors::world::{Platforms, World, details, ok};
 use longshore_capi::*;
 use longshore_tests::device_code::clangs;
 

@@ -1,7 +1,7 @@
 //! What calls are made with: two devices of the CPU, and everything that there is of each kind.
 
-use crate::functions::Function;
-use crate::table::Mode;
+use crate::errors::functions::Function;
+use crate::errors::table::Mode;
 use longshore::{Environment, Host};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;

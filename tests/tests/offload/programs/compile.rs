@@ -1,6 +1,6 @@
 //! Making the test programs.
 
-use crate::Ended;
+use super::Ended;
 use libtest_mimic::{Completion, Failed};
 use longshore_tests::world::root;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) fn check(file: &str) -> Ended {
     let mut compiler = compiler(["clang-19", "clang++-19"], file);
     let program = compiler.get_program().to_string_lossy().into_owned();
     if Command::new(&program).arg("--version").output().is_err() {
-        return crate::not_tried(format!("not installed: {program}"));
+        return super::not_tried(format!("not installed: {program}"));
     }
     run(compiler.arg("-fsyntax-only").arg(source(file)))?;
     Ok(Completion::Completed)

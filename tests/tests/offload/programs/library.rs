@@ -1,7 +1,7 @@
 //! The library itself: what it exports, what it is called, what it and plugins need.
 
-use crate::compile::{self, Linked};
-use crate::{Ended, not_tried, trial};
+use super::compile::{self, Linked};
+use super::{Ended, not_tried, trial};
 use libtest_mimic::{Completion, Failed, Trial};
 use longshore_tests::vulkan;
 use longshore_tests::world::root;

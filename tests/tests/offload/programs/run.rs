@@ -1,7 +1,7 @@
 //! Running the test programs.
 
-use crate::compile::{self, Linked, said};
-use crate::{Ended, Program, not_tried};
+use super::compile::{self, Linked, said};
+use super::{Ended, Program, not_tried};
 use libtest_mimic::{Completion, Failed};
 use longshore::{Environment, Host};
 use longshore_conformance::Fixtures;
@@ -131,7 +131,7 @@ fn command(program: &Program, under: Under) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--signal=KILL", seconds]);
     if under == Under::Valgrind {
-        let known = root().join("tests/tests/offload_programs/valgrind.supp");
+        let known = root().join("tests/tests/offload/programs/valgrind.supp");
         command.args(VALGRIND).arg(format!("--suppressions={}", known.display()));
         command.args(if program.how.is_none() { &LEAKS[..] } else { &[] });
     }

@@ -1,9 +1,9 @@
 //! One call of each function, with what comes to hand: handles that others destroy at the same time, and what is no
 //! argument at all. Memory is only touched where nobody can free it.
 
-use crate::pool::{Random, Shared};
-use crate::tally::Function;
-use crate::worker::{PIECE, SIZES, Worker};
+use super::pool::{Random, Shared};
+use super::tally::Function;
+use super::worker::{PIECE, SIZES, Worker};
 use longshore_capi::*;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};

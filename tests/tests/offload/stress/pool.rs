@@ -1,6 +1,6 @@
 //! What the threads share: handles, of which any may be destroyed at any moment, and numbers drawn at random.
 
-use crate::tally::Tally;
+use super::tally::Tally;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -5,9 +5,9 @@
     reason = "all calls here get handles, which are looked at, and pointers to what lives longer than the call or the queue's work"
 )]
 
-use crate::calls;
-use crate::pool::{Random, Shared};
-use crate::tally::Function;
+use super::calls;
+use super::pool::{Random, Shared};
+use super::tally::Function;
 use longshore_capi::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};

@@ -1,8 +1,8 @@
 //! Of arguments that are memory: allocations, registrations, copies, fills and hints.
 
 use super::{Mutation, one, set};
-use crate::calls::Call;
-use crate::world::{BYTES, World, made, ok};
+use crate::errors::calls::Call;
+use crate::errors::world::{BYTES, World, made, ok};
 use longshore_capi::*;
 
 pub(super) fn memory(argument: &str, how: &str) -> Vec<Mutation> {

@@ -1,8 +1,8 @@
 //! Of arguments that are events, images, symbols and launches.
 
 use super::{Mutation, one, set};
-use crate::calls::{Call, LaunchArguments, hold, property, sizes};
-use crate::world::{World, made};
+use crate::errors::calls::{Call, LaunchArguments, hold, property, sizes};
+use crate::errors::world::{World, made};
 use longshore_capi::*;
 use std::ffi::CStr;
 

@@ -1,0 +1,26 @@
+//! LLVM Offload's C API. Each module is a suite, and `[module] ` begins the names of its trials: the library is one for a whole
+//! process, and suites set different variables for it.
+
+mod allocations;
+mod answers;
+mod calls;
+mod crowds;
+mod errors;
+mod programs;
+mod stress;
+mod support;
+
+use longshore_tests::suites;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    suites::main(&[
+        allocations::SUITE,
+        answers::SUITE,
+        calls::SUITE,
+        crowds::SUITE,
+        errors::SUITE,
+        programs::SUITE,
+        stress::SUITE,
+    ])
+}
