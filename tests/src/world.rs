@@ -100,8 +100,8 @@ impl World {
         let crate_folder = TempDir::new().expect("a temporary folder");
         let api = interface(&crate_folder.path().join(format!("api-{backend}")), tampering);
         write_crate(crate_folder.path(), &api, &RUST_PLUGIN.replace("CONNECT", connect), backend);
-        // Shared by all, which spares compiling what they have in common.
-        let target = root().join("target/world");
+        // The workspace's own, which has the interface's dependencies.
+        let target = folder().parent().expect("it is a folder of the target folder").to_owned();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--offline", "--manifest-path"]);
         cargo.arg(crate_folder.path().join("Cargo.toml")).arg("--target-dir").arg(&target);
@@ -159,14 +159,19 @@ pub fn check_command() -> PathBuf {
 
 /// A file of the folder that cargo builds into.
 fn built(package: &str, file: &str) -> PathBuf {
-    let executable = std::env::current_exe().expect("an executable has a path");
-    let folder = executable.ancestors().find(|path| path.join(".fingerprint").is_dir());
-    let path = folder.expect("tests run from a folder that cargo made").join(file);
+    let path = folder().join(file);
     if !path.is_file() {
         let mut cargo = Command::new(env!("CARGO"));
         run(cargo.args(["build", "--quiet", "-p", package]).current_dir(root()));
     }
     path
+}
+
+/// The folder that cargo builds this test's profile in.
+fn folder() -> PathBuf {
+    let executable = std::env::current_exe().expect("an executable has a path");
+    let folder = executable.ancestors().find(|path| path.join(".fingerprint").is_dir());
+    folder.expect("tests run from a folder that cargo made").to_owned()
 }
 
 const RUST_PLUGIN: &str = include_str!("world/plugin.rs.txt");
@@ -216,7 +221,8 @@ fn write_crate(folder: &Path, api: &Path, source: &str, backend: &str) {
     let manifest = format!(
         "[package]\nname = \"world-{backend}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
          [lib]\ncrate-type = [\"cdylib\"]\n\n\
-         [dependencies]\nlongshore-plugin-api = {{ path = {api:?} }}\n\n[workspace]\n"
+         [dependencies]\nlongshore-plugin-api = {{ path = {api:?} }}\n\n\
+         [workspace]\n\n[profile.dev]\ndebug = \"line-tables-only\"\n"
     );
     std::fs::create_dir_all(folder.join("src")).expect("a folder");
     std::fs::write(folder.join("Cargo.toml"), manifest).expect("a manifest");

@@ -16,7 +16,6 @@ pub mod offload_library;
 pub mod process;
 #[cfg(feature = "tasks")]
 pub mod sanitize;
-#[cfg(feature = "tasks")]
 pub mod test;
 
 use std::path::PathBuf;

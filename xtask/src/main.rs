@@ -6,13 +6,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use xtask::install::{self, Profile};
-use xtask::{demo, root};
+use xtask::{demo, root, test};
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match Task::parse(&arguments) {
         Some(Task::Demo) => demo::run(),
         Some(Task::Install { prefix, profile }) => install::run(&prefix, profile),
+        Some(Task::Test { install, all }) => test::run(install, all),
         None => pass_on(&arguments),
     }
 }
@@ -21,6 +22,7 @@ fn main() -> Result<()> {
 enum Task {
     Demo,
     Install { prefix: PathBuf, profile: Profile },
+    Test { install: bool, all: bool },
 }
 
 impl Task {
@@ -40,6 +42,17 @@ impl Task {
                     }
                 }
                 Some(Task::Install { prefix: prefix?, profile })
+            }
+            "test" => {
+                let (mut install, mut all) = (false, false);
+                for option in options {
+                    match option.to_str()? {
+                        "--install" => install = true,
+                        "--all" => all = true,
+                        _ => return None,
+                    }
+                }
+                Some(Task::Test { install, all })
             }
             _ => None,
         }

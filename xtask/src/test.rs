@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that can be tested on this machine.
 
-use crate::{header, offload_library, process, root};
+use crate::{offload_library, process, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -176,7 +176,7 @@ impl Package {
     }
 }
 
-/// Builds what tests load, then runs all tests, the documentation's too, and checks the headers. With `install`, installs the
+/// Builds what tests load, then runs all tests, the documentation's too. With `install`, installs the
 /// packages that tests use; with `all`, runs rounds and stress tests in their long forms,
 /// and lints the benchmarks, which no other task but `bench` builds.
 ///
@@ -208,9 +208,9 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     for package in missing.iter().filter(|package| package.is_missing()) {
         println!("not installed: {}. Not tested: {}", package.name, package.skipped);
     }
-    header::check()?;
-    // Tests run the command and load the plugins from the target folder.
-    process::run(cargo(&["build"]).args(TESTED).args(["--exclude", "xtask"]))?;
+    // Tests run the command and load the plugins from the target folder. With the targets of tests, dependencies have the same
+    // features as in the next two steps, and are built once.
+    process::run(cargo(&["build", "--all-targets"]).args(TESTED))?;
     offload_library::link(&process::target_folder().join("debug"))?;
     process::run(cargo(&["test", "--doc"]).args(TESTED))?;
     if process::starts("cargo", &["nextest", "--version"]) {
