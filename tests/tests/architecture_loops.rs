@@ -24,7 +24,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("command", 39),
     ("host", 4),
     ("host", 9),
-    ("jit/linker", 4),
     ("jit/linker", 6),
     ("jit/linker", 9),
     ("plugin-api", 13),

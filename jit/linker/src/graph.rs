@@ -15,6 +15,7 @@ mod bounds;
 mod build;
 mod display;
 mod edit;
+mod externals;
 mod fixup;
 mod fragments;
 mod frames;
@@ -40,11 +41,10 @@ pub(crate) use bounds::bounded_section;
 pub use edit::{Content, NewSymbol};
 pub use symbol::{Definition, Linkage, Scope, Symbol};
 
-pub(crate) use fixup::TlsLayout;
+pub(crate) use externals::{External, ExternalKind, Externals, Reach, ThreadLocalPlace, TlsLayout};
 pub(crate) use layout::Segment;
 pub(crate) use prune::Pruning;
 pub use tables::TableEntry;
-pub(crate) use tables::{External, ExternalKind, Externals, Reach, ThreadLocalPlace};
 
 /// A section of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,10 @@
 //! The addresses of symbols: computed from the object when they are wanted, but for a few that are listed.
 
-use super::fixup::GONE;
 use super::{BlockId, Definition, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::elf::{Home, LE, View};
+
+/// The address of a symbol whose block is not in the linked code.
+pub(super) const GONE: u64 = u64::MAX;
 
 /// The addresses of all symbols of a graph that has memory: those that are not where the object says are listed, and found by a
 /// bit for each symbol.

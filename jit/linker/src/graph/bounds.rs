@@ -9,7 +9,6 @@ use hashbrown::{HashMap, HashSet};
 
 use super::layout::{Item, Part, Segment};
 use super::needs::need;
-use super::tables::Tables;
 use super::{BlockId, Definition, LinkGraph, SymbolId, is_kind};
 use crate::Result;
 use crate::elf::View;
@@ -86,7 +85,7 @@ impl LinkGraph {
     /// [`Error::Unsupported`](crate::Error::Unsupported) if those of one name cannot.
     pub(super) fn bounded(&self, view: View<'_>) -> Result<Bounded> {
         let mut bounded = Bounded::default();
-        let Tables { bounds, shared, .. } = &self.tables;
+        let (bounds, shared) = (&self.tables.bounds, &self.tables.shared);
         if bounds.is_empty() && shared.is_empty() {
             return Ok(bounded);
         }

@@ -4,9 +4,10 @@ use std::cell::OnceCell;
 
 use hashbrown::HashMap;
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, GONE};
+use super::externals::{External, ExternalKind, Externals, Reach, TlsLayout};
 use super::needs::need;
-use super::tables::{External, ExternalKind, Externals, GotEntry, Reach, SLOT, SlotKind};
+use super::tables::{GotEntry, SLOT, SlotKind};
 use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
 use crate::arch::reach::Reaching;
@@ -16,23 +17,6 @@ use crate::elf::View;
 use crate::error::{RelocationError, for_message};
 use crate::memory::Lifetime;
 use crate::{Architecture, Error, Result};
-
-/// How linked code finds thread-local variables.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TlsLayout {
-    /// What identifies this graph's variables to the runtime.
-    pub(crate) module: u64,
-    /// The offset of this graph's block from the thread pointer, if it is the same in all threads.
-    pub(crate) from_thread_pointer: Option<i64>,
-    /// Where in the module's block its variables begin.
-    pub(crate) module_offset: u64,
-    /// Descriptor functions of the runtime: for a fixed offset, and for a module and an offset.
-    pub(crate) static_resolver: u64,
-    pub(crate) dynamic_resolver: u64,
-}
-
-/// Stands for the address of a symbol whose block is not in the linked code.
-pub(super) const GONE: u64 = u64::MAX;
 
 /// Everything that edges are computed from.
 struct Values<'a> {
@@ -180,7 +164,7 @@ impl LinkGraph {
         let mut tables = std::mem::take(&mut self.tables);
         let range = self.address_range();
         let (mut stub_offsets, mut entry_offsets) = (HashMap::new(), HashMap::new());
-        let address = |symbol: SymbolId| match tables.external(symbol) {
+        let address = |symbol: SymbolId| match tables.externals.get(symbol) {
             Some(external) => external.address,
             None => self.symbol_address(symbol).unwrap_or(0),
         };
@@ -390,7 +374,7 @@ impl<'a> Values<'a> {
                 self.present(self.call_target(target, symbol), target)?.wrapping_sub(self.got)
             }
             Need::Got => self.got,
-            Need::Size if self.graph.tables.external(target).is_some() => {
+            Need::Size if self.graph.tables.externals.get(target).is_some() => {
                 return Err(Fault::UnknownSize);
             }
             Need::Size => self.graph.symbol(target).size,
@@ -439,7 +423,7 @@ impl<'a> Values<'a> {
 
     /// Module and offset in it of a thread-local variable.
     fn thread_local(&self, target: SymbolId, symbol: u64) -> (u64, u64) {
-        match self.graph.tables.thread_local(target) {
+        match self.graph.tables.externals.thread_local(target) {
             Some(variable) => (variable.module, symbol),
             None => {
                 let offset =
@@ -460,7 +444,9 @@ impl<'a> Values<'a> {
                 tables.needs.of(external.symbol) & need::TLS_MODULE_OFFSET != 0
             };
             let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
-            symbol.and_then(|symbol| tables.thread_local(symbol)).map_or(0, |place| place.module)
+            symbol
+                .and_then(|symbol| tables.externals.thread_local(symbol))
+                .map_or(0, |place| place.module)
         })
     }
 
@@ -470,7 +456,7 @@ impl<'a> Values<'a> {
     }
 
     fn thread_pointer_offset(&self, target: SymbolId, symbol: u64) -> Option<i64> {
-        match self.graph.tables.thread_local(target) {
+        match self.graph.tables.externals.thread_local(target) {
             Some(variable) => variable.from_thread_pointer,
             None => Some(
                 self.tls
@@ -513,7 +499,7 @@ impl<'a> Values<'a> {
 
     /// What a stub jumps to, which for a function that is known by its stub is not what the symbol's address is.
     fn real_address(&self, target: SymbolId, symbol: u64) -> u64 {
-        match self.graph.tables.external(target) {
+        match self.graph.tables.externals.get(target) {
             Some(external) => external.address,
             None => symbol,
         }

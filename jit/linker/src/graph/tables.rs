@@ -7,7 +7,7 @@ use object::elf;
 
 use super::bounds::{Bound, Shared};
 use super::edit::Content;
-use super::fixup::TlsLayout;
+use super::externals::{External, ExternalKind, Externals, Reach, TlsLayout};
 use super::layout::TlsTemplate;
 use super::needs::{Needs, need};
 use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, Symbol, SymbolId};
@@ -20,54 +20,6 @@ use crate::{Architecture, Error, Result};
 
 /// Bytes of a GOT slot.
 pub(super) const SLOT: u64 = 8;
-
-/// A symbol of the graph that is defined elsewhere.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct External {
-    pub(crate) symbol: SymbolId,
-    /// Its address; for a thread-local variable its offset in its module's block.
-    pub(crate) address: u64,
-    pub(crate) kind: ExternalKind,
-}
-
-/// What a symbol elsewhere is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExternalKind {
-    /// In memory of the same session: taken to be within reach until addresses say otherwise.
-    Linked,
-    /// Anywhere.
-    Process { callable: bool },
-    /// A weak reference that nothing defines: null.
-    Missing,
-    /// A thread-local variable, in [`Externals::thread_locals`].
-    ThreadLocal,
-}
-
-/// The symbols of a graph that are defined elsewhere.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Externals {
-    /// In the order of the graph's symbols.
-    pub(crate) symbols: Vec<External>,
-    /// Those of [`ExternalKind::ThreadLocal`], in the same order.
-    pub(crate) thread_locals: Vec<(SymbolId, ThreadLocalPlace)>,
-}
-
-/// Where a thread-local variable is, but for its offset in its module's block.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadLocalPlace {
-    pub(crate) module: u64,
-    /// The variable's offset from the thread pointer, if it is the same in all threads.
-    pub(crate) from_thread_pointer: Option<i64>,
-}
-
-/// How much of what is linked for the same session is taken to be within reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// All of it: entries are made for what is outside of the session only.
-    Session,
-    /// Only this graph: entries are made for everything else, and taken out again where they turn out to be superfluous.
-    Graph,
-}
 
 /// An entry of the global offset table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -466,23 +418,6 @@ impl Tables {
             Need::TlsDescriptor => need::TLS_DESCRIPTOR,
         };
         bits | need::REFERENCED
-    }
-
-    /// Where a thread-local variable is that is defined elsewhere.
-    pub(super) fn thread_local(&self, symbol: SymbolId) -> Option<ThreadLocalPlace> {
-        let variables = &self.externals.thread_locals;
-        let index = variables.binary_search_by_key(&symbol, |(symbol, _)| *symbol).ok()?;
-        Some(variables[index].1)
-    }
-
-    /// What a symbol is that is defined elsewhere.
-    pub(super) fn external(&self, symbol: SymbolId) -> Option<&External> {
-        let index = self
-            .externals
-            .symbols
-            .binary_search_by_key(&symbol, |external| external.symbol)
-            .ok()?;
-        Some(&self.externals.symbols[index])
     }
 
     fn reserve_thread_local(&mut self, target: SymbolId, needs: u16) {
