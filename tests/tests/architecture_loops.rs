@@ -25,7 +25,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("host", 4),
     ("host", 9),
     ("jit/linker", 6),
-    ("jit/linker", 9),
     ("plugin-api", 13),
     ("plugin-host", 21),
 ];

@@ -35,6 +35,7 @@ mod elf;
 pub mod error;
 pub mod graph;
 pub mod lazy;
+mod lookup;
 pub mod memory;
 pub mod process;
 pub mod session;

@@ -17,8 +17,8 @@ use longshore_orc_rt::ProcessTls;
 use longshore_orc_rt::service::{libraries, memory, run};
 use serde_bytes::ByteBuf;
 
+use crate::lookup::Lookup;
 use crate::memory::{MemoryManager, Pending};
-use crate::session::Lookup;
 use crate::{Architecture, Error, Result, Undefined};
 
 pub use in_process::InProcess;

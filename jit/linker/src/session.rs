@@ -4,6 +4,7 @@ mod bounds;
 mod commons;
 mod copies;
 mod definitions;
+mod entry;
 mod externals;
 mod finalize;
 mod gather;
@@ -13,10 +14,12 @@ mod library;
 mod link;
 mod listing;
 mod object;
+mod object_state;
 mod parallel;
 mod pass;
 mod program_bounds;
 mod resolve;
+mod run;
 mod runtime;
 mod runtime_symbols;
 mod state;
@@ -39,17 +42,19 @@ use crate::memory::{InProcessMemory, MemoryManager, Placement};
 use crate::process::{InProcess, TargetProcess};
 use crate::{Architecture, Error, Result, Undefined};
 
+pub use crate::lookup::Lookup;
 pub use generator::{
     DynamicLibrary, Generated, GeneratedGraph, Generator, ProcessSymbols, Request, StaticArchive,
 };
-pub use initializers::MainArguments;
 pub use listing::Listing;
 pub use object::{Object, Removal};
 pub use pass::{Delivery, Notes, Pass, Passes, Stage};
+pub use run::MainArguments;
 pub use times::LinkTimes;
 
+use entry::{LibraryId, ObjectId};
 use runtime::{Runtime, log_failure};
-use state::{LibraryId, ObjectId, State};
+use state::State;
 
 /// Links objects for one process, this one or another (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use
 /// it; links of one session happen one after the other.
@@ -72,15 +77,6 @@ pub struct SessionBuilder {
     memory: Option<Arc<dyn MemoryManager>>,
     static_tls: Option<&'static StaticTls>,
     options: Options,
-}
-
-/// What a look-up is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
-    /// The name must be defined.
-    Required,
-    /// It may be undefined.
-    Optional,
 }
 
 /// Objects of a library that a look-up links though nothing needs them.

@@ -4,10 +4,10 @@
 //! takes its place: Fortran's BLOCK DATA, for example, gives a common block its initial values.
 
 use super::Shared;
+use super::entry::{Flags, LibraryId, ObjectId, Owner};
 use super::generator::{Generated, Request};
 use super::resolve::keep_generated;
-use super::state::{LibraryId, ObjectId, State};
-use super::table::{Flags, Owner};
+use super::state::State;
 use crate::Result;
 use crate::elf::{ElfObject, Home};
 

@@ -12,11 +12,11 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
+use super::entry::{Entry, Found, ObjectId, Owner};
 use super::link::Linking;
-use super::resolve::Found;
+use super::object_state::{Linked, MadeGraph, Phase, Source};
 use super::runtime::Runtime;
-use super::state::{Linked, MadeGraph, ObjectId, Phase, Source, State};
-use super::table::{Entry, Owner};
+use super::state::State;
 use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{ActionPair, Lifetime, Placement, Protection};

@@ -3,9 +3,10 @@
 use hashbrown::{HashMap, HashSet};
 use object::elf;
 
-use super::state::{LibraryId, Lost, ObjectId, Phase, Source, State, too_many_names};
+use super::entry::{Entry, EntryId, Flags, LibraryId, ObjectId, Owner};
+use super::object_state::{Lost, Phase, Source};
+use super::state::{State, too_many_names};
 use super::symbols::{EntryList, OVERHEAD};
-use super::table::{Entry, EntryId, Flags, Owner};
 use crate::elf::{Home, LE, NO_MACHINE_CODE, SLIM, View};
 use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};

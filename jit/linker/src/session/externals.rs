@@ -4,10 +4,10 @@ use hashbrown::HashSet;
 use longshore_orc_rt::process_data::size_of_data;
 
 use super::Shared;
+use super::entry::{Entry, Flags, Found, ObjectId, Owner};
 use super::link::{Batch, Linking};
-use super::resolve::Found;
-use super::state::{ObjectId, Phase, State};
-use super::table::{Entry, Flags, Owner};
+use super::object_state::Phase;
+use super::state::State;
 use crate::Result;
 use crate::graph::{
     External, ExternalKind, Externals, Linkage, SymbolId, ThreadLocalPlace, TlsLayout,

@@ -7,13 +7,14 @@ use std::time::Instant;
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
+use super::entry::{Flags, Found, LibraryId, ObjectId, Owner};
 use super::link::{Batch, Linking};
+use super::object_state::{Phase, Source};
 use super::parallel::{parallel, parallel_mut};
 use super::pass::Stage;
 use super::program_bounds::program_bound;
-use super::resolve::{Found, Wanted};
-use super::state::{LibraryId, ObjectId, Phase, Source, State};
-use super::table::{Flags, Owner};
+use super::resolve::Wanted;
+use super::state::State;
 use super::times::lap;
 use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId, bounded_section};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::state::{LibraryId, Linked, MadeGraph, ObjectId, Phase, Source, State};
+use super::entry::{LibraryId, ObjectId};
+use super::object_state::{Linked, MadeGraph, Phase, Source};
+use super::state::State;
 use super::{Library, Shared};
 use crate::elf::ElfObject;
 use crate::error::for_message;

@@ -4,14 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Shared;
+use super::entry::{Entry, Flags, Found, LibraryId, ObjectId, Owner};
 use super::generator::{Generated, Request};
-use super::state::{LibraryId, LibraryState, ObjectId, State, too_many_names};
-use super::table::{Entry, EntryId, Flags, Owner};
+use super::state::{LibraryState, State, too_many_names};
 use crate::graph::{Linkage, Scope, Symbol};
 use crate::{Error, Result};
-
-/// A definition: its library and its place there.
-pub(super) type Found = (LibraryId, EntryId);
 
 /// A name to be found.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,8 +6,9 @@ use object::elf;
 use object::endian::LittleEndian;
 
 use super::Shared;
-use super::state::{LibraryId, MadeGraph, Source, State};
-use super::table::{Entry, EntryId, Flags};
+use super::entry::{Entry, EntryId, Flags, LibraryId};
+use super::object_state::{MadeGraph, Source};
+use super::state::State;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};

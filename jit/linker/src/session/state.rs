@@ -1,40 +1,19 @@
 //! What a session knows: its libraries and their objects.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use longshore_orc_rt::ProcessTls;
 
+use super::entry::{Entry, EntryId, Flags, Found, LibraryId, ObjectId, Owner};
 use super::generator::Generator;
-use super::initializers::Initializers;
-use super::resolve::Found;
+use super::object_state::{Linked, ObjectState, Phase, Source};
 use super::runtime::Runtime;
-use super::symbols::{EntryList, LinkedAddresses, LinkedSymbols};
-use super::table::{Entry, EntryId, Flags, MAX_OBJECTS, Owner, SymbolTable};
+use super::symbols::{LinkedAddresses, LinkedSymbols};
+use super::table::{MAX_OBJECTS, SymbolTable};
 use super::times::LinkTimes;
-use crate::debug::Registration;
-use crate::elf::ElfObject;
-use crate::graph::{Definition, LinkGraph, Symbol, SymbolId, TlsLayout};
-use crate::memory::FinalizedAllocation;
+use crate::graph::{LinkGraph, SymbolId};
 use crate::{Error, Result};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct LibraryId(NonZeroU32);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct ObjectId(pub(super) u32);
-
-impl LibraryId {
-    fn new(index: usize) -> Self {
-        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
-        Self(number.expect("a session has less than 2^32 libraries"))
-    }
-
-    fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -74,111 +53,6 @@ pub(super) struct LibraryState {
     pub(super) common_alignments: HashMap<EntryId, u64>,
     /// How many objects have had their constructors run.
     pub(super) constructed: u64,
-}
-
-pub(super) struct ObjectState {
-    pub(super) name: Arc<str>,
-    pub(super) library: LibraryId,
-    /// How many objects had this place before.
-    pub(super) generation: u32,
-    /// How many objects were added before.
-    pub(super) serial: u64,
-    /// The symbols that it defines.
-    pub(super) entries: EntryList,
-    /// Bytes of the names of all that it has ever defined.
-    pub(super) name_bytes: usize,
-    /// Its definitions that are not used, since there is another of that name.
-    pub(super) lost: Vec<Lost>,
-    /// The sections that describe those of its COMDAT groups that another object has, in order.
-    pub(super) lost_groups: Vec<u32>,
-    /// The signatures of the COMDAT groups whose sections it keeps.
-    pub(super) groups: Vec<EntryId>,
-    /// How many objects of the library were constructed before this one; nothing if its constructors have not run.
-    pub(super) constructed: Option<u64>,
-    /// Whether its destructors have run, so that only who initializes it again has its constructors run.
-    pub(super) ended: bool,
-    pub(super) phase: Phase,
-}
-
-/// A definition of an object that another one is taken for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lost {
-    pub(super) entry: EntryId,
-    pub(super) symbol: u32,
-    pub(super) flags: Flags,
-    pub(super) size: u64,
-}
-
-pub(super) enum Phase {
-    Pending(Source),
-    Linked(Box<Linked>),
-    Removed,
-}
-
-/// From what a graph is made.
-#[derive(Clone)]
-pub(super) enum Source {
-    Elf(ElfObject),
-    Made(MadeGraph),
-}
-
-/// A function that makes a graph.
-#[derive(Clone)]
-pub(super) struct MadeGraph {
-    make: Arc<dyn Fn() -> LinkGraph + Send + Sync>,
-    /// The names of the symbols that it defines, each with its place in the graph, ascending.
-    names: Arc<[(u32, Box<[u8]>)]>,
-}
-
-impl MadeGraph {
-    /// `graph` is one that it has made.
-    pub(super) fn new(
-        graph: &LinkGraph,
-        make: impl Fn() -> LinkGraph + Send + Sync + 'static,
-    ) -> Self {
-        let is_defined = |symbol: &Symbol<'_>| symbol.definition != Definition::External;
-        let names = graph.symbols().filter(is_defined);
-        let names = names.map(|symbol| (symbol.id.index(), symbol.name.into())).collect();
-        Self { make: Arc::new(make), names }
-    }
-
-    pub(super) fn make(&self) -> LinkGraph {
-        (self.make)()
-    }
-
-    fn symbol_name(&self, symbol: u32) -> &[u8] {
-        let index = self.names.binary_search_by_key(&symbol, |(symbol, _)| *symbol);
-        index.map_or(b"", |index| &self.names[index].1)
-    }
-}
-
-/// What is left of an object when it is linked.
-pub(super) struct Linked {
-    pub(super) allocation: FinalizedAllocation,
-    pub(super) symbols: LinkedSymbols,
-    /// Start and size of each part of its memory.
-    pub(super) ranges: Vec<(u64, u64)>,
-    pub(super) uses: Vec<ObjectId>,
-    pub(super) initializers: Initializers,
-    pub(super) tls: Option<Tls>,
-    /// The library of the process that stands for its code and for that of others, if one does. It is closed with the first of them.
-    pub(super) code_library: Option<u64>,
-    /// The address that its code has as its `__dso_handle`.
-    pub(super) dso_handle: Option<u64>,
-    pub(super) debug: Option<Registration>,
-    /// For copies of data: the symbols that they define, and what these were.
-    pub(super) replaced: Vec<(EntryId, Entry)>,
-}
-
-/// The thread-local variables of an object.
-pub(super) struct Tls {
-    pub(super) layout: TlsLayout,
-    /// The address of the template, by which its symbols are known.
-    pub(super) template: u64,
-    /// Its storage in the process; none if nothing is executed.
-    pub(super) number: Option<u64>,
-    /// Whether that is at a fixed offset from the thread pointer.
-    pub(super) is_static: bool,
 }
 
 impl State {
@@ -294,20 +168,7 @@ impl State {
         library: LibraryId,
         source: Source,
     ) -> ObjectId {
-        let mut object = ObjectState {
-            name,
-            library,
-            generation: 0,
-            serial: self.added,
-            entries: EntryList::default(),
-            name_bytes: 0,
-            lost: Vec::new(),
-            lost_groups: Vec::new(),
-            groups: Vec::new(),
-            constructed: None,
-            ended: false,
-            phase: Phase::Pending(source),
-        };
+        let mut object = ObjectState::new(name, library, self.added, Phase::Pending(source));
         self.added += 1;
         match self.vacant.pop() {
             Some(id) => {
@@ -324,24 +185,10 @@ impl State {
 
     /// Takes an object's symbols and groups from its library, and its place. What it was is returned.
     pub(super) fn forget_object(&mut self, id: ObjectId) -> ObjectState {
-        let (generation, serial, name, library) = {
-            let object = self.object(id);
-            (object.generation, object.serial, Arc::clone(&object.name), object.library)
-        };
-        let none = ObjectState {
-            name,
-            library,
-            generation,
-            serial,
-            entries: EntryList::default(),
-            name_bytes: 0,
-            lost: Vec::new(),
-            lost_groups: Vec::new(),
-            groups: Vec::new(),
-            constructed: None,
-            ended: false,
-            phase: Phase::Removed,
-        };
+        let object = self.object(id);
+        let (name, library, serial) = (Arc::clone(&object.name), object.library, object.serial);
+        let mut none = ObjectState::new(name, library, serial, Phase::Removed);
+        none.generation = object.generation;
         self.disown_all(id);
         let object = std::mem::replace(self.object_mut(id), none);
         self.vacant.push(id);
@@ -518,26 +365,4 @@ impl State {
 pub(super) fn too_many_names(file: String) -> Error {
     let problem = "its library has 2^32 symbols already, use another one".to_owned();
     Error::Unsupported { file, problem }
-}
-
-impl ObjectState {
-    /// The name of a symbol that it defines: by its place in the object's symbols, or in [`Linked::symbols`] once it is linked.
-    #[inline]
-    pub(super) fn symbol_name(&self, symbol: u32) -> &[u8] {
-        match &self.phase {
-            Phase::Pending(Source::Elf(object)) => object.symbol_name(symbol),
-            Phase::Pending(Source::Made(made)) => made.symbol_name(symbol),
-            Phase::Linked(linked) => linked.symbols.name(symbol),
-            Phase::Removed => b"",
-        }
-    }
-
-    /// Whether that is the name of such a symbol.
-    #[inline]
-    pub(super) fn is_symbol_named(&self, symbol: u32, name: &[u8]) -> bool {
-        match &self.phase {
-            Phase::Pending(Source::Elf(object)) => object.is_symbol_named(symbol, name),
-            _ => self.symbol_name(symbol) == name,
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::table::EntryId;
+use super::entry::EntryId;
 
 /// Entries of a table in the order in which an object has come by them. Most objects have a few runs of them.
 #[derive(Debug, Clone, Default)]

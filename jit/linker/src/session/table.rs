@@ -5,73 +5,8 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::ObjectId;
-use super::state::ObjectState;
-
-/// The place of a symbol in its library's table. It stays the same while the library lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct EntryId(pub(super) u32);
-
-/// Who defines a symbol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// Nobody any more: its object was removed, or pruned it.
-    Nobody,
-    /// An object.
-    Object(ObjectId),
-    /// The program that uses the session, or a generator.
-    Absolute,
-}
-
-/// A symbol of a library.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) owner: Owner,
-    /// What it is to the object that owns it: see [`ObjectState::symbol_name`].
-    pub(super) symbol: u32,
-    pub(super) flags: Flags,
-    /// Of an absolute symbol.
-    pub(super) address: u64,
-}
-
-impl Entry {
-    const NONE: Self = Self { owner: Owner::Nobody, symbol: 0, flags: Flags(0), address: 0 };
-
-    /// A symbol of an object.
-    pub(super) fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
-        Self { owner: Owner::Object(object), symbol, flags, address: 0 }
-    }
-
-    /// A symbol at an address.
-    pub(super) fn absolute(address: u64, flags: Flags) -> Self {
-        Self { owner: Owner::Absolute, symbol: 0, flags, address }
-    }
-}
-
-/// What kind of symbol it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Flags(u8);
-
-impl Flags {
-    pub(super) const WEAK: Self = Self(1);
-    pub(super) const HIDDEN: Self = Self(2);
-    pub(super) const CALLABLE: Self = Self(4);
-    pub(super) const THREAD_LOCAL: Self = Self(8);
-    /// Given by a generator: a definition in an object takes its place.
-    pub(super) const GENERATED: Self = Self(16);
-    /// A common symbol: of several, the largest counts.
-    pub(super) const COMMON: Self = Self(32);
-    /// An object has the name, and nobody a definition.
-    const NAME_ONLY: Self = Self(64);
-
-    pub(super) fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    pub(super) fn with(self, other: Self, on: bool) -> Self {
-        if on { Self(self.0 | other.0) } else { self }
-    }
-}
+use super::entry::{Entry, EntryId, Flags, ObjectId, Owner};
+use super::object_state::ObjectState;
 
 /// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small: names of objects'
 /// symbols stay with the objects.

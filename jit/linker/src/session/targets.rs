@@ -1,8 +1,6 @@
 //! What the symbols of a graph are that it does not define.
 
-use super::resolve::Found;
-use super::state::LibraryId;
-use super::table::EntryId;
+use super::entry::{EntryId, Found, LibraryId};
 use crate::graph::SymbolId;
 
 /// Symbols, each with what defines it. A weak one may be defined by nothing, others are taken to be at the session's phony

@@ -7,8 +7,8 @@ use longshore_orc_rt::wrapper::Reply;
 
 use super::*;
 use crate::Undefined;
+use crate::lookup::Lookup;
 use crate::process::{ProcessLibrary, ProcessSymbol, SymbolRequest, WantedSymbol, call_service};
-use crate::session::Lookup;
 
 fn process() -> InProcess {
     InProcess::new().unwrap()
