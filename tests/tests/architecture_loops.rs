@@ -24,7 +24,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("command", 39),
     ("host", 4),
     ("host", 9),
-    ("jit/linker", 6),
     ("plugin-api", 13),
     ("plugin-host", 21),
 ];

@@ -1,5 +1,6 @@
 //! Sessions: libraries of objects, and look-ups that link what they need.
 
+mod batch;
 mod bounds;
 mod commons;
 mod copies;
@@ -17,7 +18,6 @@ mod object;
 mod object_state;
 mod parallel;
 mod pass;
-mod program_bounds;
 mod resolve;
 mod run;
 mod runtime;

@@ -12,8 +12,8 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
+use super::batch::Linking;
 use super::entry::{Entry, Found, ObjectId, Owner};
-use super::link::Linking;
 use super::object_state::{Linked, MadeGraph, Phase, Source};
 use super::runtime::Runtime;
 use super::state::State;

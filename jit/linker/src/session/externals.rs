@@ -4,8 +4,8 @@ use hashbrown::HashSet;
 use longshore_orc_rt::process_data::size_of_data;
 
 use super::Shared;
+use super::batch::{Batch, Linking};
 use super::entry::{Entry, Flags, Found, ObjectId, Owner};
-use super::link::{Batch, Linking};
 use super::object_state::Phase;
 use super::state::State;
 use crate::Result;
@@ -19,14 +19,14 @@ impl Shared {
         &self,
         state: &State,
         batch: Option<&Batch>,
-        data: &ProcessData,
+        process_data: &HashSet<u64>,
         linking: &Linking,
     ) -> Externals {
         let mut externals = Externals {
             symbols: Vec::with_capacity(linking.targets.len()),
             thread_locals: Vec::new(),
         };
-        let linked = Linked { state, batch, data };
+        let linked = Linked { state, batch, process_data };
         for (symbol, found) in linking.targets.iter() {
             let (address, kind) = match found {
                 Some(found) => linked.external(linking, symbol, found, &mut externals),
@@ -47,15 +47,9 @@ impl Shared {
             _ => (0, ExternalKind::Missing),
         }
     }
-}
 
-/// The addresses that are of data of the process, of those that code refers to as if they were near.
-#[derive(Default)]
-pub(super) struct ProcessData(HashSet<u64>);
-
-impl Shared {
-    /// Asks the process which of the symbols of a batch are data of it, all at once.
-    pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<ProcessData> {
+    /// Asks the process which of the addresses that code refers to as if they were near are of its data, all at once.
+    pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<HashSet<u64>> {
         let of_process = |found: Found| {
             let Entry { owner, flags, address, .. } = state.entry(found);
             let is_process = owner == Owner::Absolute
@@ -66,13 +60,11 @@ impl Shared {
         let nearby = members.iter().flat_map(Linking::nearby_targets).filter_map(of_process);
         let addresses: Vec<u64> = HashSet::<u64>::from_iter(nearby).into_iter().collect();
         let Some(runtime) = self.runtime.as_ref().filter(|_| !addresses.is_empty()) else {
-            return Ok(ProcessData(
-                addresses.into_iter().filter(|a| size_of_data(*a).is_some()).collect(),
-            ));
+            return Ok(addresses.into_iter().filter(|a| size_of_data(*a).is_some()).collect());
         };
         let sizes = runtime.data_sizes(addresses.clone())?;
         let data = addresses.into_iter().zip(sizes).filter(|(_, size)| size.is_some());
-        Ok(ProcessData(data.map(|(address, _)| address).collect()))
+        Ok(data.map(|(address, _)| address).collect())
     }
 }
 
@@ -81,7 +73,7 @@ impl Shared {
 struct Linked<'a> {
     state: &'a State,
     batch: Option<&'a Batch>,
-    data: &'a ProcessData,
+    process_data: &'a HashSet<u64>,
 }
 
 impl Linked<'_> {
@@ -104,7 +96,7 @@ impl Linked<'_> {
         // A stub can stand in for a function of the process, not for data nor for an address that was given.
         let is_process = entry.flags.contains(Flags::GENERATED);
         let nearby = linking.graph.wants_nearby(symbol);
-        let callable = !nearby || is_process && !self.data.0.contains(&entry.address);
+        let callable = !nearby || is_process && !self.process_data.contains(&entry.address);
         (entry.address, ExternalKind::Process { callable })
     }
 

@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use serde_bytes::ByteBuf;
 
 use super::Shared;
+use super::batch::{Batch, Linking};
 use super::initializers::Initializers;
-use super::link::{Batch, Linking};
 use super::object_state::{Linked, Phase, Source};
 use super::runtime::log_failure;
 use super::state::State;

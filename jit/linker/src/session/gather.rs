@@ -7,12 +7,12 @@ use std::time::Instant;
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
+use super::batch::{Batch, Linking};
+use super::bounds::program_bound;
 use super::entry::{Flags, Found, LibraryId, ObjectId, Owner};
-use super::link::{Batch, Linking};
 use super::object_state::{Phase, Source};
 use super::parallel::{parallel, parallel_mut};
 use super::pass::Stage;
-use super::program_bounds::program_bound;
 use super::resolve::Wanted;
 use super::state::State;
 use super::times::lap;

@@ -4,76 +4,26 @@ use std::ops::Range;
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use hashbrown::{HashMap, HashSet};
 use longshore_orc_rt::service::thread_locals::NewThreadLocals;
 
-use super::bounds::SharedSections;
+use super::batch::{Batch, Linking};
+use super::bounds::Bounds;
 use super::copies::Copies;
-use super::entry::{Entry, EntryId, Flags, Found, LibraryId, ObjectId};
-use super::externals::ProcessData;
+use super::entry::{Flags, Found, LibraryId};
 use super::gather::{Extent, Needed, Wants};
 use super::initializers::Initializers;
 use super::object_state::{Phase, Source, Tls};
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
 use super::pass::{Delivery, Stage};
-use super::program_bounds::BoundUser;
 use super::resolve::Wanted;
 use super::runtime::Acquired;
 use super::state::State;
-use super::targets::Targets;
 use super::times::lap;
 use super::{Also, Lookup, Shared};
 use crate::error::for_message;
-use crate::graph::{Definition, Externals, LinkGraph, Pruning, Reach, SymbolId, TlsLayout};
+use crate::graph::{Definition, Externals, Reach, TlsLayout};
 use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement, Protection};
 use crate::{Error, Result, Undefined};
-
-/// An object while it is linked.
-pub(super) struct Linking {
-    pub(super) object: ObjectId,
-    pub(super) library: LibraryId,
-    /// It is large, and moves when others join.
-    pub(super) graph: Box<LinkGraph>,
-    pub(super) pruning: Option<Pruning>,
-    /// Number of the batch's names of sections with bounds that the graph has been asked for.
-    pub(super) bounded: usize,
-    /// How many of its definitions others had when it was read.
-    pub(super) lost: usize,
-    /// The symbols that are not in the graph, in order.
-    pub(super) targets: Targets,
-    /// The objects that have sections whose bounds it refers to.
-    pub(super) bounds_of: Vec<ObjectId>,
-    pub(super) tls: Option<Tls>,
-    /// The library of the process that stands for its code, if one does.
-    pub(super) code_library: Option<u64>,
-    /// For copies of data, in the order of the originals' addresses: the symbols that they define, and what these were.
-    pub(super) replaced: Vec<(EntryId, Entry)>,
-}
-
-/// What is linked together.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) members: Vec<Linking>,
-    pub(super) missing: Vec<Undefined>,
-    /// Sections that lie together with those of other members.
-    pub(super) shared: Vec<SharedSections>,
-    /// References to bounds of all members together.
-    pub(super) program_bounds: Vec<BoundUser>,
-    /// While members are pruned, the names of sections whose bounds something live refers to.
-    pub(super) bounded: Vec<Vec<u8>>,
-    /// The same names, for finding one.
-    pub(super) bounded_known: HashSet<Vec<u8>>,
-    /// Number of these names, and of the members that have been asked for all of them.
-    pub(super) bounded_kept: (usize, usize),
-    /// The memory of so many members each, in their order.
-    pub(super) allocations: Vec<(usize, InFlight)>,
-    /// Whether the entry of a program is in it.
-    pub(super) is_program: bool,
-    /// What members have of the process besides.
-    pub(super) acquired: Acquired,
-    data: ProcessData,
-    index: HashMap<ObjectId, usize>,
-}
 
 /// More of a look-up than its names.
 #[derive(Default)]
@@ -199,8 +149,7 @@ impl Shared {
             batch.check_entry(state, entry)?;
         }
         batch.is_program = wanted.entry.is_some();
-        batch.find_program_bounds()?;
-        batch.share_bounds(self.options.phony_externals.is_some())?;
+        let bounds = Bounds::find(&mut batch, self.options.phony_externals.is_some())?;
         if !batch.missing.is_empty() {
             return Err(Error::Undefined(batch.missing));
         }
@@ -208,10 +157,10 @@ impl Shared {
             return Ok(());
         }
         let placement = self.placement(&batch);
-        batch.data = self.process_data(state, &batch.members)?;
+        batch.process_data = self.process_data(state, &batch.members)?;
         let copies = Copies::make(self, state, &mut batch.members, placement)?;
         batch.index_members();
-        let result = self.link_batch(state, &mut batch, placement);
+        let result = self.link_batch(state, &mut batch, &bounds, placement);
         if result.is_err() {
             copies.undo(state);
         }
@@ -226,9 +175,15 @@ impl Shared {
     }
 
     /// From graphs whose symbols are known to memory that can be executed.
-    fn link_batch(&self, state: &mut State, batch: &mut Batch, placement: Placement) -> Result<()> {
+    fn link_batch(
+        &self,
+        state: &mut State,
+        batch: &mut Batch,
+        bounds: &Bounds,
+        placement: Placement,
+    ) -> Result<()> {
         let mut clock = Instant::now();
-        self.allocate_batch(state, batch, placement, Reach::Session)?;
+        self.allocate_batch(state, batch, bounds, placement, Reach::Session)?;
         state.times.allocate += lap(&mut clock);
         if !self.fix_up_batch(state, batch, Reach::Session)? {
             batch.allocations.clear();
@@ -238,7 +193,7 @@ impl Shared {
                 linking.tls = None;
             }
             batch.acquired = Acquired::default();
-            self.allocate_batch(state, batch, placement, Reach::Graph)?;
+            self.allocate_batch(state, batch, bounds, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }
         state.times.fix_up += lap(&mut clock);
@@ -257,12 +212,13 @@ impl Shared {
         &self,
         state: &State,
         batch: &mut Batch,
+        bounds: &Bounds,
         placement: Placement,
         reach: Reach,
     ) -> Result<()> {
-        let Batch { members, data, .. } = batch;
+        let Batch { members, process_data, .. } = batch;
         let requests = parallel_mut_map(self.options.threads, members, |linking| {
-            let externals = self.externals(state, None, data, linking);
+            let externals = self.externals(state, None, process_data, linking);
             linking.graph.reserve_tables(externals, reach);
             linking.graph.set_externals(Externals::default());
             linking.graph.lay_out()
@@ -274,8 +230,7 @@ impl Shared {
             .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
             .collect();
         // What lies together is one allocation.
-        let is_bounded = !batch.shared.is_empty() || !batch.program_bounds.is_empty();
-        let at_most = if is_bounded { u64::MAX } else { TOGETHER };
+        let at_most = if bounds.is_empty() { TOGETHER } else { u64::MAX };
         let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
         });
@@ -288,8 +243,7 @@ impl Shared {
                 .zip(parts)
                 .for_each(|(linking, part)| linking.graph.place_segments(part));
         }
-        batch.define_shared_bounds();
-        batch.define_program_bounds();
+        bounds.define(batch);
         self.place_thread_locals(batch)
     }
 
@@ -364,7 +318,7 @@ impl Shared {
     ) -> Result<()> {
         let told = &batch.members[members.clone()];
         let externals = parallel(self.options.threads, told, |linking| {
-            Ok(self.externals(state, Some(batch), &batch.data, linking))
+            Ok(self.externals(state, Some(batch), &batch.process_data, linking))
         })?;
         for (linking, externals) in batch.members[members].iter_mut().zip(externals) {
             linking.graph.set_externals(externals);
@@ -464,24 +418,6 @@ impl Batch {
         Err(Error::Unsupported { file: graph.name().to_string(), problem })
     }
 
-    /// Makes members known by their objects.
-    pub(super) fn index_members(&mut self) {
-        for (index, linking) in self.members.iter().enumerate().skip(self.index.len()) {
-            self.index.insert(linking.object, index);
-        }
-    }
-
-    /// The same, once members have changed their places.
-    pub(super) fn reindex_members(&mut self) {
-        self.index.clear();
-        self.index_members();
-    }
-
-    /// The place of an object among the members.
-    pub(super) fn index_of(&self, object: ObjectId) -> Option<usize> {
-        self.index.get(&object).copied()
-    }
-
     /// The end of the members from `start` that are fixed up together: so many that threads have work, and few at a time.
     fn portion(&self, start: usize, threads: usize) -> usize {
         let all: usize = self.members.iter().map(|linking| linking.targets.len()).sum();
@@ -493,10 +429,6 @@ impl Batch {
             end += 1;
         }
         end
-    }
-
-    pub(super) fn member(&self, object: ObjectId) -> Option<&Linking> {
-        self.index_of(object).map(|index| &self.members[index])
     }
 }
 
@@ -528,48 +460,6 @@ impl State {
             }
         };
         self.pending(library, constructs, extent)
-    }
-}
-
-impl Linking {
-    /// A graph that needs nothing from others.
-    pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
-        Self {
-            object,
-            library,
-            graph: Box::new(graph),
-            pruning: None,
-            bounded: 0,
-            lost: 0,
-            targets: Targets::default(),
-            bounds_of: Vec::new(),
-            tls: None,
-            code_library: None,
-            replaced: Vec::new(),
-        }
-    }
-
-    /// Whether others have taken over definitions since the graph was made.
-    fn is_outdated(&self, state: &State) -> bool {
-        state.object(self.object).lost.len() != self.lost
-    }
-
-    /// The definitions that it refers to by an address or distance of 32 bits.
-    pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
-        let targets = self.targets.iter();
-        targets
-            .filter(|(symbol, _)| self.graph.wants_nearby(*symbol))
-            .filter_map(|(_, found)| found)
-    }
-
-    /// The objects that this one uses.
-    pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
-        let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
-        let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
-        let used: HashSet<ObjectId> = used.filter(|object| *object != self.object).collect();
-        let mut uses: Vec<ObjectId> = used.into_iter().collect();
-        uses.sort_unstable();
-        uses
     }
 }
 

@@ -4,7 +4,7 @@ use longshore_orc_rt::service::code_libraries::{CodeSegment, CodeSymbol, NewCode
 use serde_bytes::ByteBuf;
 
 use super::Shared;
-use super::link::Batch;
+use super::batch::Batch;
 use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
 use crate::memory::{Lifetime, Protection};
 use crate::{Error, Result};

@@ -1,0 +1,122 @@
+//! A batch: the objects of one link, from the reading of their graphs until they are linked.
+
+use hashbrown::{HashMap, HashSet};
+
+use super::entry::{Entry, EntryId, Found, LibraryId, ObjectId};
+use super::object_state::Tls;
+use super::runtime::Acquired;
+use super::state::State;
+use super::targets::Targets;
+use crate::Undefined;
+use crate::graph::{LinkGraph, Pruning, SymbolId};
+use crate::memory::InFlight;
+
+/// An object while it is linked.
+pub(super) struct Linking {
+    pub(super) object: ObjectId,
+    pub(super) library: LibraryId,
+    /// Boxed: `LinkGraph` is large, and [`Batch::members`] reallocates.
+    pub(super) graph: Box<LinkGraph>,
+    pub(super) pruning: Option<Pruning>,
+    /// Number of the batch's names of sections with bounds that the graph has been asked for.
+    pub(super) bounded: usize,
+    /// Number of its definitions already defined elsewhere at read time.
+    pub(super) lost: usize,
+    /// The symbols that are not in the graph, in order.
+    pub(super) targets: Targets,
+    /// The objects with sections that have bounds to which it refers.
+    pub(super) bounds_of: Vec<ObjectId>,
+    pub(super) tls: Option<Tls>,
+    /// The library of the process that stands for its code, if one does.
+    pub(super) code_library: Option<u64>,
+    /// For copies of data, in the order of the originals' addresses: the symbols that they define, and the entries of these before.
+    pub(super) replaced: Vec<(EntryId, Entry)>,
+}
+
+/// The objects of a link.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) members: Vec<Linking>,
+    pub(super) missing: Vec<Undefined>,
+    /// While members are pruned, the names of sections with bounds to which something live refers.
+    pub(super) bounded: Vec<Vec<u8>>,
+    /// The same names, for finding one.
+    pub(super) bounded_known: HashSet<Vec<u8>>,
+    /// Number of these names, and of the members that have been asked for all of them.
+    pub(super) bounded_kept: (usize, usize),
+    /// Memory of the members in their order, each allocation with the number of its members.
+    pub(super) allocations: Vec<(usize, InFlight)>,
+    /// Whether the entry of a program is in it.
+    pub(super) is_program: bool,
+    /// Addresses of the process's data, among those to which code refers as if they were near.
+    pub(super) process_data: HashSet<u64>,
+    /// Objects of the process acquired for the members.
+    pub(super) acquired: Acquired,
+    index: HashMap<ObjectId, usize>,
+}
+
+impl Linking {
+    /// A graph that needs nothing from others.
+    pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
+        Self {
+            object,
+            library,
+            graph: Box::new(graph),
+            pruning: None,
+            bounded: 0,
+            lost: 0,
+            targets: Targets::default(),
+            bounds_of: Vec::new(),
+            tls: None,
+            code_library: None,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Whether others have taken over definitions since the graph was made.
+    pub(super) fn is_outdated(&self, state: &State) -> bool {
+        state.object(self.object).lost.len() != self.lost
+    }
+
+    /// The definitions that it refers to by an address or distance of 32 bits.
+    pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
+        let targets = self.targets.iter();
+        targets
+            .filter(|(symbol, _)| self.graph.wants_nearby(*symbol))
+            .filter_map(|(_, found)| found)
+    }
+
+    /// The objects that this one uses.
+    pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
+        let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
+        let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
+        let used: HashSet<ObjectId> = used.filter(|object| *object != self.object).collect();
+        let mut uses: Vec<ObjectId> = used.into_iter().collect();
+        uses.sort_unstable();
+        uses
+    }
+}
+
+impl Batch {
+    /// Makes members known by their objects.
+    pub(super) fn index_members(&mut self) {
+        for (index, linking) in self.members.iter().enumerate().skip(self.index.len()) {
+            self.index.insert(linking.object, index);
+        }
+    }
+
+    /// The same, once members have changed their places.
+    pub(super) fn reindex_members(&mut self) {
+        self.index.clear();
+        self.index_members();
+    }
+
+    /// The place of an object among the members.
+    pub(super) fn index_of(&self, object: ObjectId) -> Option<usize> {
+        self.index.get(&object).copied()
+    }
+
+    pub(super) fn member(&self, object: ObjectId) -> Option<&Linking> {
+        self.index_of(object).map(|index| &self.members[index])
+    }
+}
