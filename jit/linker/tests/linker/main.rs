@@ -5,11 +5,14 @@
 
 mod archives;
 mod bounds;
+mod copies;
 mod definitions;
 mod endings;
 mod generators;
 mod graphs;
 mod initializers;
+mod lazy;
+mod lifetimes;
 mod passes;
 mod pruning;
 mod refused;

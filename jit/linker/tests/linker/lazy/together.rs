@@ -9,7 +9,7 @@ use longshore_jitlink::graph::Linkage;
 use longshore_jitlink::lazy::{Defined, LazyFiles, Source};
 
 use super::World;
-use super::support::{
+use crate::support::{
     archive, c, cpp, define_trace, deinitialize, failure, initialize, traced, value, value_of,
     variable,
 };

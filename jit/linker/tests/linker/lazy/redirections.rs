@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longshore_jitlink::lazy::{LinkedRedirectables, Redirections, ThisProcess};
 use longshore_jitlink::session::Removal;
 
-use super::support::{c, call, failure, library, value};
+use crate::support::{c, call, failure, library, value};
 
 const VERSIONS: &str = "long one(void) { return 1; } long two(void) { return 2; }";
 

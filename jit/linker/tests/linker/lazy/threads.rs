@@ -7,7 +7,7 @@ use longshore_jitlink::lazy::Reexport;
 use longshore_jitlink::session::{Generated, Request};
 
 use super::World;
-use super::support::{archive, c, value_of};
+use crate::support::{archive, c, value_of};
 
 const THREADS: usize = 64;
 const ENTRIES: usize = 1000;

@@ -1,8 +1,6 @@
 //! Data of libraries that code which is not position-independent uses: its copies, and that the libraries use these too. What a
 //! test does to the libraries of its process it does in a process of its own: this program, run again.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write;
 use std::path::Path;
@@ -310,7 +308,7 @@ fn cpp_that_is_not_position_independent_prints_to_the_standard_streams() {
 const CHILD: &str = "COPIES_CHILD";
 const OBJECT: &str = "COPIES_OBJECT";
 
-/// Runs the rest of a test in another process, which is this program with this one test.
+/// Runs the rest of a test of this module in another process: this program with that test alone.
 fn in_its_own_process(test: &str, body: fn()) {
     run_in_its_own_process(test, &[], body);
 }
@@ -323,7 +321,8 @@ fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) 
         std::process::exit(0);
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    let test = format!("copies::{test}");
+    command.args(["--exact", &test, "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     let output = command.envs(environment.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
@@ -333,7 +332,9 @@ fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) 
         text(&output.stdout),
         text(&output.stderr)
     );
-    text(&output.stdout)
+    let said = text(&output.stdout);
+    assert!(said.contains("running 1 test"), "there is no test {test}: {said}");
+    said
 }
 
 /// A library of a session that rebinds, with the symbols of this process.

@@ -1,4 +1,4 @@
-//! How much memory a thread takes from the heap.
+//! Memory that a thread takes from the heap.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -30,6 +30,11 @@ impl Usage {
         f();
         Self { peak: (PEAK.get() - before) as usize, kept: LIVE.get() - before }
     }
+}
+
+/// Returns the number of bytes that this thread has on the heap.
+pub(crate) fn live() -> isize {
+    LIVE.get()
 }
 
 fn count(bytes: isize) {

@@ -1,11 +1,5 @@
 //! Lazy re-exports: what is called before it is linked behaves as what was linked before it is called.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "../linker/support.rs"]
-#[allow(dead_code)]
-mod support;
-
 mod arguments;
 mod elsewhere;
 mod entries;
@@ -19,13 +13,10 @@ mod together;
 
 use bytes::Bytes;
 use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};
-use longshore_jitlink::session::{ProcessSymbols, SessionBuilder};
+use longshore_jitlink::session::ProcessSymbols;
 use longshore_jitlink::{Error, Library, Session};
 
-/// A session whose code this process executes.
-fn executed(session: SessionBuilder) -> SessionBuilder {
-    session
-}
+use crate::support;
 
 /// Objects that are implementations, and a library that calls them through entries.
 struct World {

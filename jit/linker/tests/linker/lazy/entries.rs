@@ -10,7 +10,7 @@ use longshore_jitlink::lazy::{
 use longshore_jitlink::session::Lookup;
 
 use super::World;
-use super::support::{
+use crate::support::{
     add_cpp_runtime, archive, c, call, cpp, define_trace, failure, initialize, session, traced,
     value, value_of,
 };

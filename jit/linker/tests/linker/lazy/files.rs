@@ -8,8 +8,8 @@ use longshore_jitlink::lazy::LazyFiles;
 use longshore_jitlink::session::ProcessSymbols;
 
 use super::World;
-use super::support::{
-    archive, c, cpp, define_trace, failure, initialize, note, system_linked, traced, value,
+use crate::support::{
+    self, archive, c, cpp, define_trace, failure, initialize, note, system_linked, traced, value,
     value_of, variable,
 };
 
@@ -160,7 +160,7 @@ fn exit_handlers_of_members_are_the_linked_codes_and_not_the_process() {
     define_trace(&world.library);
     assert_eq!(value(&world.library, "begin"), 0);
     traced();
-    super::support::deinitialize(file.implementations());
+    support::deinitialize(file.implementations());
     assert_eq!(traced(), "9 ");
     note(0);
 }
@@ -200,7 +200,7 @@ fn a_program_of_many_members_prints_what_the_system_linkers_does() {
     initialize(&world.library);
     note(0);
     let system: Vec<Bytes> =
-        [c("-O1", super::support::SYSTEM_TRACE), start].into_iter().chain(objects).collect();
+        [c("-O1", support::SYSTEM_TRACE), start].into_iter().chain(objects).collect();
     assert_eq!(traced(), system_linked(&system));
 }
 
@@ -285,7 +285,7 @@ fn threads_that_call_first_wait_until_constructors_are_done() {
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let entry = entries[thread % 2];
-            scope.spawn(move || assert_eq!(super::support::call(entry), 5));
+            scope.spawn(move || assert_eq!(support::call(entry), 5));
         }
     });
 }
@@ -322,7 +322,7 @@ fn cxx_members_share_inline_functions_their_statics_types_and_variables_of_threa
     let named: Vec<(&str, Bytes)> =
         members.iter().map(|(name, object)| (name.as_str(), object.clone())).collect();
     let (world, _file) = world("it.a", archive(&named));
-    super::support::add_cpp_runtime(&world.library);
+    support::add_cpp_runtime(&world.library);
     // 100, and 1 of `make`, 10 of `thrower`.
     assert_eq!(value(&world.library, "start"), 1_020_000_000 + 111_000 + 71);
 }
@@ -371,7 +371,7 @@ fn a_resolver_does_not_wait_for_a_thread_that_waits_for_its_link() {
     let _object = world.library.add_object("it.o", c("-O1 -fPIC", resolving)).unwrap();
     std::thread::scope(|scope| {
         // It has the turn, and needs the session after the other thread has linked.
-        let calls = scope.spawn(move || super::support::call(first));
+        let calls = scope.spawn(move || support::call(first));
         while !CONSTRUCTING.load(Ordering::Acquire) {
             std::thread::yield_now();
         }

@@ -6,7 +6,6 @@
 
 mod exercise;
 mod fixtures;
-mod heap;
 mod odd;
 
 use std::fmt::Display;
@@ -15,8 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use exercise::{MODES, SLAB_SIZE};
 use fixtures::{Fixture, archives, objects};
-use heap::Usage;
 use longshore_jitlink::Error;
+
+use crate::usage::Usage;
 
 /// Numbers that are wrong nearly everywhere.
 const NUMBERS: [u64; 10] =

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use longshore_jitlink::Architecture;
 
-use crate::theirs::Linker;
+use super::theirs::Linker;
 
 /// The tools for an instruction set.
 #[derive(Clone, Copy)]

@@ -1,11 +1,5 @@
 //! How long the memory of linked code lives, by the map of this process. The tests take turns: each looks at the map.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "../linker/support.rs"]
-#[allow(dead_code)]
-mod support;
-
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +13,7 @@ use longshore_jitlink::memory::{
 use longshore_jitlink::session::{Passes, Removal, SessionBuilder, Stage};
 use longshore_jitlink::{Error, Session};
 
-use support::{assembly, c, failure, library_of, value};
+use crate::support::{self, assembly, c, failure, library_of, value};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -119,11 +113,6 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// A session whose code the tests' own process executes.
-fn executed(session: SessionBuilder) -> SessionBuilder {
-    session
 }
 
 fn counting() -> (Arc<Counting>, SessionBuilder) {

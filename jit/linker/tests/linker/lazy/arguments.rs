@@ -2,7 +2,7 @@
 //! are C; a caller gets the same from the entry, whose first call it makes, as from the implementation.
 
 use super::World;
-use super::support::{c, value};
+use crate::support::{c, value};
 
 /// Calls `CALL` through an entry, twice, and directly, and says whether the results are the same bytes.
 fn arrives(flags: &str, types: &str, function: &str, prototype: &str, call: &str, result: &str) {

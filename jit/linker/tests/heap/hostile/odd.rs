@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use longshore_jitlink::Error;
 
-use crate::exercise::{MODES, link};
-use crate::fixtures::{Fixture, assemble};
-use crate::heap::Usage;
+use super::exercise::{MODES, link};
+use super::fixtures::{Fixture, assemble};
+use crate::usage::Usage;
 
 #[track_caller]
 fn links(source: &str) {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use longshore_jitlink::Architecture;
 use object::elf;
 
-use crate::ours::{Field, Image, Section};
-use crate::theirs::Expected;
+use super::ours::{Field, Image, Section};
+use super::theirs::Expected;
 
 /// How much was compared.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Many objects, linked, called and removed many times: everything comes back.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use longshore_jitlink::Session;
 use longshore_jitlink::session::{Object, Removal};
+
+use crate::usage::live;
 
 const OBJECTS: usize = 1000;
 const FUNCTIONS: usize = 100;
@@ -19,7 +19,7 @@ fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
     // SAFETY: the objects are programs of this test, which are sound to have in this process.
     let session = unsafe { Session::new() }.unwrap();
     let library = session.create_library("rounds");
-    let mut usual = Usage::now();
+    let mut usual = Footprint::now();
     for round in 0..ROUNDS {
         let added: Vec<Object> = objects
             .iter()
@@ -37,7 +37,7 @@ fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
             object.remove(Removal::WithUsers).unwrap();
         }
         // By the second round the tables are as large as they get.
-        let now = Usage::now();
+        let now = Footprint::now();
         if round < 2 {
             usual = now;
             continue;
@@ -87,39 +87,17 @@ fn named(template: &[u8], index: usize) -> Bytes {
     bytes.into()
 }
 
+/// Memory of this process.
 #[derive(Clone, Copy)]
-struct Usage {
+struct Footprint {
     mappings: usize,
-    heap: usize,
+    /// Bytes that this thread, which alone links, has on the heap.
+    heap: isize,
 }
 
-impl Usage {
+impl Footprint {
     fn now() -> Self {
-        let heap = ALLOCATED.load(Ordering::Relaxed);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        Self { mappings: maps.lines().count(), heap }
-    }
-}
-
-/// The system's allocator, which counts what is allocated.
-struct Counting;
-
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator with the arguments it came with.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is the system's condition.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is the system's condition.
-        unsafe { System.dealloc(block, layout) }
+        Self { mappings: maps.lines().count(), heap: live() }
     }
 }

@@ -7,8 +7,8 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use crate::ours::{Image, Section};
-use crate::tools::World;
+use super::ours::{Image, Section};
+use super::tools::World;
 
 /// Which linker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use longshore_jitlink::lazy::{
 use longshore_jitlink::session::{Generated, Removal, Request};
 
 use super::World;
-use super::support::{c, failure, session, value};
+use crate::support::{self, c, failure, session, value};
 
 #[test]
 fn the_name_is_free_again_and_the_implementation_stays() {
@@ -49,15 +49,15 @@ fn entries_that_others_use_stay_and_work_unless_the_users_go_too() {
 fn a_destructor_of_a_user_that_goes_too_can_still_call_an_entry_first() {
     let source = "void trace(int); void last(void) { trace(5); }";
     let world = World::new(&[c("-O1 -fPIC", source)]);
-    super::support::define_trace(&world.implementations);
+    support::define_trace(&world.implementations);
     let entries = world.add(&["last"]);
     let user = "void e_last(void); __attribute__((destructor)) static void end(void) { e_last(); }
                 __attribute__((constructor)) static void begin(void) { }";
     let _user = world.library.add_object("user.o", c("-O1 -fPIC", user)).unwrap();
-    super::support::initialize(&world.library);
-    super::support::traced();
+    support::initialize(&world.library);
+    support::traced();
     entries.remove(Removal::WithUsers).unwrap();
-    assert_eq!(super::support::traced(), "5 ");
+    assert_eq!(support::traced(), "5 ");
 }
 
 /// Stops calls until it is told otherwise.
@@ -93,7 +93,7 @@ fn a_call_that_waits_for_its_implementation_goes_on_there_when_the_entries_are_g
     let entries = world.add(&["it"]);
     let entry = world.library.lookup("e_it").unwrap();
     std::thread::scope(|scope| {
-        let call = scope.spawn(move || super::support::call(entry));
+        let call = scope.spawn(move || support::call(entry));
         Gate::wait_for(&gate.called);
         entries.remove(Removal::Unused).unwrap();
         // Whether the memory is used for something else does not matter.

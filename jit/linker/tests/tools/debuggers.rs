@@ -296,7 +296,8 @@ impl World {
 }
 
 fn debuggee_command() -> Vec<PathBuf> {
-    let arguments = ["--exact", "debuggee", "--ignored", "--nocapture", "--test-threads=1"];
+    let arguments =
+        ["--exact", "debuggers::debuggee", "--ignored", "--nocapture", "--test-threads=1"];
     [env::current_exe().unwrap()]
         .into_iter()
         .chain(arguments.map(|argument| Path::new(argument).into()))

@@ -14,7 +14,7 @@ use longshore_jitlink::lazy::{
 use longshore_orc_rt::reentry::{Hook, ReentryCall, TrampolineHeader, reenter_function};
 
 use super::World;
-use super::support::{c, session, value_of};
+use crate::support::{c, session, value_of};
 
 const CONTEXT: u64 = 0xc0de;
 

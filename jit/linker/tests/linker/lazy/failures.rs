@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::World;
-use super::support::{add_cpp_runtime, c, cpp, failure, value, value_of};
+use crate::support::{add_cpp_runtime, c, cpp, failure, value, value_of};
 
 extern "C" fn instead() -> i64 {
     -7
@@ -90,7 +90,7 @@ fn ends_saying(test: &str, said: &str) {
 fn without_a_handler_the_process_ends_with_a_message() {
     if std::env::var_os(ENDS).is_none() {
         return ends_saying(
-            "failures::without_a_handler_the_process_ends_with_a_message",
+            "lazy::failures::without_a_handler_the_process_ends_with_a_message",
             "longshore: e_gone was called, and its implementation gone is not to be had: undefined symbols: gone",
         );
     }
@@ -103,7 +103,7 @@ fn without_a_handler_the_process_ends_with_a_message() {
 fn a_first_call_after_the_manager_is_gone_ends_the_process_with_a_message() {
     if std::env::var_os(ENDS).is_none() {
         return ends_saying(
-            "failures::a_first_call_after_the_manager_is_gone_ends_the_process_with_a_message",
+            "lazy::failures::a_first_call_after_the_manager_is_gone_ends_the_process_with_a_message",
             "was called, and who emitted it is gone; keep it while its code is called",
         );
     }
