@@ -20,102 +20,35 @@ struct Fixture {
     bytes: Arc<[u8]>,
 }
 
-macro_rules! images {
-    ($extension:literal: $($image:literal),*) => {
-        [$((
-            $image,
-            include_bytes!(concat!(env!("OUT_DIR"), "/", $image, $extension)) as &[u8],
-        )),*]
-    };
-}
-
-const FOR_THE_CPU: [(&str, &[u8]); 8] =
-    images!(".so": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty");
-const FOR_THE_SAMPLE: [(&str, &[u8]); 8] = images!(".ops": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined", "faulty");
-/// Without bytes where the tools that make them were missing.
-const SPIRV: [(&str, &[u8]); 7] =
-    images!(".spv": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
-
-/// Without bytes where there was no compiler for it.
-const PTX: [(&str, &[u8]); 7] =
-    images!(".ptx": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
-
-/// For sm_90; without bytes where there was no assembler.
-const CUBINS: [(&str, &[u8]); 7] =
-    images!(".cubin": "basic", "echo", "clash", "life", "failing", "stillborn", "undefined");
-
-macro_rules! code_objects {
-    ($($extension:literal),*) => {
-        [$(images!(
-            $extension: "basic", "echo", "clash", "life", "failing", "stillborn", "undefined"
-        )),*]
-    };
-}
-
-/// For these processors, and behind them for generic ones, which a device gets where there is none for its own;
-/// without bytes where there was no compiler for it.
-const CODE_OBJECTS: [[(&str, &[u8]); 7]; 13] = code_objects!(
-    ".gfx908.co",
-    ".gfx90a.co",
-    ".gfx942.co",
-    ".gfx1030.co",
-    ".gfx1100.co",
-    ".gfx1200.co",
-    ".gfx1201.co",
-    ".gfx9-generic.co",
-    ".gfx9-4-generic.co",
-    ".gfx10-1-generic.co",
-    ".gfx10-3-generic.co",
-    ".gfx11-generic.co",
-    ".gfx12-generic.co"
-);
-
-macro_rules! wgsl {
-    ($($source:literal),*) => {
-        concat!($(include_str!(concat!("../fixtures/vulkan/wgsl/", $source, ".wgsl"))),*).as_bytes()
-    };
-}
-
-const WGSL: [(&str, &[u8]); 5] = [
-    ("basic", wgsl!("basic")),
-    ("clash", wgsl!("clash")),
-    ("life", wgsl!("life")),
-    ("failing", wgsl!("life", "failing")),
-    ("stillborn", wgsl!("stillborn")),
-];
+/// Format, name and bytes of each image that comes with the suite: the build script's list.
+const BUILT_IN: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 impl Fixtures {
     /// The images that come with the suite: shared objects for the CPU that it was built for, text
     /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, PTX, and AMD's code objects; SPIR-V, PTX
     /// and code objects if the tools for them were there.
     pub fn built_in() -> Fixtures {
-        Fixtures { images: Arc::default() }
-            .and("elf-so", &FOR_THE_CPU)
-            .and("ops", &FOR_THE_SAMPLE)
-            .and("spirv", &SPIRV)
-            .and("wgsl", &WGSL)
-            .and("ptx", &PTX)
-            .and("code-object", &CODE_OBJECTS.concat())
+        Fixtures::in_formats(|format| format != "cubin")
     }
 
     /// Those of the images that come with the suite which are in WGSL.
     pub fn wgsl() -> Fixtures {
-        Fixtures { images: Arc::default() }.and("wgsl", &WGSL)
+        Fixtures::in_formats(|format| format == "wgsl")
     }
 
-    /// Machine code of those of the images that come with the suite in PTX, for sm_90. Without NVIDIA's
-    /// assembler there is none.
+    /// Machine code for sm_90 of the suite's images in PTX. Without NVIDIA's assembler there is
+    /// none.
     pub fn cubins() -> Fixtures {
-        Fixtures { images: Arc::default() }.and("cubin", &CUBINS)
+        Fixtures::in_formats(|format| format == "cubin")
     }
 
-    fn and(self, format: &'static str, images: &[(&str, &[u8])]) -> Fixtures {
-        let mut all = Arc::unwrap_or_clone(self.images);
-        for (name, bytes) in images.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+    fn in_formats(is_wanted: fn(&str) -> bool) -> Fixtures {
+        let mut images = BTreeMap::<_, Vec<_>>::new();
+        for (format, name, bytes) in BUILT_IN.iter().filter(|(format, ..)| is_wanted(format)) {
             let fixture = Fixture { format, bytes: (*bytes).into() };
-            all.entry((*name).to_owned()).or_default().push(fixture);
+            images.entry((*name).to_owned()).or_default().push(fixture);
         }
-        Fixtures { images: Arc::new(all) }
+        Fixtures { images: Arc::new(images) }
     }
 
     /// The same with the images of a folder before them: each file is the image of its name up to

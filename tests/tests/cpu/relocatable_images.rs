@@ -8,6 +8,9 @@ use longshore_tests::world::{World, copy_into, host_plugin, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The folder with the header by which the suite's kernels have LLVM's host form.
+const HOST_FORM: &str = "conformance/fixtures/host";
+
 fn device(world: &World, environment: Environment) -> Device {
     copy_into(world, &host_plugin());
     world.host().environment(environment).build().unwrap().default_device().unwrap()
@@ -39,24 +42,22 @@ fn archive(folder: &Path, objects: &[PathBuf]) -> PathBuf {
     archive
 }
 
-/// The suite's images for the CPU, as relocatable objects.
-fn relocatable_fixtures(folder: &Path) -> Fixtures {
-    let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
-    for name in ["basic", "echo", "clash", "life", "failing", "stillborn", "undefined"] {
-        let source = root().join("conformance/fixtures/host").join(name).with_extension("rs");
-        let mut compile = Command::new(&rustc);
-        compile.args(["--edition=2024", "--crate-type=cdylib", "--emit=obj", "-Cpanic=abort"]);
-        compile.args(["-Copt-level=2", "-Cdebuginfo=0", "-Ccodegen-units=1", "-o"]);
-        run(compile.arg(folder.join(name).with_extension("o")).arg(source));
+/// Compiles the suite's images for the CPU to relocatable objects. `include` has the device header,
+/// or the one of the suite that takes its place.
+fn relocatable_fixtures(compiler: &str, include: &str, folder: &Path) -> Fixtures {
+    let sources = std::fs::read_dir(root().join("conformance/fixtures")).unwrap();
+    let sources = sources.map(|source| source.unwrap().path());
+    for source in sources.filter(|source| source.extension().is_some_and(|name| name == "c")) {
+        let object = folder.join(source.file_stem().unwrap()).with_extension("o");
+        let mut compile = Command::new(compiler);
+        compile.args(["-O2", "-fPIC", "-c", "-I"]).arg(root().join(include));
+        run(compile.arg("-o").arg(object).arg(source));
     }
     Fixtures::built_in().with_folder(folder).unwrap()
 }
 
-#[test]
-fn the_suite_passes_with_relocatable_images() {
-    let folder = tempfile::tempdir().unwrap();
+fn the_suite_passes(fixtures: Fixtures) {
     let environment = Environment::empty().with("LONGSHORE_HOST_DEVICES", "2");
-    let fixtures = relocatable_fixtures(folder.path());
     let setup = Setup::new().environment(environment).plugin(host_plugin()).backends("host");
     let setup = setup.fixtures(fixtures);
     let device = setup.devices().unwrap().remove(0);
@@ -68,6 +69,22 @@ fn the_suite_passes_with_relocatable_images() {
     });
     assert!(failed.is_empty(), "{failed:#?}");
     assert!(report.passed() > 50, "{} behaviours", report.passed());
+}
+
+#[test]
+fn the_suite_passes_with_relocatable_images() {
+    let folder = tempfile::tempdir().unwrap();
+    the_suite_passes(relocatable_fixtures("cc", HOST_FORM, folder.path()));
+}
+
+#[test]
+fn the_suite_passes_with_work_group_kernels() {
+    if !is_installed("clang-19") {
+        println!("clang-19 is not installed; nothing was tried");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    the_suite_passes(relocatable_fixtures("clang-19", "include", folder.path()));
 }
 
 /// What both members have, of which one copy is kept.
@@ -190,7 +207,7 @@ fn a_thousand_rounds_of_load_launch_unload_leave_nothing_behind() {
     const ROUNDS: usize = 1000;
     let world = World::new();
     let device = device(&world, Environment::empty());
-    let fixtures = relocatable_fixtures(world.path());
+    let fixtures = relocatable_fixtures("cc", HOST_FORM, world.path());
     let image = fixtures.image(&device, "basic").unwrap().unwrap();
     assert_eq!(Image::from(&image[..]).format().name(), "elf-o");
     (0..ROUNDS / 5).for_each(|_| round(&device, &image));

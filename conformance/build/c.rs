@@ -1,0 +1,134 @@
+//! Images of sources in C: for the CPU in LLVM's host form, by any compiler, and for GPUs by clang.
+
+use crate::images::{Image, are_installed, place, sources};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes shared objects with what is in the sources alone: no library, no runtime, no start files.
+/// The folder `host` has sources for the CPU only, and the header that takes the device header's
+/// place.
+pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
+    // The compiler by which Rust links, too.
+    let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let host = folder.join("host");
+    let of_source = |source: &PathBuf| {
+        let file = place(out, source, "so");
+        let mut command = Command::new(&compiler);
+        command.args(["-O2", "-fPIC", "-shared", "-nostdlib", "-I"]).arg(&host);
+        command.arg("-o").arg(&file).arg(source);
+        Image::new("elf-so", file, vec![command])
+    };
+    [sources(folder, "c"), sources(&host, "c")].concat().iter().map(of_source).collect()
+}
+
+/// A form of images for GPUs.
+struct Form {
+    format: &'static str,
+    extension: &'static str,
+    /// The compiler first.
+    tools: &'static [&'static str],
+    processor: &'static [&'static str],
+    options: &'static [&'static str],
+}
+
+/// A device gets the first image that it accepts.
+const FORMS: [Form; 14] = [
+    // For the oldest GPUs that the device header knows, which all later ones run too.
+    Form {
+        format: "ptx",
+        extension: "ptx",
+        tools: &["clang-19"],
+        processor: &["-march=sm_70"],
+        options: &[
+            "--target=nvptx64-nvidia-cuda",
+            "--cuda-feature=+ptx63",
+            "-nogpulib",
+            "-ffreestanding",
+            "-S",
+        ],
+    },
+    // For GPUs of which each runs its own code alone.
+    code_object("gfx908.co", &["-mcpu=gfx908"]),
+    code_object("gfx90a.co", &["-mcpu=gfx90a"]),
+    code_object("gfx942.co", &["-mcpu=gfx942"]),
+    code_object("gfx1030.co", &["-mcpu=gfx1030"]),
+    code_object("gfx1100.co", &["-mcpu=gfx1100"]),
+    code_object("gfx1200.co", &["-mcpu=gfx1200"]),
+    code_object("gfx1201.co", &["-mcpu=gfx1201"]),
+    // For the GPUs beside these, several each.
+    code_object("gfx9-generic.co", &["-mcpu=gfx9-generic", VERSION_6]),
+    Form {
+        // clang-19 does not know it.
+        tools: &["clang-22", "ld.lld-22"],
+        ..code_object("gfx9-4-generic.co", &["-mcpu=gfx9-4-generic", VERSION_6])
+    },
+    code_object("gfx10-1-generic.co", &["-mcpu=gfx10-1-generic", VERSION_6]),
+    code_object("gfx10-3-generic.co", &["-mcpu=gfx10-3-generic", VERSION_6]),
+    code_object("gfx11-generic.co", &["-mcpu=gfx11-generic", VERSION_6]),
+    code_object("gfx12-generic.co", &["-mcpu=gfx12-generic", VERSION_6]),
+];
+/// Generic targets are in no version before.
+const VERSION_6: &str = "-mcode-object-version=6";
+
+const fn code_object(extension: &'static str, processor: &'static [&'static str]) -> Form {
+    Form {
+        format: "code-object",
+        extension,
+        tools: &["clang-19", "ld.lld-19"],
+        processor,
+        options: &[
+            "--target=amdgcn-amd-amdhsa",
+            "-nogpulib",
+            "-ffreestanding",
+            "-fuse-ld=lld",
+            // One of them lacks a function, which the backend is to find.
+            "-Wl,--unresolved-symbols=ignore-all",
+        ],
+    }
+}
+
+/// Compiles every source for every form.
+pub(crate) fn for_gpus(folder: &Path, include: &Path, out: &Path) -> Vec<Image> {
+    let sources = sources(folder, "c");
+    let of_form = |form: &Form| {
+        let of_source = |source: &PathBuf| {
+            let file = place(out, source, form.extension);
+            let mut compiler = Command::new(form.tools[0]);
+            compiler.args(form.options).args(form.processor).arg("-O2");
+            compiler.arg("-I").arg(include).arg("-o").arg(&file).arg(source);
+            Image::new(form.format, file, vec![compiler])
+        };
+        let is_made = are_installed(form.extension, form.tools);
+        sources.iter().filter(|_| is_made).map(of_source).collect::<Vec<_>>()
+    };
+    FORMS.iter().flat_map(of_form).collect()
+}
+
+/// Makes machine code for sm_90 of the images in PTX, where there is NVIDIA's assembler. Code that
+/// lacks a function has none.
+pub(crate) fn cubins(made: &[Image]) -> Vec<Image> {
+    println!("cargo::rerun-if-env-changed=PTXAS");
+    println!("cargo::rerun-if-changed=../target/nvcc");
+    let Some(assembler) = ptxas() else { return Vec::new() };
+    let of_text = |image: &Image| {
+        let file = image.file.with_extension("cubin");
+        let mut command = Command::new(&assembler);
+        command.args(["-arch", "sm_90", "-o"]).arg(&file).arg(&image.file);
+        Image { is_optional: true, ..Image::new("cubin", file, vec![command]) }
+    };
+    made.iter().filter(|image| image.format == "ptx").map(of_text).collect()
+}
+
+/// Returns NVIDIA's assembler, where `cargo xtask test --install` puts it and where else it may be.
+fn ptxas() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("PTXAS") {
+        return Some(path.into());
+    }
+    let packages = fs::read_dir("../target/nvcc/nvidia").into_iter().flatten().flatten();
+    let installed = packages.map(|package| package.path().join("bin/ptxas"));
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let of_path: Vec<_> = env::split_paths(&folders).map(|folder| folder.join("ptxas")).collect();
+    installed.chain(of_path).find(|path| path.is_file())
+}

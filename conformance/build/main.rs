@@ -1,0 +1,64 @@
+//! Builds the images of the suite: one of each source in `fixtures/` for each format that its
+//! language can be compiled to, and a list of them for `src/fixtures.rs`. A format whose tools are
+//! not installed is left out. Build scripts of dependents are told where the images and the sources
+//! in C are.
+
+mod c;
+mod images;
+mod text;
+mod vulkan;
+
+use images::Image;
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=fixtures");
+    println!("cargo::rerun-if-changed=../include");
+    let sources = path("CARGO_MANIFEST_DIR").join("fixtures");
+    let include = sources.join("../../include");
+    let out = path("OUT_DIR");
+    let folder = out.join("images");
+    // What was made of a source that is gone would be found there.
+    if folder.exists() {
+        fs::remove_dir_all(&folder).expect("OUT_DIR is writable");
+    }
+    fs::create_dir_all(&folder).expect("OUT_DIR is writable");
+
+    let mut planned = c::for_the_cpu(&sources, &folder);
+    planned.extend(text::with_checksums(&sources.join("ops"), &folder));
+    planned.extend(vulkan::spirv(&sources.join("vulkan"), &folder));
+    planned.extend(text::wgsl(&sources.join("vulkan/wgsl"), &folder));
+    planned.extend(c::for_gpus(&sources, &include, &folder));
+    let mut made = images::make(planned);
+    made.extend(images::make(c::cubins(&made)));
+    fs::write(out.join("images.rs"), list(&made)).expect("OUT_DIR is writable");
+
+    println!("cargo::metadata=IMAGES={}", folder.display());
+    println!("cargo::metadata=SOURCES={}", sources.display());
+    println!("cargo::metadata=INCLUDE={}", include.display());
+}
+
+/// Returns an expression: format, name and bytes of each image.
+fn list(images: &[Image]) -> String {
+    let mut list = String::from("&[\n");
+    for image in images {
+        let (format, name) = (image.format, image.name());
+        writeln!(list, "({format:?}, {name:?}, include_bytes!({:?}) as &[u8]),", image.file)
+            .expect("a string has room");
+    }
+    list + "]\n"
+}
+
+/// Returns the folder in a variable.
+fn path(name: &str) -> PathBuf {
+    env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")).into()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,48 @@
+//! Images that are text, and their own sources.
+
+use crate::images::{Image, place, sources};
+use crate::read;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Adds to images of the sample plugin the checksum that it asks for.
+pub(crate) fn with_checksums(folder: &Path, out: &Path) -> Vec<Image> {
+    let with_checksum = |source: &Path| {
+        let text = read(source);
+        let hash = fnv1a(text.as_bytes());
+        written("ops", place(out, source, "ops"), &format!("{text}checksum {hash:016x}\n"))
+    };
+    sources(folder, "ops").iter().map(|source| with_checksum(source)).collect()
+}
+
+/// Puts WGSL together, which has no `#include` of its own.
+pub(crate) fn wgsl(folder: &Path, out: &Path) -> Vec<Image> {
+    let of_source = |source: &Path| written("wgsl", place(out, source, "wgsl"), &complete(source));
+    sources(folder, "wgsl").iter().map(|source| of_source(source)).collect()
+}
+
+/// Returns a source with others in the place of lines that include them.
+fn complete(source: &Path) -> String {
+    let of_line = |line: &str| match included(line) {
+        Some(file) => complete(&source.with_file_name(file)),
+        None => format!("{line}\n"),
+    };
+    read(source).lines().map(of_line).collect()
+}
+
+/// Returns the file that a line includes.
+pub(crate) fn included(line: &str) -> Option<&str> {
+    line.strip_prefix("#include \"")?.strip_suffix('"')
+}
+
+fn written(format: &'static str, file: PathBuf, text: &str) -> Image {
+    fs::write(&file, text).expect("OUT_DIR is writable");
+    Image::new(format, file, Vec::new())
+}
+
+/// FNV-1a with 64 bits.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
