@@ -9,6 +9,7 @@ behaviour_list! { "launches":
     "a kernel computes" ["P-45"] a_kernel_computes;
     "a kernel writes what it is asked for" ["P-45"] a_kernel_writes;
     "arguments of every size arrive" ["P-46"] arguments_arrive;
+    "many arguments arrive, each in its place" ["P-46"] many_arguments_arrive;
     "the values of arguments are captured at the call" ["P-46"] arguments_are_captured;
     "a launch that waits has ended" ["P-54"] waiting_launches_end;
     "a kernel without arguments runs" ["P-46"] empty_lists_work;
@@ -72,6 +73,23 @@ fn arguments_arrive(cx: &Context) -> Check {
         u64::from(values.4.to_bits()),
         values.5.to_bits(),
     ];
+    ensure_eq!(out.to_vec(&queue)?, expected, "values");
+    Ok(())
+}
+
+fn many_arguments_arrive(cx: &Context) -> Check {
+    let (program, queue) = (cx.load("many")?, cx.queue()?);
+    let many = program.kernel("many")?;
+    let out = cx.device().buffer_of(&queue, &[0u64; 14])?;
+    let small: [u32; 7] = std::array::from_fn(|i| 0x8000_0001 + i as u32);
+    let large: [u64; 7] = std::array::from_fn(|i| 0x9000_0000_0000_0001 + ((i as u64) << 32));
+    let [a, c, e, g, i, k, m] = small;
+    let [b, d, f, h, j, l, n] = large;
+    let arguments = (&out, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    // SAFETY: `many` takes these types and writes 14 elements; `out` outlives it.
+    unsafe { queue.launch(&many, Grid::default(), arguments)? };
+    let expected: Vec<_> =
+        small.iter().zip(large).flat_map(|(small, large)| [u64::from(*small), large]).collect();
     ensure_eq!(out.to_vec(&queue)?, expected, "values");
     Ok(())
 }
