@@ -1,6 +1,6 @@
 //! Images of sources in C: for the CPU in LLVM's host form, by any compiler, and for GPUs by clang.
 
-use crate::images::{Image, are_installed, place, sources};
+use crate::images::{Image, are_installed, on_path, place, sources};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,8 +127,6 @@ fn ptxas() -> Option<PathBuf> {
         return Some(path.into());
     }
     let packages = fs::read_dir("../target/nvcc/nvidia").into_iter().flatten().flatten();
-    let installed = packages.map(|package| package.path().join("bin/ptxas"));
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let of_path: Vec<_> = env::split_paths(&folders).map(|folder| folder.join("ptxas")).collect();
-    installed.chain(of_path).find(|path| path.is_file())
+    let mut installed = packages.map(|package| package.path().join("bin/ptxas"));
+    installed.find(|path| path.is_file()).or_else(|| on_path("ptxas"))
 }
