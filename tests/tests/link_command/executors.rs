@@ -261,10 +261,11 @@ fn emulated(folder: &Folder) -> Option<String> {
 /// `longshore-executor` for AArch64, if there is what it takes to build it.
 fn emulated_executor() -> Option<PathBuf> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
-    let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated");
+    // The workspace's own, which has what runs on this machine.
+    let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let output = Command::new(env!("CARGO"))
         .args(["build", "-p", "longshore-executor", "--target", TARGET, "--target-dir"])
-        .arg(&target_folder)
+        .arg(target_folder)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", AARCH64)
         .output()

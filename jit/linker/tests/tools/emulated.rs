@@ -143,10 +143,11 @@ impl Machine {
 fn example() -> Option<&'static Path> {
     static EXAMPLE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated");
+        // The workspace's own target folder, which has what runs on this machine.
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let output = Command::new(env!("CARGO"))
             .args(["build", "--example", "run", "--target", TARGET, "--target-dir"])
-            .arg(&directory)
+            .arg(directory)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", CC)
             .output()
