@@ -1,7 +1,6 @@
 //! What can be asked before anything else.
 
 use crate::code::RESULTS;
-use crate::functions::FUNCTIONS;
 use longshore_double_gpu::driver::{Answer, Code, Out, Text, broken, describe, driver, initialize};
 use std::ffi::{c_char, c_void};
 
@@ -41,7 +40,8 @@ pub(crate) fn address_of(
     }
     let missing: Vec<&str> = driver().settings.list("missing").collect();
     let newest_of_driver = version_number();
-    let named: Vec<_> = FUNCTIONS
+    let named: Vec<_> = driver()
+        .functions()
         .iter()
         .filter(|known| {
             known.base.unwrap_or(known.exported) == name && !missing.contains(&known.exported)

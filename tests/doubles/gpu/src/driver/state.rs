@@ -1,7 +1,7 @@
 //! The state of the driver, which is the process's, and how calls are entered.
 
 use super::object::Object;
-use super::{Answer, Code, Machine, Vendor};
+use super::{Answer, Code, Known, Machine, Vendor};
 use crate::{Calls, Handles, Report, Settings, set_call, window};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -91,6 +91,11 @@ impl Driver {
     /// The name of the devices.
     pub fn device_name(&self) -> &'static str {
         self.vendor.device_name()
+    }
+
+    /// All functions of the driver.
+    pub fn functions(&self) -> &'static [Known] {
+        self.vendor.functions()
     }
 }
 
