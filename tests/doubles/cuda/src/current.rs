@@ -25,7 +25,7 @@ thread_local! {
 pub(crate) fn context() -> Answer<Arc<Context>> {
     match top() {
         0 => Err(broken(Code::INVALID_CONTEXT, "no context is current")),
-        handle => object::context(handle).map_err(|_| Code::CONTEXT_IS_DESTROYED),
+        handle => object::get::<Context>(handle).map_err(|_| Code::CONTEXT_IS_DESTROYED),
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn get(context: Out<usize>) -> Answer {
 /// Puts a context in the place of the top one; null takes that away.
 pub(crate) fn set(context: usize) -> Answer {
     if context != 0 {
-        object::context(context)?;
+        object::get::<Context>(context)?;
     }
     STACK.with_borrow_mut(|stack| {
         stack.pop();
@@ -100,7 +100,7 @@ pub(crate) fn set(context: usize) -> Answer {
 }
 
 pub(crate) fn push(context: usize) -> Answer {
-    object::context(context)?;
+    object::get::<Context>(context)?;
     STACK.with_borrow_mut(|stack| stack.push(context));
     Ok(())
 }
@@ -129,7 +129,8 @@ pub(crate) fn limit(value: Out<usize>, limit: u32) -> Answer {
 
 /// No other context ever has the same; null stands for the current one.
 pub(crate) fn id(context: usize, id: Out<u64>) -> Answer {
-    let context = if context == 0 { current_or_failed()? } else { object::context(context)? };
+    let context =
+        if context == 0 { current_or_failed()? } else { object::get::<Context>(context)? };
     id.put(context.handle as u64 / 0x100)
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> Answer {
 }
 
 pub(crate) fn destroy(context: usize) -> Answer {
-    let found = object::context(context)?;
+    let found = object::get::<Context>(context)?;
     let is_primary = machine()?.devices.iter().any(|device| {
         let primary = device.primary.lock();
         primary.context.as_ref().is_some_and(|primary| primary.handle == context)

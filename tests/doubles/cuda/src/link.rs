@@ -8,7 +8,7 @@ use crate::jit::{Jit, Options};
 use crate::ptx_check;
 use longshore_double_gpu::driver::context::{current, current_or_failed};
 use longshore_double_gpu::driver::image::Refusal;
-use longshore_double_gpu::driver::object::{self, Own};
+use longshore_double_gpu::driver::object::{self, Object};
 use longshore_double_gpu::driver::twin::{self, Twin};
 use longshore_double_gpu::driver::{Answer, Code, In, Out, Text, broken, driver};
 use parking_lot::Mutex;
@@ -25,9 +25,6 @@ const INPUT_LIBRARY: u32 = 4;
 
 /// Where the tools are, in a folder that has NVIDIA's packages.
 const PACKAGES: &str = "target/nvcc/nvidia/cu13/bin";
-
-/// What a handle of these is.
-const KIND: &str = "link state";
 
 /// Something that is being linked.
 pub(crate) struct Link {
@@ -51,10 +48,8 @@ struct State {
     output: Vec<u8>,
 }
 
-impl Own for Link {
-    fn kind(&self) -> &'static str {
-        KIND
-    }
+impl Object for Link {
+    const KIND: &'static str = "link state";
 
     fn context_handle(&self) -> usize {
         self.context
@@ -67,7 +62,7 @@ pub(crate) fn create(options: Options, link: Out<usize>) -> Answer {
     if link.is_null() {
         return link.put(0);
     }
-    let made = object::add_own(|handle| Link {
+    let made = object::add(|handle| Link {
         handle,
         context: context.handle,
         jit,
@@ -85,7 +80,7 @@ pub(crate) fn add(
     options: Options,
 ) -> Answer {
     current()?;
-    let link = object::own::<Link>(link, KIND)?;
+    let link = object::get::<Link>(link)?;
     Jit::new(options)?;
     let _for_people = name.get_or_empty();
     if data.is_null() || bytes == 0 {
@@ -107,7 +102,7 @@ pub(crate) fn add(
 
 pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) -> Answer {
     current()?;
-    let link = object::own::<Link>(link, KIND)?;
+    let link = object::get::<Link>(link)?;
     let mut state = link.state.lock();
     let output = run(&state.inputs).map_err(|refusal| {
         link.jit.complain(&refusal.log);
@@ -125,7 +120,7 @@ pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) ->
 
 pub(crate) fn destroy(link: usize) -> Answer {
     current_or_failed()?;
-    object::remove_own::<Link>(link, KIND)?;
+    object::remove::<Link>(link)?;
     Ok(())
 }
 

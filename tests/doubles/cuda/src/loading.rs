@@ -3,7 +3,7 @@
 use crate::image::Image;
 use crate::jit::{Jit, Options};
 use longshore_double_gpu::driver::context::current;
-use longshore_double_gpu::driver::module::{self, handle_of};
+use longshore_double_gpu::driver::module::{self, Module, handle_of};
 use longshore_double_gpu::driver::{Answer, Code, In, Out, broken, object};
 use std::ffi::c_void;
 
@@ -36,12 +36,12 @@ pub(crate) fn loading_mode(mode: Out<u32>) -> Answer {
 
 pub(crate) fn function_count(count: Out<u32>, module: usize) -> Answer {
     current()?;
-    count.put(object::module(module)?.contents.kernels.len() as u32)
+    count.put(object::get::<Module>(module)?.contents.kernels.len() as u32)
 }
 
 pub(crate) fn enumerate(functions: *mut usize, count: u32, module: usize) -> Answer {
     current()?;
-    let module = object::module(module)?;
+    let module = object::get::<Module>(module)?;
     if functions.is_null() {
         return Err(broken(Code::INVALID_VALUE, "functions are to be written to a null pointer"));
     }

@@ -1,13 +1,14 @@
 //! Contexts and each other's memory.
 
+use longshore_double_gpu::driver::context::Context;
 use longshore_double_gpu::driver::{Answer, memory, object, transfer};
 
 pub(crate) fn enable(peer: usize, flags: u32) -> Answer {
-    memory::enable_peer(&*object::context(peer)?, flags)
+    memory::enable_peer(&*object::get::<Context>(peer)?, flags)
 }
 
 pub(crate) fn disable(peer: usize) -> Answer {
-    memory::disable_peer(&*object::context(peer)?)
+    memory::disable_peer(&*object::get::<Context>(peer)?)
 }
 
 pub(crate) fn copy(
@@ -18,6 +19,7 @@ pub(crate) fn copy(
     bytes: usize,
     stream: usize,
 ) -> Answer {
-    let (to_context, from_context) = (object::context(to_context)?, object::context(from_context)?);
+    let (to_context, from_context) =
+        (object::get::<Context>(to_context)?, object::get::<Context>(from_context)?);
     transfer::between_contexts(to, &to_context, from, &from_context, bytes, stream)
 }

@@ -22,19 +22,20 @@ struct Table<O> {
 }
 
 /// An object that handles are given for.
-pub(crate) trait Object: Clone {
+pub(crate) trait HasKind: Clone {
     /// What it is: "stream".
     fn kind(&self) -> &'static str;
 }
 
-impl<O> Default for Handles<O> {
-    fn default() -> Handles<O> {
-        let (live, given, names) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Handles { table: RwLock::new(Table { live, given, names }) }
+impl<O> Handles<O> {
+    /// No objects.
+    pub(crate) const fn new() -> Handles<O> {
+        let table = Table { live: BTreeMap::new(), given: Vec::new(), names: Vec::new() };
+        Handles { table: RwLock::new(table) }
     }
 }
 
-impl<O: Object> Handles<O> {
+impl<O: HasKind> Handles<O> {
     /// Makes an object and its handle, which the object may hold.
     pub(crate) fn add(&self, make: impl FnOnce(usize) -> O) -> (usize, O) {
         let mut table = self.table.write();
@@ -94,7 +95,7 @@ impl<O> Table<O> {
 mod tests {
     use super::*;
 
-    impl Object for &'static str {
+    impl HasKind for &'static str {
         fn kind(&self) -> &'static str {
             self
         }
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_never_used_twice() {
-        let handles = Handles::<&'static str>::default();
+        let handles = Handles::<&'static str>::new();
         let (first, _) = handles.add(|_| "stream");
         assert_eq!(handles.get(first), Some("stream"));
         assert_eq!(handles.remove(first), Some("stream"));

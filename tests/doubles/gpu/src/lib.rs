@@ -34,7 +34,7 @@ pub use settings::Settings;
 
 pub(crate) use calls::Calls;
 pub(crate) use gpu::{Connection, Gpu};
-pub(crate) use handles::{Handles, Object};
+pub(crate) use handles::{Handles, HasKind};
 pub(crate) use line::{Line, Ticket};
 pub(crate) use report::{Report, set_call};
 pub(crate) use window::Window;

@@ -56,7 +56,7 @@ pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> Answer {
 
 pub(crate) fn unload(module: usize) -> Answer {
     if WITH_DESTRUCTORS.lock().remove(&module) {
-        run(&*object::module(module)?, true)?;
+        run(&*object::get::<Module>(module)?, true)?;
     }
     module::unload(module)
 }

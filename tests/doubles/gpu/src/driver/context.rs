@@ -7,9 +7,9 @@ use super::registration::Registration;
 use super::state::tell;
 use super::stream::Stream;
 use super::value::Out;
-use super::{Answer, Code, driver, machine};
+use super::{Answer, Code, Scope, driver, machine};
 use crate::protocol::{Fault, FaultKind, Request};
-use crate::{Gpu, Line, Object as _};
+use crate::{Gpu, HasKind as _, Line};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,6 +41,19 @@ pub struct Primary {
     pub retained: u32,
     /// The context, once somebody wanted it.
     pub context: Option<Arc<Context>>,
+}
+
+impl Object for Context {
+    const KIND: &'static str = "context";
+    const WRONG: Code = Code::INVALID_CONTEXT;
+
+    fn context_handle(&self) -> usize {
+        self.handle
+    }
+
+    fn is_of_program(&self) -> bool {
+        driver().vendor.scope() == Scope::Context
+    }
 }
 
 /// The current context, in which nothing failed.
@@ -121,7 +134,7 @@ impl Context {
     /// Ends it and all that is in it. What still runs is stopped.
     pub fn destroy(self: &Arc<Context>) {
         let Ok(machine) = machine() else { return };
-        driver().handles.remove(self.handle);
+        object::end(self.handle);
         machine.contexts.lock().retain(|context| context.handle != self.handle);
         let streams = self.all_streams();
         for stream in &streams {
@@ -232,20 +245,15 @@ impl Context {
         shadows.iter().filter_map(registration).collect()
     }
 
-    pub(crate) fn context_handle(&self) -> usize {
-        self.handle
-    }
-
     fn all_streams(&self) -> Vec<Arc<Stream>> {
         self.streams().into_iter().chain(self.legacy.get().cloned()).collect()
     }
 
     fn lose_objects(&self) {
-        for (handle, object) in driver().handles.live() {
-            if object.context() == self.handle {
-                driver().handles.remove(handle);
-                // Those end with their modules.
-                if !matches!(object, Object::Function(_)) {
+        for (handle, object) in object::live() {
+            if object.context == self.handle {
+                object::end(handle);
+                if object.is_of_program {
                     self.lose(format!("{} {handle:#x}", object.kind()));
                 }
             }

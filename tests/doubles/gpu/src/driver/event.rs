@@ -1,7 +1,8 @@
 //! Events.
 
-use super::context::{current, current_or_failed};
-use super::{Answer, Code, Out, broken, driver, object, stream};
+use super::context::{Context, current, current_or_failed};
+use super::object::{self, Object};
+use super::{Answer, Code, Out, broken, driver, stream};
 use crate::Ticket;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -26,8 +27,10 @@ struct Record {
     time: Arc<OnceLock<Instant>>,
 }
 
-impl Event {
-    pub(crate) fn context_handle(&self) -> usize {
+impl Object for Event {
+    const KIND: &'static str = "event";
+
+    fn context_handle(&self) -> usize {
         self.context
     }
 }
@@ -62,14 +65,14 @@ pub fn create(event: Out<usize>, flags: u32, own: u32) -> Answer {
 /// Ends an event.
 pub fn destroy(event: usize) -> Answer {
     let context = current_or_failed()?;
-    object::remove_event(event)?;
+    object::remove::<Event>(event)?;
     context.check()
 }
 
 /// Has a stream reach an event.
 pub fn record(event: usize, stream: usize) -> Answer {
     let (context, stream) = stream::for_work(stream)?;
-    let event = object::event(event)?;
+    let event = object::get::<Event>(event)?;
     if event.context != context.handle {
         let scope = driver().vendor.scope();
         let what = format!("an event is recorded in a stream of another {scope} than its own");
@@ -88,14 +91,14 @@ pub fn record(event: usize, stream: usize) -> Answer {
 /// Whether it was reached.
 pub fn query(event: usize) -> Answer {
     current()?;
-    let event = object::event(event)?;
+    let event = object::get::<Event>(event)?;
     if pending(&event).is_some() { Err(Code::NOT_READY) } else { check_context(&event) }
 }
 
 /// Waits until it is reached.
 pub fn synchronize(event: usize) -> Answer {
     current()?;
-    let event = object::event(event)?;
+    let event = object::get::<Event>(event)?;
     if let Some(ticket) = pending(&event) {
         ticket.wait();
     }
@@ -105,7 +108,7 @@ pub fn synchronize(event: usize) -> Answer {
 /// The time between two events, with the resolution that the documentation promises, half a microsecond.
 pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
     current()?;
-    let (start, end) = (object::event(start)?, object::event(end)?);
+    let (start, end) = (object::get::<Event>(start)?, object::get::<Event>(end)?);
     check_context(&start)?;
     check_context(&end)?;
     if start.device != end.device || !start.has_time || !end.has_time {
@@ -127,7 +130,7 @@ pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
 
 /// What failed in the event's own context.
 fn check_context(event: &Event) -> Answer {
-    match object::context(event.context) {
+    match object::get::<Context>(event.context) {
         Ok(context) => context.check(),
         Err(_) => Err(Code::CONTEXT_IS_DESTROYED),
     }

@@ -3,7 +3,8 @@
 use super::context::current;
 use super::image::Kernel;
 use super::module::{self, Module};
-use super::{Answer, Code, Limits, Out, broken, driver, object};
+use super::object::{self, Object};
+use super::{Answer, Code, Limits, Out, broken, driver};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,19 @@ pub struct Function {
     set: Mutex<BTreeMap<u32, i32>>,
 }
 
+impl Object for Function {
+    const KIND: &'static str = "function";
+
+    fn context_handle(&self) -> usize {
+        self.context
+    }
+
+    /// A function ends with its module.
+    fn is_of_program(&self) -> bool {
+        false
+    }
+}
+
 impl Function {
     /// The kernel of this name, which the module has.
     pub(crate) fn new(handle: usize, module: &Module, name: &str) -> Function {
@@ -44,10 +58,6 @@ impl Function {
             limits: module.limits,
             set: Mutex::default(),
         }
-    }
-
-    pub(crate) fn context_handle(&self) -> usize {
-        self.context
     }
 
     /// Its module.
@@ -94,7 +104,7 @@ pub fn product(sizes: [u32; 3]) -> u64 {
 /// `INVALID_HANDLE`, a violation, if it is of another one; what failed in the context.
 pub fn of_current(handle: usize) -> Answer<Arc<Function>> {
     let context = current()?;
-    let function = object::function(handle)?;
+    let function = object::get::<Function>(handle)?;
     if function.context != context.handle {
         let scope = driver().vendor.scope();
         return Err(broken(Code::INVALID_HANDLE, format!("a function of another {scope}")));

@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::function::{Function, product};
-use super::{Answer, Code, In, Misfit, broken, driver, machine, object, occupancy, stream};
+use super::object::{self, Object};
+use super::{Answer, Code, In, Misfit, broken, driver, machine, occupancy, stream};
 use crate::protocol::{Fault, Launch, Reply, Request};
 use std::ffi::c_void;
 
@@ -58,7 +59,7 @@ impl Values {
 /// Has a stream run a kernel.
 pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> Answer {
     let (context, stream) = stream::for_work(stream)?;
-    let function = object::function(function)?;
+    let function = object::get::<Function>(function)?;
     if function.context_handle() != context.handle {
         let what = format!("a function of another {}", driver().vendor.scope());
         return Err(broken(code_of(Misfit::OtherContext), what));

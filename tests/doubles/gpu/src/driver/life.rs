@@ -1,7 +1,7 @@
 //! What happens when the library is loaded, and at the end of the process.
 
-use super::{Vendor, driver, machine, state};
-use crate::Object as _;
+use super::{Vendor, driver, machine, object, state};
+use crate::HasKind as _;
 use std::ffi::c_void;
 use std::io::Write;
 
@@ -52,8 +52,7 @@ pub(crate) fn at_end() {
 
 /// What is alive, in words: objects but those that end with others, memory, and what else the program holds.
 pub(crate) fn live() -> Vec<String> {
-    let handles = driver().handles.live().into_iter();
-    let objects = handles.filter(|(_, object)| object.is_of_program());
+    let objects = object::live().into_iter().filter(|(_, object)| object.is_of_program);
     let mut live: Vec<String> =
         objects.map(|(handle, object)| format!("{} {handle:#x}", object.kind())).collect();
     if let Ok(machine) = machine() {

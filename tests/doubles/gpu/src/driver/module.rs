@@ -28,14 +28,18 @@ pub struct Module {
     functions: Mutex<BTreeMap<String, usize>>,
 }
 
+impl Object for Module {
+    const KIND: &'static str = "module";
+
+    fn context_handle(&self) -> usize {
+        self.context
+    }
+}
+
 impl Module {
     /// What the program knows it as.
     pub fn handle(&self) -> usize {
         self.handle
-    }
-
-    pub(crate) fn context_handle(&self) -> usize {
-        self.context
     }
 
     /// The address of a variable, also of one that programs do not find.
@@ -65,14 +69,14 @@ pub fn load(
 /// Unloads a module. Waits for its context.
 pub fn unload(module: usize) -> Answer {
     let current = current_or_failed()?;
-    let module = object::remove_module(module)?;
+    let module = object::remove::<Module>(module)?;
     if module.context != current.handle && driver().vendor.scope() == Scope::Context {
         return Err(broken(Code::INVALID_CONTEXT, "a module of another context is unloaded"));
     }
-    let context = object::context(module.context)?;
+    let context = object::get::<Context>(module.context)?;
     context.wait();
     for function in module.functions.lock().values() {
-        driver().handles.remove(*function);
+        object::end(*function);
     }
     release_variables(&module.variables);
     let unloaded = context.ask(&Request::Unload { module: module.number });
@@ -85,7 +89,7 @@ pub fn unload(module: usize) -> Answer {
 /// The function of a name.
 pub fn function(function: Out<usize>, module: usize, name: Text) -> Answer {
     current()?;
-    let module = object::module(module)?;
+    let module = object::get::<Module>(module)?;
     let name = name.get()?;
     if !module.contents.kernels.iter().any(|kernel| kernel.name == name) {
         return Err(Code::NOT_FOUND);
@@ -96,7 +100,7 @@ pub fn function(function: Out<usize>, module: usize, name: Text) -> Answer {
 /// The address and the size of a variable.
 pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> Answer {
     current()?;
-    let module = object::module(module)?;
+    let module = object::get::<Module>(module)?;
     let name = name.get()?;
     let is_it = |variable: &&Variable| variable.name == name && variable.is_seen;
     let variable = module.contents.variables.iter().find(is_it).ok_or(Code::NOT_FOUND)?;
@@ -157,8 +161,6 @@ fn release_variables(variables: &Variables) {
 /// # Errors
 /// `INVALID_HANDLE` if it was unloaded.
 pub(crate) fn of_function(handle: usize) -> Answer<Arc<Module>> {
-    match driver().handles.get(handle) {
-        Some(Object::Module(module)) => Ok(module),
-        _ => Err(broken(Code::INVALID_HANDLE, "a function of a module that was unloaded")),
-    }
+    object::find(handle)
+        .ok_or_else(|| broken(Code::INVALID_HANDLE, "a function of a module that was unloaded"))
 }

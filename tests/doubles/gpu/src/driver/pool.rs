@@ -4,7 +4,7 @@ use super::blocks::{Block, Kind};
 use super::context::{Context, current, current_or_failed};
 use super::memory::{LOCATION_DEVICE, Location, allocate_block, release};
 use super::object::{self, Object};
-use super::{Answer, Code, In, Out, Untyped, broken, driver, machine, stream};
+use super::{Answer, Code, In, Out, Untyped, broken, machine, stream};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -54,20 +54,24 @@ pub struct Access {
     flags: u32,
 }
 
+impl Object for Pool {
+    const KIND: &'static str = "pool";
+    const WRONG: Code = Code::INVALID_VALUE;
+
+    /// A pool is of no context.
+    fn context_handle(&self) -> usize {
+        0
+    }
+
+    fn is_of_program(&self) -> bool {
+        !self.is_default
+    }
+}
+
 impl Pool {
     fn new(handle: usize, device: usize, is_default: bool) -> Pool {
         let state = State { reuse: [1; 3], ..State::default() };
         Pool { handle, device, is_default, state: Mutex::new(state) }
-    }
-
-    /// Pools are of no context.
-    pub(crate) fn context_handle(&self) -> usize {
-        0
-    }
-
-    /// Whether the program made it.
-    pub(crate) fn is_of_program(&self) -> bool {
-        !self.is_default
     }
 }
 
@@ -111,10 +115,10 @@ pub fn create(pool: Out<usize>, properties: In<Properties>) -> Answer {
 
 /// Ends a pool. What is allocated from it stays.
 pub fn destroy(pool: usize) -> Answer {
-    if object::pool(pool)?.is_default {
+    if object::get::<Pool>(pool)?.is_default {
         return Err(broken(Code::INVALID_VALUE, "a device's default pool is destroyed"));
     }
-    object::remove_pool(pool)?;
+    object::remove::<Pool>(pool)?;
     Ok(())
 }
 
@@ -125,7 +129,7 @@ pub fn default_of(pool: Out<usize>, device: i32) -> Answer {
 
 /// Sets the attribute with this number.
 pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> Answer {
-    let pool = object::pool(pool)?;
+    let pool = object::get::<Pool>(pool)?;
     let mut state = pool.state.lock();
     match which {
         1..=3 => state.reuse[which as usize - 1] = value.get::<i32>()?,
@@ -142,7 +146,7 @@ pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> Answer {
 
 /// What it is set to.
 pub fn attribute(pool: usize, which: u32, value: Untyped) -> Answer {
-    let pool = object::pool(pool)?;
+    let pool = object::get::<Pool>(pool)?;
     let state = pool.state.lock();
     let number = match which {
         1..=3 => return value.put(state.reuse[which as usize - 1]),
@@ -158,7 +162,7 @@ pub fn attribute(pool: usize, which: u32, value: Untyped) -> Answer {
 
 /// Gives further devices access, or takes it from them.
 pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> Answer {
-    let pool = object::pool(pool)?;
+    let pool = object::get::<Pool>(pool)?;
     let machine = machine()?;
     for Access { location, flags } in accesses.list(count)? {
         let device = machine.device(location.id).map(|_| location.id as usize)?;
@@ -179,7 +183,7 @@ pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> Answer {
 
 /// Gives back what is neither used nor to be kept.
 pub fn trim(pool: usize, keep: usize) -> Answer {
-    object::pool(pool)?.state.lock().trim(keep as u64);
+    object::get::<Pool>(pool)?.state.lock().trim(keep as u64);
     Ok(())
 }
 
@@ -192,7 +196,7 @@ pub fn allocate_default(address: Out<u64>, bytes: usize, stream: usize) -> Answe
 /// Memory of a pool. It can be used at once, which no program may rely on.
 pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Answer {
     let (context, stream) = stream::for_work(stream)?;
-    let pool = object::pool(pool)?;
+    let pool = object::get::<Pool>(pool)?;
     if !machine()?.has_pools {
         return Err(Code::NOT_SUPPORTED);
     }
@@ -234,19 +238,19 @@ pub(crate) fn unused_bytes(device: usize) -> u64 {
         let state = pool.state.lock();
         state.reserved - state.used
     };
-    pools().into_iter().filter(of_device).map(unused).sum()
+    object::all().into_iter().filter(of_device).map(unused).sum()
 }
 
 /// Gives back what pools keep.
 pub(crate) fn trim_all(device: usize) {
-    for pool in pools().into_iter().filter(|pool| pool.device == device) {
+    for pool in object::all::<Pool>().into_iter().filter(|pool| pool.device == device) {
         pool.state.lock().trim(0);
     }
 }
 
 /// Notes that memory of a pool is free again. The pool may be gone.
 pub(crate) fn note_freed(pool: usize, bytes: u64) {
-    if let Some(Object::Pool(pool)) = driver().handles.get(pool) {
+    if let Some(pool) = object::find::<Pool>(pool) {
         let mut state = pool.state.lock();
         state.used = state.used.saturating_sub(bytes);
         let threshold = state.threshold;
@@ -256,10 +260,7 @@ pub(crate) fn note_freed(pool: usize, bytes: u64) {
 
 /// Whether a device has access to a pool's memory.
 pub(crate) fn is_accessible(pool: usize, device: usize) -> bool {
-    match driver().handles.get(pool) {
-        Some(Object::Pool(pool)) => pool.state.lock().devices.contains(&device),
-        _ => false,
-    }
+    object::find::<Pool>(pool).is_some_and(|pool| pool.state.lock().devices.contains(&device))
 }
 
 fn to_free(address: u64) -> Answer<Arc<Block>> {
@@ -303,13 +304,4 @@ fn default_pool(device: i32) -> Answer<usize> {
         *pool = object::add(|handle| Pool::new(handle, device as usize, true)).handle;
     }
     Ok(*pool)
-}
-
-fn pools() -> Vec<Arc<Pool>> {
-    let live = driver().handles.live().into_iter();
-    live.filter_map(|(_, object)| match object {
-        Object::Pool(pool) => Some(pool),
-        _ => None,
-    })
-    .collect()
 }

@@ -1,8 +1,7 @@
 //! The state of the driver, which is the process's, and how calls are entered.
 
-use super::object::Object;
 use super::{Answer, Code, Known, Machine, Vendor};
-use crate::{Calls, Handles, Report, Settings, set_call, window};
+use crate::{Calls, Report, Settings, set_call, window};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -19,7 +18,6 @@ pub struct Driver {
     pub(crate) report: Report,
     /// What was alive when its context ended.
     pub(crate) lost: Mutex<Vec<String>>,
-    pub(crate) handles: Handles<Object>,
     machine: OnceLock<Machine>,
 }
 
@@ -117,7 +115,6 @@ pub(crate) fn start(vendor: &'static dyn Vendor) {
             calls,
             report: Report::default(),
             lost: Mutex::default(),
-            handles: Handles::default(),
             machine: OnceLock::new(),
         }
     });

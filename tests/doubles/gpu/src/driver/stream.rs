@@ -1,8 +1,10 @@
 //! Streams.
 
 use super::context::{Context, current, current_or_failed};
+use super::event::{self, Event};
+use super::object::{self, Object};
 use super::state::in_host_function;
-use super::{Answer, Code, Out, Scope, broken, driver, event, object};
+use super::{Answer, Code, Out, Scope, broken, driver};
 use crate::protocol::{Reply, Request};
 use crate::{Connection, Line, Ticket};
 use std::ffi::c_void;
@@ -26,6 +28,14 @@ pub struct Stream {
     connection: Arc<Connection>,
     /// It is in order with the context's own stream.
     is_blocking: bool,
+}
+
+impl Object for Stream {
+    const KIND: &'static str = "stream";
+
+    fn context_handle(&self) -> usize {
+        self.context_handle
+    }
 }
 
 impl Stream {
@@ -81,10 +91,6 @@ impl Stream {
         self.line.join();
     }
 
-    pub(crate) fn context_handle(&self) -> usize {
-        self.context_handle
-    }
-
     /// What work that is given now has to wait for: the context's own stream and those in order with it wait for each
     /// other.
     fn implied(&self, context: &Arc<Context>) -> Vec<Ticket> {
@@ -138,7 +144,7 @@ pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> A
 /// Ends a stream. What it was given is still done.
 pub fn destroy(stream: usize) -> Answer {
     let context = current_or_failed()?;
-    let removed = object::remove_stream(stream)?;
+    let removed = object::remove::<Stream>(stream)?;
     removed.keep_until_done();
     context.check()
 }
@@ -169,7 +175,7 @@ pub fn query(stream: usize) -> Answer {
 /// Holds a stream up until an event is reached.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Answer {
     let (_, stream) = of_any(stream)?;
-    let event = object::event(event)?;
+    let event = object::get::<Event>(event)?;
     if flags > 1 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of waiting")));
     }
@@ -213,7 +219,7 @@ fn of_any(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
         let stream = current.legacy()?;
         return Ok((current, stream));
     }
-    let stream = object::stream(handle)?;
+    let stream = object::get::<Stream>(handle)?;
     let context = stream.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)?;
     context.check()?;
     Ok((context, stream))
