@@ -1,7 +1,7 @@
 //! Which context is current, and the functions of contexts.
 
 use longshore_double_gpu::driver::context::{Context, current, current_or_failed};
-use longshore_double_gpu::driver::{Answer, Code, Out, broken, context, machine, object};
+use longshore_double_gpu::driver::{Answer, Code, Out, broken, context, contexts, machine, object};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn retain(context: Out<usize>, device: i32) -> Answer {
     let mut primary = device.primary.lock();
     let live = match &primary.context {
         Some(live) => Arc::clone(live),
-        None => Context::create(device_index as usize)?,
+        None => contexts::create(device_index as usize)?,
     };
     primary.context = Some(Arc::clone(&live));
     primary.retained += 1;
@@ -59,7 +59,7 @@ pub(crate) fn release(device: i32) -> Answer {
         && let Some(context) = primary.context.take()
     {
         drop(primary);
-        context.destroy();
+        contexts::destroy(&context);
     }
     Ok(())
 }
@@ -68,9 +68,9 @@ pub(crate) fn release(device: i32) -> Answer {
 pub(crate) fn reset(device: i32) -> Answer {
     let mut primary = machine()?.device(device)?.primary.lock();
     let Some(context) = primary.context.take() else { return Ok(()) };
-    context.destroy();
+    contexts::destroy(&context);
     if primary.retained > 0 {
-        primary.context = Some(Context::create(device as usize)?);
+        primary.context = Some(contexts::create(device as usize)?);
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> Answer {
     if flags & !0xff != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of contexts")));
     }
-    let made = Context::create(device as usize)?;
+    let made = contexts::create(device as usize)?;
     context.put(made.handle)?;
     STACK.with_borrow_mut(|stack| stack.push(made.handle));
     Ok(())
@@ -160,7 +160,7 @@ pub(crate) fn destroy(context: usize) -> Answer {
             stack.pop();
         }
     });
-    found.destroy();
+    contexts::destroy(&found);
     Ok(())
 }
 

@@ -4,14 +4,14 @@ use crate::cluster::{self, Config};
 use crate::jit::Options;
 use crate::{attributes, current, kernel, link, loading, peer, prefetch, version};
 use longshore_double_gpu::driver::launch::{Shape, Values, launch};
-use longshore_double_gpu::driver::memory::Location;
+use longshore_double_gpu::driver::location::Location;
 use longshore_double_gpu::driver::occupancy::SharedBytesOf;
 use longshore_double_gpu::driver::pool::{Access, Properties};
 use longshore_double_gpu::driver::stream::HostFn;
 use longshore_double_gpu::driver::{In, Out, Text, Untyped};
 use longshore_double_gpu::driver::{
-    context, device, event, fill, host_memory, memory, module, occupancy, pointer, pool, stream,
-    transfer,
+    context, device, event, fill, function, host_memory, memory, module, occupancy, ordered_memory,
+    pointer, pool, stream, transfer,
 };
 use std::ffi::{c_char, c_void};
 
@@ -106,10 +106,10 @@ longshore_double_gpu::driver_functions! {
         => pool::set_access(pool, accesses, count);
     cuMemPoolTrimTo 11020 Driver (pool: usize, keep: usize) => pool::trim(pool, keep);
     cuMemAllocFromPoolAsync 11020 Driver
-        (address: Out<u64>, bytes: usize, pool: usize, stream: usize) => pool::allocate(address, bytes, pool, stream);
+        (address: Out<u64>, bytes: usize, pool: usize, stream: usize) => ordered_memory::allocate(address, bytes, pool, stream);
     cuMemAllocAsync 11020 Driver (address: Out<u64>, bytes: usize, stream: usize)
-        => pool::allocate_default(address, bytes, stream);
-    cuMemFreeAsync 11020 Driver (address: u64, stream: usize) => pool::free(address, stream);
+        => ordered_memory::allocate_default(address, bytes, stream);
+    cuMemFreeAsync 11020 Driver (address: u64, stream: usize) => ordered_memory::free(address, stream);
     cuMemPrefetchAsync 8000 Driver (address: u64, bytes: usize, device: i32, stream: usize)
         => memory::prefetch(address, bytes, device, stream);
     cuMemPrefetchAsync_v2 = "cuMemPrefetchAsync" 12020 Driver
@@ -158,7 +158,7 @@ longshore_double_gpu::driver_functions! {
     cuStreamSynchronize 2000 Driver (stream: usize) => stream::synchronize(stream);
     cuStreamQuery 2000 Driver (stream: usize) => stream::query(stream);
     cuStreamWaitEvent 3020 Driver (stream: usize, event: usize, flags: u32)
-        => stream::wait_event(stream, event, flags);
+        => event::wait_in_stream(stream, event, flags);
     cuStreamGetCtx 9020 Driver (stream: usize, context: Out<usize>)
         => stream::context_of(stream, context);
     cuLaunchHostFunc 10000 Driver
@@ -182,7 +182,7 @@ longshore_double_gpu::driver_functions! {
         => loading::load(module, image, Options { count, numbers, values });
     cuModuleUnload 2000 Driver (module: usize) => module::unload(module);
     cuModuleGetFunction 2000 Driver (function: Out<usize>, module: usize, name: Text)
-        => module::function(function, module, name);
+        => function::named(function, module, name);
     cuModuleGetGlobal_v2 = "cuModuleGetGlobal" 3020 Driver
         (address: Out<u64>, bytes: Out<usize>, module: usize, name: Text)
         => module::global(address, bytes, module, name);

@@ -3,7 +3,8 @@
 use crate::image::Image;
 use crate::jit::{Jit, Options};
 use longshore_double_gpu::driver::context::current;
-use longshore_double_gpu::driver::module::{self, Module, handle_of};
+use longshore_double_gpu::driver::function::handle_of;
+use longshore_double_gpu::driver::module::{self, Module};
 use longshore_double_gpu::driver::{Answer, Code, In, Out, broken, object};
 use std::ffi::c_void;
 

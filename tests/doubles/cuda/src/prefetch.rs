@@ -1,7 +1,7 @@
 //! Prefetches to locations.
 
-use longshore_double_gpu::driver::memory::{self, LOCATION_DEVICE, Location};
-use longshore_double_gpu::driver::{Answer, Code, broken};
+use longshore_double_gpu::driver::location::{LOCATION_DEVICE, Location};
+use longshore_double_gpu::driver::{Answer, Code, broken, memory};
 
 const LOCATION_HOST: u32 = 2;
 const LOCATION_HOST_NUMA: u32 = 3;

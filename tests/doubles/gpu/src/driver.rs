@@ -4,15 +4,22 @@
 //! the driver's functions with [`driver_functions!`](crate::driver_functions), and makes itself a library with
 //! [`export_double!`](crate::export_double).
 //!
-//! A call is entered and checked in `state.rs`; then it is a plain function of the module whose subject it is. A
-//! contract that was broken is noted with [`broken`]. Handles are looked up in `object.rs`, pointers in `blocks.rs`. What is
+//! A call is entered and checked in `entry.rs`; then it is a plain function of the module whose subject it is. A
+//! contract that was broken is noted with [`broken`]. Handles are looked up in `object.rs`, pointers in `range.rs`. What is
 //! made belongs to a [`Context`](context::Context), of which a device may have several or, where the vendor knows none,
 //! one.
+//!
+//! The modules stand on each other, in this order: the state of the driver and the table of its objects (`state.rs`,
+//! `object.rs`); contexts and the lanes of their streams; the blocks of memory, and the machine with all contexts and
+//! blocks; ranges, streams and events; memory, pools and copies; the making and the end of contexts; modules, functions
+//! and launches.
 
 mod blocks;
 mod code;
 pub mod context;
+pub mod contexts;
 pub mod device;
+mod entry;
 pub mod event;
 #[doc(hidden)]
 pub mod exports;
@@ -21,16 +28,20 @@ pub mod function;
 pub mod functions;
 pub mod host_memory;
 pub mod image;
+mod lane;
 pub mod launch;
 mod life;
 mod loader;
+pub mod location;
 pub mod machine;
 pub mod memory;
 pub mod module;
 pub mod object;
 pub mod occupancy;
+pub mod ordered_memory;
 pub mod pointer;
 pub mod pool;
+mod range;
 mod registration;
 mod state;
 pub mod stream;
@@ -40,10 +51,9 @@ mod value;
 mod vendor;
 
 pub use code::{Answer, Code, Named, describe};
+pub use entry::{Needs, Returned, enter, take_last_error};
 pub use functions::{Address, Known};
-pub use machine::{Device, Limits, Machine};
-pub use state::{
-    Driver, Needs, Returned, broken, driver, enter, initialize, machine, take_last_error,
-};
+pub use machine::{Device, Limits, Machine, initialize, machine};
+pub use state::{Driver, broken, driver};
 pub use value::{In, Out, Text, Untyped};
 pub use vendor::{Misfit, Scope, Vendor, Work};

@@ -2,7 +2,7 @@
 
 use longshore_double_gpu::Settings;
 use longshore_double_gpu::driver::context::{self, Context};
-use longshore_double_gpu::driver::{Answer, Out, machine};
+use longshore_double_gpu::driver::{Answer, Out, contexts, machine};
 use longshore_format_amdgpu::Target;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) fn context_of(device: i32) -> Answer<Arc<Context>> {
     if let Some(context) = &primary.context {
         return Ok(Arc::clone(context));
     }
-    let made = Context::create(device as usize)?;
+    let made = contexts::create(device as usize)?;
     primary.context = Some(Arc::clone(&made));
     Ok(made)
 }

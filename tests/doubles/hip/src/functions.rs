@@ -5,8 +5,8 @@ use longshore_double_gpu::driver::launch::{Shape, Values, launch};
 use longshore_double_gpu::driver::pool::{Access, Properties};
 use longshore_double_gpu::driver::{In, Out, Text, Untyped, take_last_error};
 use longshore_double_gpu::driver::{
-    device, event, fill, function, host_memory, memory, module, occupancy, pointer, pool, stream,
-    transfer,
+    device, event, fill, function, host_memory, memory, module, occupancy, ordered_memory, pointer,
+    pool, stream, transfer,
 };
 use std::ffi::{c_char, c_void};
 
@@ -74,7 +74,7 @@ longshore_double_gpu::driver_functions! {
         => pool::set_access(pool, accesses, count);
     hipMallocFromPoolAsync 5 Driver (address: Out<u64>, bytes: usize, pool: usize, stream: usize)
         => own_memory::allocate_from_pool(address, bytes, pool, stream);
-    hipFreeAsync 5 Driver (address: u64, stream: usize) => pool::free(address, stream);
+    hipFreeAsync 5 Driver (address: u64, stream: usize) => ordered_memory::free(address, stream);
 
     hipMemcpyAsync 5 Driver (to: u64, from: u64, bytes: usize, kind: u32, stream: usize)
         => own_memory::copy(to, from, bytes, kind, stream);
@@ -99,7 +99,7 @@ longshore_double_gpu::driver_functions! {
     hipStreamSynchronize 5 Driver (stream: usize) => stream::synchronize(stream);
     hipStreamQuery 5 Driver (stream: usize) => stream::query(stream);
     hipStreamWaitEvent 5 Driver (stream: usize, event: usize, flags: u32)
-        => stream::wait_event(stream, event, flags);
+        => event::wait_in_stream(stream, event, flags);
 
     hipEventCreateWithFlags 5 Driver (event: Out<usize>, flags: u32) => event::create(event, flags, EVENT_FLAGS);
     hipEventDestroy 5 Driver (event: usize) => event::destroy(event);
@@ -112,7 +112,7 @@ longshore_double_gpu::driver_functions! {
     hipModuleLoadData 5 Driver (module: Out<usize>, image: In<c_void>) => image::load(module, image);
     hipModuleUnload 5 Driver (module: usize) => image::unload(module);
     hipModuleGetFunction 5 Driver (function: Out<usize>, module: usize, name: Text)
-        => module::function(function, module, name);
+        => function::named(function, module, name);
     hipModuleGetGlobal 5 Driver (address: Out<u64>, bytes: Out<usize>, module: usize, name: Text)
         => module::global(address, bytes, module, name);
     hipFuncGetAttribute 5 Driver (value: Out<i32>, which: u32, function: usize)

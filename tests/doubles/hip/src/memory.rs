@@ -3,7 +3,9 @@
 use crate::code::INVALID_MEMCPY_DIRECTION;
 use crate::current::context_of;
 use longshore_double_gpu::driver::host_memory::{self, REGISTER_DEVICE_MAP};
-use longshore_double_gpu::driver::{Answer, Code, Out, broken, machine, memory, pool, transfer};
+use longshore_double_gpu::driver::{
+    Answer, Code, Out, broken, machine, memory, ordered_memory, transfer,
+};
 
 /// Portable, mapped, write-combined; uncached, by the user's NUMA policy; coherent and not.
 const HOST_FLAGS: u32 = 1 | 2 | 4 | 0x1000_0000 | 0x2000_0000 | COHERENT | NON_COHERENT;
@@ -33,7 +35,7 @@ pub(crate) fn allocate_from_pool(
         return address.put(0);
     }
     // Many versions do not tell that there is no memory left.
-    match pool::allocate(address, bytes, pool, stream) {
+    match ordered_memory::allocate(address, bytes, pool, stream) {
         Err(Code::OUT_OF_MEMORY) => address.put(0),
         allocated => allocated,
     }

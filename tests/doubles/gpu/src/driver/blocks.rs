@@ -1,14 +1,16 @@
 //! What every address is.
 
 use super::context::Context;
-use super::memory::OF_MODULE;
 use super::registration::Registration;
-use super::{Answer, Code, broken, machine};
+use super::{Answer, Code, broken};
 use crate::window;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A flag of blocks that are variables of a module, and end with it. Drivers have no such flag.
+pub(crate) const OF_MODULE: u64 = 1 << 32;
 
 /// All live ranges of addresses that the driver knows, by their first address. They do not overlap.
 #[derive(Default)]
@@ -50,26 +52,6 @@ pub(crate) enum Kind {
     Variable,
     /// Another address of the variable that is at this one.
     Alias(u64),
-}
-
-/// Bytes that an operation reads or writes.
-#[derive(Clone)]
-pub(crate) struct Range {
-    pub(crate) at: At,
-    pub(crate) bytes: u64,
-    /// Ordinary memory of the program: copies of it hold the caller up.
-    pub(crate) is_pageable: bool,
-    /// Whose content is to be brought into agreement before and after.
-    pub(crate) registration: Option<Arc<Registration>>,
-}
-
-/// Where bytes are.
-#[derive(Clone)]
-pub(crate) enum At {
-    /// At this address of this process.
-    Here(usize),
-    /// In a GPU process.
-    Process(Arc<Context>, u64),
 }
 
 impl Blocks {
@@ -120,6 +102,16 @@ impl Blocks {
         self.table.lock().values().filter(|block| condition(block)).cloned().collect()
     }
 
+    /// Registered host memory, of any context.
+    pub(crate) fn registrations(&self) -> Vec<Arc<Registration>> {
+        let table = self.table.lock();
+        let registration = |block: &Arc<Block>| match &block.kind {
+            Kind::Shadow(registration) => Some(Arc::clone(registration)),
+            _ => None,
+        };
+        table.values().filter_map(registration).collect()
+    }
+
     /// The block that begins at an address that is to be freed.
     ///
     /// # Errors
@@ -161,6 +153,11 @@ impl Block {
         self.is_ending.load(Ordering::Relaxed)
     }
 
+    /// Lets kernels of a context access it, or stops that.
+    pub(crate) fn show_to(&self, context: &Context, accessible: bool) {
+        context.show(self.address, self.bytes, accessible);
+    }
+
     /// Whether GPU processes of all devices have it.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.kind, Kind::Pinned | Kind::Managed | Kind::Shadow(_))
@@ -184,100 +181,10 @@ impl Block {
         };
         format!("{kind} of {} bytes at {:#x}", self.bytes, self.address)
     }
-
-    fn at(&self, address: u64) -> Answer<At> {
-        let machine = machine()?;
-        let window = &machine.devices[self.context.device].window;
-        let address = match self.kind {
-            Kind::Alias(target) => target + (address - self.address),
-            _ => address,
-        };
-        Ok(match &self.kind {
-            Kind::Registered(_) => At::Here(address as usize),
-            _ if window.contains(address) => At::Here(window.alias_of(address)),
-            _ if machine.shared.contains(address) => At::Here(machine.shared.alias_of(address)),
-            _ => At::Process(Arc::clone(&self.context), address),
-        })
-    }
 }
 
-/// What a device pointer and a size stand for.
-///
-/// # Errors
-/// `INVALID_VALUE`, a violation, if it is none, or not all of it is in one block.
-pub(crate) fn device_range(address: u64, bytes: u64) -> Answer<Range> {
-    let blocks = &machine()?.blocks;
-    let block = blocks.find(address);
-    let block =
-        block.filter(|block| !matches!(block.kind, Kind::Registered(_))).ok_or_else(|| {
-            let what = format!("{} is used as a device pointer", blocks.describe(address));
-            broken(Code::INVALID_VALUE, what)
-        })?;
-    range(&block, address, bytes)
-}
-
-/// What a pointer of the program and a size stand for.
-///
-/// # Errors
-/// `INVALID_VALUE` if only part of it is in a block; a violation, if it is a device pointer or null, or reaches beyond an
-/// allocation.
-pub(crate) fn host_range(address: usize, bytes: u64) -> Answer<Range> {
-    let blocks = &machine()?.blocks;
-    if let Some(block) = blocks.overlapping(address as u64, bytes.max(1)) {
-        match block.kind {
-            Kind::Pinned | Kind::Managed => return range(&block, address as u64, bytes),
-            Kind::Registered(_) => {
-                let end = block.address + block.bytes;
-                let is_inside = address as u64 >= block.address && address as u64 + bytes <= end;
-                return match is_inside {
-                    true => Ok(Range { is_pageable: false, ..pageable(address, bytes) }),
-                    // Drivers refuse what is registered in part.
-                    false => Err(Code::INVALID_VALUE),
-                };
-            }
-            Kind::Device | Kind::Pooled(_) | Kind::Shadow(_) | Kind::Variable | Kind::Alias(_) => {}
-        }
-    }
-    if address == 0 || is_in_window(address as u64) {
-        let what = format!("{} is used as a host pointer", blocks.describe(address as u64));
-        return Err(broken(Code::INVALID_VALUE, what));
-    }
-    Ok(pageable(address, bytes))
-}
-
-/// What any pointer and a size stand for: what the driver does not know is the program's.
-///
-/// # Errors
-/// Those of the two others.
-pub(crate) fn any_range(address: u64, bytes: u64) -> Answer<Range> {
-    let block = machine()?.blocks.find(address);
-    match block.filter(|block| !matches!(block.kind, Kind::Registered(_))) {
-        Some(block) => range(&block, address, bytes),
-        None => host_range(address as usize, bytes),
-    }
-}
-
-fn range(block: &Arc<Block>, address: u64, bytes: u64) -> Answer<Range> {
-    if bytes > block.bytes - (address - block.address) {
-        let what = format!("{bytes} bytes at {address:#x} reach beyond {}", block.describe());
-        return Err(broken(Code::INVALID_VALUE, what));
-    }
-    if block.is_ending() {
-        let what = format!("{} is used, which was freed in a stream", block.describe());
-        return Err(broken(Code::INVALID_VALUE, what));
-    }
-    let registration = match &block.kind {
-        Kind::Shadow(registration) => Some(Arc::clone(registration)),
-        _ => None,
-    };
-    Ok(Range { at: block.at(address)?, bytes, is_pageable: false, registration })
-}
-
-fn pageable(address: usize, bytes: u64) -> Range {
-    Range { at: At::Here(address), bytes, is_pageable: true, registration: None }
-}
-
-fn is_in_window(address: u64) -> bool {
+/// Whether an address is one of memory that the driver gives out.
+pub(crate) fn is_in_window(address: u64) -> bool {
     let first = window::code_end(window::MOST_SLOTS);
     (first..window::shared_base() + window::WINDOW_BYTES).contains(&address)
 }

@@ -1,19 +1,16 @@
 //! Contexts: what is made in one ends with it.
 
-use super::blocks::{Block, Kind};
-use super::memory;
-use super::object::{self, Object};
-use super::registration::Registration;
+use super::lane::{Lane, Lanes, Order};
+use super::object::Object;
 use super::state::tell;
-use super::stream::Stream;
 use super::value::Out;
-use super::{Answer, Code, Scope, driver, machine};
+use super::{Answer, Code, Scope, driver};
 use crate::protocol::{Fault, FaultKind, Request};
-use crate::{Gpu, HasKind as _, Line};
+use crate::{Gpu, Line};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 
 /// A context, and the GPU process that it has.
 pub struct Context {
@@ -25,8 +22,7 @@ pub struct Context {
     gpu: Mutex<Option<Arc<Gpu>>>,
     /// What every call answers since a kernel failed; 0 if none has.
     fault: AtomicU32,
-    legacy: OnceLock<Arc<Stream>>,
-    streams: Mutex<Vec<Weak<Stream>>>,
+    pub(crate) lanes: Lanes,
     /// Runs host functions.
     pub(crate) host_functions: Line,
     /// The handles of contexts whose memory its kernels reach.
@@ -102,51 +98,18 @@ pub fn limit(limits: &[(u32, usize)], value: Out<usize>, limit: u32) -> Answer {
 }
 
 impl Context {
-    /// Makes a context and its GPU process. Blocks until that runs.
-    ///
-    /// # Errors
-    /// `OPERATING_SYSTEM` if it does not start.
-    pub fn create(device: usize) -> Answer<Arc<Context>> {
-        let machine = machine()?;
-        let gpu = Gpu::start(machine.program(), machine.windows()).map_err(|error| {
-            tell(&error);
-            Code::OPERATING_SYSTEM
-        })?;
-        let host_functions = Line::new("host-functions");
-        let context = object::add(|handle| Context {
+    /// A context with this GPU process.
+    pub(crate) fn new(handle: usize, device: usize, gpu: Gpu) -> Context {
+        Context {
             handle,
             device,
             gpu: Mutex::new(Some(Arc::new(gpu))),
             fault: AtomicU32::new(0),
-            legacy: OnceLock::new(),
-            streams: Mutex::default(),
-            host_functions,
+            lanes: Lanes::default(),
+            host_functions: Line::new("host-functions"),
             peers: Mutex::default(),
             limits: Mutex::default(),
-        });
-        machine.contexts.lock().push(Arc::clone(&context));
-        for block in machine.blocks.select(Block::is_shared) {
-            context.show(&block, true);
         }
-        Ok(context)
-    }
-
-    /// Ends it and all that is in it. What still runs is stopped.
-    pub fn destroy(self: &Arc<Context>) {
-        let Ok(machine) = machine() else { return };
-        object::end(self.handle);
-        machine.contexts.lock().retain(|context| context.handle != self.handle);
-        let streams = self.all_streams();
-        for stream in &streams {
-            stream.abandon();
-        }
-        self.host_functions.abandon();
-        drop(self.gpu.lock().take());
-        for stream in &streams {
-            stream.join();
-        }
-        self.lose_objects();
-        self.lose_blocks();
     }
 
     /// The GPU process.
@@ -188,9 +151,8 @@ impl Context {
         }
     }
 
-    /// Lets its kernels access a block, or stops that.
-    pub(crate) fn show(&self, block: &Block, accessible: bool) {
-        let (address, bytes) = (block.address, block.bytes);
+    /// Lets its kernels access so many bytes at an address, or stops that.
+    pub(crate) fn show(&self, address: u64, bytes: u64, accessible: bool) {
         if let Err(fault) = self.ask(&Request::Protect { address, bytes, accessible })
             && self.gpu.lock().is_some()
         {
@@ -198,82 +160,39 @@ impl Context {
         }
     }
 
-    /// The stream with handle 0.
+    /// The lane of the stream with handle 0.
     ///
     /// # Errors
-    /// Those of making a stream.
-    pub(crate) fn legacy(self: &Arc<Context>) -> Answer<Arc<Stream>> {
-        if let Some(stream) = self.legacy.get() {
-            return Ok(Arc::clone(stream));
-        }
-        let stream = Arc::new(Stream::new(self, 0, true)?);
-        Ok(Arc::clone(self.legacy.get_or_init(|| stream)))
+    /// Those of making a lane.
+    pub(crate) fn own_lane(&self) -> Answer<Arc<Lane>> {
+        self.lanes.own(|| self.new_lane(Order::Own))
     }
 
-    /// The same, if it was used.
-    pub(crate) fn used_legacy(&self) -> Option<&Arc<Stream>> {
-        self.legacy.get()
-    }
-
-    /// Enters a stream.
-    pub(crate) fn enter_stream(&self, stream: &Arc<Stream>) {
-        let mut streams = self.streams.lock();
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
-    }
-
-    /// The streams that the program made, those included that it destroyed and that still work.
-    pub(crate) fn streams(&self) -> Vec<Arc<Stream>> {
-        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
+    /// Makes a lane.
+    ///
+    /// # Errors
+    /// `CONTEXT_IS_DESTROYED`; `LAUNCH_FAILED` if the GPU process is gone.
+    pub(crate) fn new_lane(&self, order: Order) -> Answer<Lane> {
+        Lane::new(&*self.gpu()?, order)
     }
 
     /// Waits for all that it was given.
     pub fn wait(&self) {
-        for stream in self.all_streams() {
-            stream.tail().wait();
+        for lane in self.lanes.all() {
+            lane.line.tail().wait();
         }
     }
 
-    /// Registered host memory, of any context.
-    pub(crate) fn registrations() -> Vec<Arc<Registration>> {
-        let Ok(machine) = machine() else { return Vec::new() };
-        let shadows = machine.blocks.select(|block| matches!(block.kind, Kind::Shadow(_)));
-        let registration = |block: &Arc<Block>| match &block.kind {
-            Kind::Shadow(registration) => Some(Arc::clone(registration)),
-            _ => None,
-        };
-        shadows.iter().filter_map(registration).collect()
-    }
-
-    fn all_streams(&self) -> Vec<Arc<Stream>> {
-        self.streams().into_iter().chain(self.legacy.get().cloned()).collect()
-    }
-
-    fn lose_objects(&self) {
-        for (handle, object) in object::live() {
-            if object.context == self.handle {
-                object::end(handle);
-                if object.is_of_program {
-                    self.lose(format!("{} {handle:#x}", object.kind()));
-                }
-            }
+    /// Stops all that runs, and ends the GPU process.
+    pub(crate) fn stop(&self) {
+        let lanes = self.lanes.all();
+        for lane in &lanes {
+            lane.line.abandon();
         }
-    }
-
-    fn lose_blocks(self: &Arc<Context>) {
-        let Ok(machine) = machine() else { return };
-        for block in machine.blocks.select(|block| block.context.handle == self.handle) {
-            if block.is_of_program() && !block.is_ending() {
-                self.lose(block.describe());
-            }
-            memory::release(machine, &block);
-        }
-    }
-
-    /// What is lost because a kernel failed is nobody's fault.
-    fn lose(&self, what: String) {
-        if self.check().is_ok() {
-            driver().lost.lock().push(what);
+        self.host_functions.abandon();
+        drop(self.gpu.lock().take());
+        for lane in &lanes {
+            lane.line.join();
         }
     }
 }

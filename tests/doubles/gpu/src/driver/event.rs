@@ -36,7 +36,7 @@ impl Object for Event {
 }
 
 /// What is not reached yet of its last record.
-pub(crate) fn pending(event: &Event) -> Option<Ticket> {
+fn pending(event: &Event) -> Option<Ticket> {
     let record = event.record.lock();
     record.as_ref().map(|record| record.ticket.clone()).filter(|ticket| !ticket.is_done())
 }
@@ -85,6 +85,19 @@ pub fn record(event: usize, stream: usize) -> Answer {
         let _ = reached.set(Instant::now());
     })?;
     *record = Some(Record { ticket, time });
+    Ok(())
+}
+
+/// Holds a stream up until an event is reached.
+pub fn wait_in_stream(stream: usize, event: usize, flags: u32) -> Answer {
+    let (_, stream) = stream::of_any(stream)?;
+    let event = object::get::<Event>(event)?;
+    if flags > 1 {
+        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of waiting")));
+    }
+    if let Some(ticket) = pending(&event) {
+        stream.push(move |_| ticket.wait())?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Fills.
 
-use super::blocks::{At, Range, device_range};
+use super::range::{At, Range, device_range};
 use super::transfer::{prepare, write};
 use super::{Answer, Code, broken, stream};
 use crate::protocol::Fault;

@@ -2,9 +2,9 @@
 
 use super::context::current;
 use super::image::Kernel;
-use super::module::{self, Module};
+use super::module::Module;
 use super::object::{self, Object};
-use super::{Answer, Code, Limits, Out, broken, driver};
+use super::{Answer, Code, Limits, Out, Text, broken, driver};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,8 @@ impl Function {
     /// # Errors
     /// `INVALID_HANDLE`, a violation, if that was unloaded.
     pub(crate) fn module(&self) -> Answer<Arc<Module>> {
-        module::of_function(self.module)
+        object::find(self.module)
+            .ok_or_else(|| broken(Code::INVALID_HANDLE, "a function of a module that was unloaded"))
     }
 
     /// The most dynamic shared memory of a group.
@@ -96,6 +97,28 @@ impl Function {
 /// How many there are of three sizes.
 pub fn product(sizes: [u32; 3]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(u64::from(*size)))
+}
+
+/// The function of a name.
+pub fn named(function: Out<usize>, module: usize, name: Text) -> Answer {
+    current()?;
+    let module = object::get::<Module>(module)?;
+    let name = name.get()?;
+    if !module.contents.kernels.iter().any(|kernel| kernel.name == name) {
+        return Err(Code::NOT_FOUND);
+    }
+    function.put(handle_of(&module, &name))
+}
+
+/// The handle of a kernel that a module has, the same each time.
+pub fn handle_of(module: &Arc<Module>, name: &str) -> usize {
+    let mut functions = module.functions.lock();
+    if let Some(handle) = functions.get(name) {
+        return *handle;
+    }
+    let made = object::add(|handle| Function::new(handle, module, name));
+    functions.insert(name.to_owned(), made.handle);
+    made.handle
 }
 
 /// The function of a handle, which is of the current context.

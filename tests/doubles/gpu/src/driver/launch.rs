@@ -94,7 +94,8 @@ pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> A
 /// Runs a kernel, with registered memory in agreement before and after.
 fn run(launch: &Request, ask: impl Fn(&Request) -> Reply) -> Result<(), Fault> {
     let _ = driver().calls.enter("kernel");
-    let registrations = Context::registrations();
+    let registrations = machine().map(|machine| machine.blocks.registrations());
+    let registrations = registrations.unwrap_or_default();
     registrations.iter().for_each(|registration| registration.to_device());
     let reply = ask(launch);
     registrations.iter().for_each(|registration| registration.to_host());

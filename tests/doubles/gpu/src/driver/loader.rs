@@ -6,10 +6,11 @@
 //! from each other as in the section, which stand for the real ones. They are for the program alone: kernels that are
 //! given one fault.
 
-use super::blocks::{At, Kind, Range};
+use super::blocks::{Kind, OF_MODULE};
 use super::context::Context;
 use super::image::{Contents, Refusal, Variable};
-use super::memory::{OF_MODULE, allocate_block};
+use super::memory::allocate_block;
+use super::range::{At, Range};
 use super::{Code, machine, transfer};
 use crate::Window;
 use crate::protocol::{Fault, Symbol};

@@ -2,8 +2,8 @@
 
 use super::blocks::Blocks;
 use super::context::{Context, Primary};
-use super::state::Driver;
-use super::{Answer, Code};
+use super::state::tell;
+use super::{Answer, Code, Driver, driver};
 use crate::Window;
 use crate::window::{self, MOST_DEVICES};
 use parking_lot::Mutex;
@@ -11,7 +11,9 @@ use std::ffi::CStr;
 use std::io::{self, Error};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// What is there once the driver is initialised.
 pub struct Machine {
@@ -68,6 +70,36 @@ pub struct Limits {
     pub registers_of_multiprocessor: u32,
     /// Shared memory of a multiprocessor.
     pub shared_bytes_of_multiprocessor: u32,
+}
+
+/// The devices and their memory.
+///
+/// # Errors
+/// `NOT_INITIALIZED`.
+pub fn machine() -> Answer<&'static Machine> {
+    MACHINE.get().ok_or(Code::NOT_INITIALIZED)
+}
+
+/// Whether the driver is initialised.
+pub(crate) fn is_initialized() -> bool {
+    MACHINE.get().is_some()
+}
+
+/// Makes the devices, once.
+///
+/// # Errors
+/// `OPERATING_SYSTEM` if their memory or addresses are not to be had.
+pub fn initialize() -> Answer {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
+    if !is_initialized() {
+        let machine = Machine::new(driver()).map_err(|error| {
+            tell(&error);
+            Code::OPERATING_SYSTEM
+        })?;
+        let _ = MACHINE.set(machine);
+    }
+    Ok(())
 }
 
 impl Machine {

@@ -1,14 +1,12 @@
 //! Memory of devices, and managed memory.
 
-use super::blocks::{Block, Kind, device_range};
+use super::blocks::{Block, Kind, OF_MODULE};
 use super::context::{Context, current, current_or_failed};
+use super::range::device_range;
 use super::{Answer, Code, Machine, Out, broken, driver, machine, pool, stream, transfer};
 use crate::Window;
 use crate::protocol::{Fault, FaultKind};
 use std::sync::Arc;
-
-/// A flag of blocks that are variables of a module, and end with it. Drivers have no such flag.
-pub(crate) const OF_MODULE: u64 = 1 << 32;
 
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
@@ -83,7 +81,7 @@ pub(crate) fn allocate_block(
     let address = found.ok_or(Code::OUT_OF_MEMORY)?;
     let block = machine.blocks.add(context, kind, address, bytes, flags);
     for viewer in viewers(machine, &block) {
-        viewer.show(&block, true);
+        block.show_to(&viewer, true);
     }
     Ok(block)
 }
@@ -116,7 +114,7 @@ pub(crate) fn show_to_all(machine: &Machine, block: &Block, accessible: bool) ->
         shown.map_err(|_| Code::OUT_OF_MEMORY)?;
     }
     for context in machine.contexts.lock().clone() {
-        context.show(block, accessible);
+        block.show_to(&context, accessible);
     }
     Ok(())
 }
@@ -136,7 +134,7 @@ pub(crate) fn release(machine: &Machine, block: &Block) {
         let _ = show_to_all(machine, block, false);
     } else {
         for viewer in viewers(machine, block) {
-            viewer.show(block, false);
+            block.show_to(&viewer, false);
         }
     }
     window.free(block.address, block.bytes);
@@ -178,19 +176,6 @@ pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Answe
     Ok(())
 }
 
-/// Where memory is, as drivers are told.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Location {
-    /// 1 for a device.
-    pub kind: u32,
-    /// Which one.
-    pub id: i32,
-}
-
-/// The kind of location that is a device.
-pub const LOCATION_DEVICE: u32 = 1;
-
 /// Lets kernels of the current context access what is of a peer.
 pub fn enable_peer(peer: &Context, flags: u32) -> Answer {
     let context = current()?;
@@ -231,7 +216,7 @@ fn show_peer(context: &Context, peer: &Context, accessible: bool) -> Answer {
     let of_peer =
         |block: &Block| block.context.handle == peer.handle && matches!(block.kind, Kind::Device);
     for block in machine()?.blocks.select(of_peer) {
-        context.show(&block, accessible);
+        block.show_to(context, accessible);
     }
     Ok(())
 }

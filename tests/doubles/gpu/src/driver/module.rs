@@ -1,7 +1,6 @@
 //! Modules: loading an image, and what it has.
 
 use super::context::{Context, current, current_or_failed};
-use super::function::Function;
 use super::image::{Contents, Image, Refusal, Variable};
 use super::loader::{Loader, Variables};
 use super::memory::release;
@@ -25,7 +24,7 @@ pub struct Module {
     pub(crate) limits: Limits,
     variables: Variables,
     /// Handles by name, of the functions that were asked for.
-    functions: Mutex<BTreeMap<String, usize>>,
+    pub(crate) functions: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Object for Module {
@@ -86,17 +85,6 @@ pub fn unload(module: usize) -> Answer {
     context.check()
 }
 
-/// The function of a name.
-pub fn function(function: Out<usize>, module: usize, name: Text) -> Answer {
-    current()?;
-    let module = object::get::<Module>(module)?;
-    let name = name.get()?;
-    if !module.contents.kernels.iter().any(|kernel| kernel.name == name) {
-        return Err(Code::NOT_FOUND);
-    }
-    function.put(handle_of(&module, &name))
-}
-
 /// The address and the size of a variable.
 pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> Answer {
     current()?;
@@ -107,17 +95,6 @@ pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -
     address.put_if_wanted(module.variables.seen[&name]);
     bytes.put_if_wanted(variable.bytes as usize);
     Ok(())
-}
-
-/// The handle of a kernel that a module has, the same each time.
-pub fn handle_of(module: &Arc<Module>, name: &str) -> usize {
-    let mut functions = module.functions.lock();
-    if let Some(handle) = functions.get(name) {
-        return *handle;
-    }
-    let made = object::add(|handle| Function::new(handle, module, name));
-    functions.insert(name.to_owned(), made.handle);
-    made.handle
 }
 
 fn load_image(context: &Arc<Context>, image: Image) -> Result<Arc<Module>, Refusal> {
@@ -154,13 +131,4 @@ fn release_variables(variables: &Variables) {
             release(machine, &block);
         }
     }
-}
-
-/// The module that a function is of.
-///
-/// # Errors
-/// `INVALID_HANDLE` if it was unloaded.
-pub(crate) fn of_function(handle: usize) -> Answer<Arc<Module>> {
-    object::find(handle)
-        .ok_or_else(|| broken(Code::INVALID_HANDLE, "a function of a module that was unloaded"))
 }

@@ -1,10 +1,9 @@
-//! Memory pools: allocating and freeing in the order of streams.
+//! Memory pools.
 
 use super::blocks::{Block, Kind};
-use super::context::{Context, current, current_or_failed};
-use super::memory::{LOCATION_DEVICE, Location, allocate_block, release};
+use super::location::{LOCATION_DEVICE, Location};
 use super::object::{self, Object};
-use super::{Answer, Code, In, Out, Untyped, broken, machine, stream};
+use super::{Answer, Code, In, Out, Untyped, broken, machine};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -16,7 +15,7 @@ const ACCESS_READ_WRITE: u32 = 3;
 /// A pool of a device's memory.
 pub struct Pool {
     pub(crate) handle: usize,
-    device: usize,
+    pub(crate) device: usize,
     is_default: bool,
     state: Mutex<State>,
 }
@@ -72,6 +71,11 @@ impl Pool {
     fn new(handle: usize, device: usize, is_default: bool) -> Pool {
         let state = State { reuse: [1; 3], ..State::default() };
         Pool { handle, device, is_default, state: Mutex::new(state) }
+    }
+
+    /// Notes that so many bytes of it are in use.
+    pub(crate) fn take(&self, bytes: u64) {
+        self.state.lock().take(bytes);
     }
 }
 
@@ -187,50 +191,6 @@ pub fn trim(pool: usize, keep: usize) -> Answer {
     Ok(())
 }
 
-/// Memory of the current device's own pool.
-pub fn allocate_default(address: Out<u64>, bytes: usize, stream: usize) -> Answer {
-    let device = current()?.device as i32;
-    allocate(address, bytes, default_pool(device)?, stream)
-}
-
-/// Memory of a pool. It can be used at once, which no program may rely on.
-pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Answer {
-    let (context, stream) = stream::for_work(stream)?;
-    let pool = object::get::<Pool>(pool)?;
-    if !machine()?.has_pools {
-        return Err(Code::NOT_SUPPORTED);
-    }
-    if bytes == 0 || address.is_null() {
-        return Err(broken(Code::INVALID_VALUE, "an allocation of no bytes, or for nobody"));
-    }
-    if pool.device != context.device {
-        let what = "memory of another device's pool, which the double does not do";
-        return Err(broken(Code::INVALID_VALUE, what));
-    }
-    let kind = Kind::Pooled(pool.handle);
-    let block = allocate_block(&context, kind, bytes as u64, 0)?;
-    pool.state.lock().take(bytes as u64);
-    stream.push(|_| ())?;
-    address.put(block.address)
-}
-
-/// Frees memory when the stream comes to that.
-pub fn free(address: u64, stream: usize) -> Answer {
-    let context = current_or_failed()?;
-    if context.check().is_err() {
-        return free_at_once(&context, address);
-    }
-    let (_, stream) = stream::for_work(stream)?;
-    let block = to_free(address)?;
-    block.end();
-    stream.push(move |_| {
-        if let Ok(machine) = machine() {
-            release(machine, &block);
-        }
-    })?;
-    Ok(())
-}
-
 /// What of a device's memory is with pools and not in use.
 pub(crate) fn unused_bytes(device: usize) -> u64 {
     let of_device = |pool: &Arc<Pool>| pool.device == device;
@@ -263,16 +223,6 @@ pub(crate) fn is_accessible(pool: usize, device: usize) -> bool {
     object::find::<Pool>(pool).is_some_and(|pool| pool.state.lock().devices.contains(&device))
 }
 
-fn to_free(address: u64) -> Answer<Arc<Block>> {
-    let is_pooled = |kind: &Kind| matches!(kind, Kind::Device | Kind::Pooled(_));
-    machine()?.blocks.to_free(address, is_pooled)
-}
-
-fn free_at_once(context: &Context, address: u64) -> Answer {
-    release(machine()?, &*to_free(address)?);
-    context.check()
-}
-
 fn give_access(pool: &Pool, device: usize, accessible: bool) {
     if device == pool.device {
         return;
@@ -289,12 +239,16 @@ fn give_access(pool: &Pool, device: usize, accessible: bool) {
     for block in machine.blocks.select(of_pool) {
         let contexts = machine.contexts.lock().clone();
         for context in contexts.iter().filter(|context| context.device == device) {
-            context.show(&block, accessible);
+            block.show_to(context, accessible);
         }
     }
 }
 
-fn default_pool(device: i32) -> Answer<usize> {
+/// The handle of a device's default pool, which is made when it is first asked for.
+///
+/// # Errors
+/// `INVALID_DEVICE`; `NOT_SUPPORTED` by devices without pools.
+pub(crate) fn default_pool(device: i32) -> Answer<usize> {
     let machine = machine()?;
     let mut pool = machine.device(device)?.default_pool.lock();
     if !machine.has_pools {

@@ -1,12 +1,12 @@
 //! Streams.
 
 use super::context::{Context, current, current_or_failed};
-use super::event::{self, Event};
+use super::entry::in_host_function;
+use super::lane::{Lane, Order};
 use super::object::{self, Object};
-use super::state::in_host_function;
 use super::{Answer, Code, Out, Scope, broken, driver};
+use crate::Ticket;
 use crate::protocol::{Reply, Request};
-use crate::{Connection, Line, Ticket};
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
@@ -19,15 +19,12 @@ const NON_BLOCKING: u32 = 1;
 /// A function of a program.
 pub type HostFn = unsafe extern "C" fn(*mut c_void);
 
-/// A stream: a thread of this process, and a connection to the GPU process that it uses.
+/// A stream: a lane of its context.
 pub struct Stream {
     pub(crate) handle: usize,
     context: Weak<Context>,
     context_handle: usize,
-    line: Line,
-    connection: Arc<Connection>,
-    /// It is in order with the context's own stream.
-    is_blocking: bool,
+    lane: Arc<Lane>,
 }
 
 impl Object for Stream {
@@ -39,20 +36,17 @@ impl Object for Stream {
 }
 
 impl Stream {
-    /// Makes a stream of a context.
+    /// The context's own stream.
     ///
     /// # Errors
     /// What failed in the context, the end of its GPU process included.
-    pub(crate) fn new(context: &Arc<Context>, handle: usize, is_blocking: bool) -> Answer<Stream> {
-        let connection = context.gpu()?.connect().map_err(|_| Code::LAUNCH_FAILED)?;
-        Ok(Stream {
-            handle,
-            context: Arc::downgrade(context),
-            context_handle: context.handle,
-            line: Line::new("stream"),
-            connection: Arc::new(connection),
-            is_blocking,
-        })
+    fn own_of(context: &Arc<Context>) -> Answer<Stream> {
+        Ok(Stream::new(context, 0, context.own_lane()?))
+    }
+
+    fn new(context: &Arc<Context>, handle: usize, lane: Arc<Lane>) -> Stream {
+        let (context, context_handle) = (Arc::downgrade(context), context.handle);
+        Stream { handle, context, context_handle, lane }
     }
 
     /// Gives it work, which is left out if something failed in the context.
@@ -61,8 +55,8 @@ impl Stream {
     /// `CONTEXT_IS_DESTROYED`.
     pub(crate) fn push(&self, job: impl FnOnce(&Context) + Send + 'static) -> Answer<Ticket> {
         let context = self.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)?;
-        let before = self.implied(&context);
-        Ok(self.line.push(Box::new(move || {
+        let before = context.lanes.before(&self.lane);
+        Ok(self.lane.line.push(Box::new(move || {
             before.iter().for_each(Ticket::wait);
             if context.check().is_ok() {
                 job(&context);
@@ -72,38 +66,12 @@ impl Stream {
 
     /// The connection, for work that is given with [`Stream::push`].
     pub(crate) fn asks(&self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
-        let connection = Arc::clone(&self.connection);
-        move |request| connection.ask(request)
+        self.lane.asks()
     }
 
     /// All that it was given.
-    pub(crate) fn tail(&self) -> Ticket {
-        self.line.tail()
-    }
-
-    /// Drops what was not begun.
-    pub(crate) fn abandon(&self) {
-        self.line.abandon();
-    }
-
-    /// Waits until nothing of it runs, after it was abandoned.
-    pub(crate) fn join(&self) {
-        self.line.join();
-    }
-
-    /// What work that is given now has to wait for: the context's own stream and those in order with it wait for each
-    /// other.
-    fn implied(&self, context: &Arc<Context>) -> Vec<Ticket> {
-        let mut before = Vec::new();
-        if self.handle == 0 {
-            let others = context.streams();
-            before
-                .extend(others.iter().filter(|other| other.is_blocking).map(|other| other.tail()));
-        } else if let Some(legacy) = context.used_legacy().filter(|_| self.is_blocking) {
-            before.push(legacy.tail());
-        }
-        before.retain(|ticket| !ticket.is_done());
-        before
+    fn tail(&self) -> Ticket {
+        self.lane.line.tail()
     }
 }
 
@@ -135,9 +103,10 @@ pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> A
     if stream.is_null() {
         return stream.put(0);
     }
-    let parts = Stream::new(&context, 0, flags & NON_BLOCKING == 0)?;
-    let made = object::add(|handle| Stream { handle, ..parts });
-    context.enter_stream(&made);
+    let order = if flags & NON_BLOCKING == 0 { Order::WithOwn } else { Order::Free };
+    let lane = Arc::new(context.new_lane(order)?);
+    let made = object::add(|handle| Stream::new(&context, handle, Arc::clone(&lane)));
+    context.lanes.enter(&lane);
     stream.put(made.handle)
 }
 
@@ -172,19 +141,6 @@ pub fn query(stream: usize) -> Answer {
     if stream.tail().is_done() { Ok(()) } else { Err(Code::NOT_READY) }
 }
 
-/// Holds a stream up until an event is reached.
-pub fn wait_event(stream: usize, event: usize, flags: u32) -> Answer {
-    let (_, stream) = of_any(stream)?;
-    let event = object::get::<Event>(event)?;
-    if flags > 1 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of waiting")));
-    }
-    if let Some(ticket) = event::pending(&event) {
-        stream.push(move |_| ticket.wait())?;
-    }
-    Ok(())
-}
-
 /// The context of a stream.
 pub fn context_of(stream: usize, context: Out<usize>) -> Answer {
     context.put(of_any(stream)?.0.handle)
@@ -213,11 +169,14 @@ pub fn launch_host_function(
 }
 
 /// A stream of any context, for what needs no work of it.
-fn of_any(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
+///
+/// # Errors
+/// `INVALID_HANDLE`, a violation, if it is no stream; what failed in the current context or in the stream's.
+pub(crate) fn of_any(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
     let current = current()?;
     if matches!(handle, 0 | LEGACY | PER_THREAD) {
-        let stream = current.legacy()?;
-        return Ok((current, stream));
+        let stream = Stream::own_of(&current)?;
+        return Ok((current, Arc::new(stream)));
     }
     let stream = object::get::<Stream>(handle)?;
     let context = stream.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)?;

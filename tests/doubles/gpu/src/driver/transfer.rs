@@ -3,8 +3,8 @@
 //! A copy behaves as the worst that the driver's documentation allows: of memory that is not page-locked, up to 64 KiB
 //! that go to a device are taken along at once, and anything else holds the caller up until it is done.
 
-use super::blocks::{At, Range, any_range, device_range, host_range};
 use super::context::{Context, current};
+use super::range::{At, Range, any_range, device_range, host_range};
 use super::stream::{self, Stream};
 use super::{Answer, Code, broken, driver, machine};
 use crate::protocol::{Fault, Request};
@@ -197,7 +197,7 @@ fn delay() {
 fn settle(bytes: usize, is_synchronous: bool) -> Answer {
     let context = current()?;
     if bytes > 0 && is_synchronous {
-        context.legacy()?.tail().wait();
+        context.own_lane()?.line.tail().wait();
     }
     context.check()
 }
