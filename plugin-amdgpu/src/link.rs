@@ -1,11 +1,18 @@
 //! Linking relocatable objects, by LLVM's linker: HIP takes none.
 
-use longshore_plugin_api::{Error, ErrorCode, Result};
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::{Command, Output};
+mod process;
+#[cfg(test)]
+mod tests;
 
-/// Where the linker may be, the first that is there is taken.
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use process::Failed;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Names of the linker. The first that is there is taken.
 const LINKERS: [&str; 7] = [
     "ld.lld",
     "/opt/rocm/llvm/bin/ld.lld",
@@ -16,28 +23,21 @@ const LINKERS: [&str; 7] = [
     "ld.lld-18",
 ];
 
+/// Longest time for one object, after which the linker is killed.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+
 /// Links an object to a code object that HIP loads. Blocks: it runs a program, `linker` if the user names
 /// one.
 ///
 /// # Errors
-/// `HostToolNotFound` without a linker; `LinkFailure` with its words; `HostIo` if there is no place for its
-/// files.
+/// `HostToolNotFound` without a linker; `LinkFailure` with its words, or if it does not end in time; `HostIo`
+/// if there is no place for its files.
 pub(crate) fn link(object: &[u8], linker: Option<&str>) -> Result<Vec<u8>> {
     if is_privileged() {
         let message = "a relocatable object needs a linker, and a set-uid process starts none";
         return Err(Error::new(ErrorCode::HostToolNotFound, message));
     }
-    let folder = tempfile::Builder::new().prefix("longshore-link-").tempdir();
-    let folder = folder.map_err(|error| failed("making a folder for the linker", &error))?;
-    let (from, to) = (folder.path().join("object.o"), folder.path().join("linked.co"));
-    std::fs::write(&from, object).map_err(|error| failed("writing an object to link", &error))?;
-    let output = run(linker, &from, &to)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let message = format!("linking a relocatable object: {}", said.trim());
-        return Err(Error::new(ErrorCode::LinkFailure, message));
-    }
-    std::fs::read(&to).map_err(|error| failed("reading what was linked", &error))
+    run(&find(linker, &search_path())?, object, TIME_LIMIT)
 }
 
 /// The process may do more than whoever started it: what they have put on its path is not run.
@@ -46,44 +46,68 @@ fn is_privileged() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-fn run(linker: Option<&str>, from: &Path, to: &Path) -> Result<Output> {
+/// Folders in which programs are looked for, in the form of `PATH`: the C library's if that is not set.
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"))
+}
+
+/// Finds the linker. Relative folders of the path are left out: what they hold is chosen by the current folder.
+///
+/// # Errors
+/// `HostToolNotFound` if there is none.
+fn find(linker: Option<&str>, path: &OsStr) -> Result<PathBuf> {
     let candidates = linker.map_or_else(|| LINKERS.to_vec(), |named| vec![named]);
-    for program in &candidates {
-        let mut command = Command::new(program);
-        command.args(["-shared", "-z", "defs", "-o"]).arg(to).arg(from);
-        match command.output() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            ran => return ran.map_err(|error| failed(&format!("starting {program}"), &error)),
-        }
-    }
-    Err(Error::new(
-        ErrorCode::HostToolNotFound,
-        format!(
+    let found = candidates.iter().find_map(|name| locate(name, path));
+    found.ok_or_else(|| {
+        let message = format!(
             "a relocatable object needs a linker, and there is none of {}: install lld, name one in \
              LONGSHORE_AMDGPU_LINKER, or link the image with `ld.lld -shared`",
             candidates.join(", ")
-        ),
-    ))
+        );
+        Error::new(ErrorCode::HostToolNotFound, message)
+    })
+}
+
+/// The file of a program: the name itself if that says a folder, else one in these folders.
+fn locate(name: &str, path: &OsStr) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|file| file.exists());
+    }
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    const EXECUTABLE: u32 = 0o111;
+    file.metadata().is_ok_and(|facts| facts.is_file() && facts.mode() & EXECUTABLE != 0)
+}
+
+/// Links with this program.
+fn run(program: &Path, object: &[u8], limit: Duration) -> Result<Vec<u8>> {
+    let folder = tempfile::Builder::new().prefix("longshore-link-").tempdir();
+    let folder = folder.map_err(|error| failed("making a folder for the linker", &error))?;
+    let (from, to) = (folder.path().join("object.o"), folder.path().join("linked.co"));
+    std::fs::write(&from, object).map_err(|error| failed("writing an object to link", &error))?;
+    let mut command = Command::new(program);
+    command.args(["-shared", "-z", "defs", "-o"]).arg(&to).arg(&from);
+    let ended = process::run(command, &folder.path().join("messages"), limit);
+    let ended = ended.map_err(|error| match error {
+        Failed::TimedOut => {
+            refused(&format!("{} did not end within {} s", program.display(), limit.as_secs_f64()))
+        }
+        Failed::System(error) => failed(&format!("running {}", program.display()), &error),
+    })?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.messages);
+        return Err(refused(said.trim()));
+    }
+    std::fs::read(&to).map_err(|error| failed("reading what was linked", &error))
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorCode::LinkFailure, format!("linking a relocatable object: {why}"))
 }
 
 fn failed(doing: &str, error: &std::io::Error) -> Error {
     Error::new(ErrorCode::HostIo, format!("{doing}: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_linker_the_message_says_what_to_do() {
-        let error = link(b"", Some("/nowhere/ld.lld")).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::HostToolNotFound);
-        assert!(error.message().contains("LONGSHORE_AMDGPU_LINKER"), "{error}");
-    }
-
-    #[test]
-    fn what_the_linker_says_is_in_the_message() {
-        let error = link(b"no object", Some("false")).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::LinkFailure);
-    }
 }

@@ -1,0 +1,97 @@
+//! A program whose time is bounded.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Most bytes of messages that are kept.
+const MOST_MESSAGES: u64 = 64 << 10;
+/// Time between two looks whether the program has ended: at first, and after a while.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
+/// How a program ended, and the begin of what it wrote to its standard error.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) messages: Vec<u8>,
+}
+
+/// Why a program did not come to its end.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// It took longer than it may, and was killed.
+    TimedOut,
+    /// It cannot be started or waited for, or there is no place for its messages.
+    System(io::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::System(error)
+    }
+}
+
+/// Runs a program to its end, with its messages in a file that is made. Blocks. Nothing stays of what the program has
+/// started.
+///
+/// # Errors
+/// Those of [`Failed`].
+pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Result<Ended, Failed> {
+    // Not a pipe: a process that outlives the program would keep it open.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(messages)?);
+    // A group of its own, so that whatever it starts can be killed with it.
+    let mut running = Running { child: command.process_group(0).spawn()?, is_reaped: false };
+    let deadline = Instant::now() + limit;
+    let mut look = FIRST_LOOK;
+    while !running.has_ended()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failed::TimedOut);
+        }
+        thread::sleep(look.min(left));
+        look = (2 * look).min(LAST_LOOK);
+    }
+    let status = running.reap()?;
+    let mut said = Vec::new();
+    File::open(messages)?.take(MOST_MESSAGES).read_to_end(&mut said)?;
+    Ok(Ended { status, messages: said })
+}
+
+/// A process that is killed, with its group, if it is dropped before its end.
+struct Running {
+    child: Child,
+    is_reaped: bool,
+}
+
+impl Running {
+    /// Whether the process has ended. It stays to be waited for, so that its number is not another's.
+    fn has_ended(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
+            Ok(ended) => Ok(ended.is_some()),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        // Before it is waited for, as its number may be another's afterwards.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.is_reaped = true;
+        self.child.wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            let _ = self.reap();
+        }
+    }
+}
