@@ -53,10 +53,13 @@ fn no_more_than_three_files_import_each_other_in_a_loop() {
     assert!(gone.is_empty(), "these loops are gone, and have to leave the list: {gone:?}");
 }
 
-/// The roots of all libraries and programs but those of tests, with the folders of their packages.
+/// The roots of all libraries and programs, with the folders of their packages. Test binaries are none of them.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let mut roots = Vec::new();
-    collect_roots(root(), &mut roots);
+    // The doubles of drivers and what tests share are libraries and programs too.
+    for folder in [root().to_owned(), root().join("tests")] {
+        collect_roots(&folder, &mut roots);
+    }
     assert!(roots.len() > 20, "{roots:?}");
     roots
 }
@@ -454,5 +457,18 @@ fn names_of_tests_of_roots_and_of_modules_above_close_none() {
             ("b.rs", "use crate::a::Item;"),
         ]);
         assert_eq!(found, [[""; 0]; 0], "{import}");
+    }
+}
+
+#[test]
+fn doubles_of_drivers_and_what_tests_share_are_looked_at_and_no_test_binary() {
+    let roots = crate_roots();
+    for package in ["host", "tests", "tests/doubles/cuda", "tests/doubles/gpu"] {
+        assert!(roots.iter().any(|(known, _)| known == package), "{package}: {roots:?}");
+    }
+    for (_, file) in &roots {
+        let path = file.strip_prefix(root()).unwrap();
+        let tests = path.iter().skip(1).find(|folder| *folder == "tests");
+        assert_eq!(tests, None, "{}", path.display());
     }
 }
