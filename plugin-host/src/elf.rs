@@ -118,7 +118,7 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
     Ok(Image {
         functions: dynamic.functions(&segments)?,
         has_resolvers: has_resolvers || symbols.has_resolver(bytes),
-        slots: relocations.slots(bytes, &symbols),
+        slots: slots::of_image(&relocations, bytes, &symbols),
         resolved: relocations.resolved(bytes),
         read_only: headers.read_only,
         versioned_libraries: versions.libraries,

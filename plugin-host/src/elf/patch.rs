@@ -10,7 +10,7 @@
 //!   needs and [`crate::provided`] has becomes weak: those words are filled when the loader is done.
 
 use super::dynamic::ENTRY_BYTES;
-use super::{Image, slots, symbols};
+use super::{Image, relocations, symbols};
 use object::elf::{self, DynamicTag};
 
 /// A range of the file and its new bytes.
@@ -53,7 +53,7 @@ pub fn edits(bytes: &[u8], image: &Image) -> Vec<Edit> {
     let mut edits = vec![dynamic(image)];
     edits.extend(symbols_changed(bytes, image));
     edits.extend(image.resolved.iter().map(|&offset| {
-        let bytes = slots::RELATIVE.0.to_le_bytes().to_vec();
+        let bytes = relocations::RELATIVE.0.to_le_bytes().to_vec();
         Edit { offset, bytes }
     }));
     edits

@@ -3,7 +3,6 @@
 use super::dynamic::{Dynamic, Table};
 use super::read::u64_at;
 use super::segments::Segments;
-use super::slots::{self, Slot};
 use super::symbols::{Symbol, SymbolTable};
 use super::{ensure, malformed, range};
 use longshore_plugin_api::Result;
@@ -102,11 +101,6 @@ impl Tables {
         Ok(calls)
     }
 
-    /// The words that are filled anew when the loader is done. The relocations were checked.
-    pub(super) fn slots(&self, bytes: &[u8], symbols: &SymbolTable) -> Vec<Slot> {
-        self.entries(bytes).filter_map(|entry| slots::slot_of(&entry, bytes, symbols)).collect()
-    }
-
     /// Where the file has the types of relocations that call resolvers.
     pub(super) fn resolved(&self, bytes: &[u8]) -> Vec<usize> {
         const KIND: usize = 8;
@@ -114,12 +108,13 @@ impl Tables {
         let entries =
             tables.flat_map(|table| table.file.clone().step_by(ENTRY_BYTES)).filter(|start| {
                 let entry = bytes.get(*start..).and_then(Entry::read);
-                entry.is_some_and(|entry| entry.kind == slots::RESOLVED.0)
+                entry.is_some_and(|entry| entry.kind == RESOLVED.0)
             });
         entries.map(|start| start + KIND).collect()
     }
 
-    fn entries<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Entry> + 'a {
+    /// The relocations with addends.
+    pub(super) fn entries<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Entry> + 'a {
         self.with_addend
             .iter()
             .flat_map(|table| bytes[table.file.clone()].chunks_exact(ENTRY_BYTES))
@@ -127,6 +122,7 @@ impl Tables {
     }
 }
 
+/// A relocation with an addend.
 pub(super) struct Entry {
     pub(super) place: u64,
     pub(super) symbol: u32,
@@ -246,6 +242,16 @@ fn check_packed(table: &[u8], target: &Target<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+/// The type of a relocation whose field is the answer of a resolver, and of one that the load base is added to.
+#[cfg(target_arch = "x86_64")]
+pub(super) const RESOLVED: elf::RelocationType = elf::R_X86_64_IRELATIVE;
+#[cfg(target_arch = "x86_64")]
+pub(super) const RELATIVE: elf::RelocationType = elf::R_X86_64_RELATIVE;
+#[cfg(target_arch = "aarch64")]
+pub(super) const RESOLVED: elf::RelocationType = elf::R_AARCH64_IRELATIVE;
+#[cfg(target_arch = "aarch64")]
+pub(super) const RELATIVE: elf::RelocationType = elf::R_AARCH64_RELATIVE;
 
 #[cfg(target_arch = "x86_64")]
 fn kind_of(kind: u32) -> Option<Kind> {

@@ -1,7 +1,7 @@
 //! Words of an image that the loader fills and that are filled anew when it is done: with the answers of resolvers,
 //! which the loader is kept from calling, and with functions that this backend gives to images.
 
-use super::relocations::Entry;
+use super::relocations::{Entry, RESOLVED, Tables};
 use super::symbols::SymbolTable;
 use object::elf;
 
@@ -25,8 +25,12 @@ pub enum Content {
     Chosen(u64),
 }
 
-/// The slot of a checked relocation, if it is one.
-pub(super) fn slot_of(entry: &Entry, bytes: &[u8], symbols: &SymbolTable) -> Option<Slot> {
+/// Returns the slots of an image whose relocations were checked.
+pub(super) fn of_image(relocations: &Tables, bytes: &[u8], symbols: &SymbolTable) -> Vec<Slot> {
+    relocations.entries(bytes).filter_map(|entry| slot_of(&entry, bytes, symbols)).collect()
+}
+
+fn slot_of(entry: &Entry, bytes: &[u8], symbols: &SymbolTable) -> Option<Slot> {
     let (place, addend) = (entry.place, entry.addend);
     if entry.kind == RESOLVED.0 {
         return Some(Slot { place, addend: 0, content: Content::Chosen(addend) });
@@ -44,16 +48,6 @@ pub(super) fn slot_of(entry: &Entry, bytes: &[u8], symbols: &SymbolTable) -> Opt
     let name = std::str::from_utf8(name).ok().filter(|name| crate::provided::has(name))?;
     Some(Slot { place, addend, content: Content::Needed(name.to_owned()) })
 }
-
-/// The type of a relocation whose field is the answer of a resolver, and of one that the load base is added to.
-#[cfg(target_arch = "x86_64")]
-pub(super) const RESOLVED: elf::RelocationType = elf::R_X86_64_IRELATIVE;
-#[cfg(target_arch = "x86_64")]
-pub(super) const RELATIVE: elf::RelocationType = elf::R_X86_64_RELATIVE;
-#[cfg(target_arch = "aarch64")]
-pub(super) const RESOLVED: elf::RelocationType = elf::R_AARCH64_IRELATIVE;
-#[cfg(target_arch = "aarch64")]
-pub(super) const RELATIVE: elf::RelocationType = elf::R_AARCH64_RELATIVE;
 
 /// The types of relocations whose field is the address of a symbol and an addend.
 #[cfg(target_arch = "x86_64")]
