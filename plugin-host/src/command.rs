@@ -1,7 +1,7 @@
 //! Queued commands, with what they captured, in memory that is kept for the next ones.
 
-use crate::event::Record;
 use crate::execute::{Engine, Job, Launch, Modes};
+use crate::record::Record;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};

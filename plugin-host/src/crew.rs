@@ -1,6 +1,5 @@
 //! The threads that run the queues' commands.
 
-use crate::line::Line;
 use longshore_plugin_api::Crew;
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -10,12 +9,18 @@ const LEAST_LIMIT: usize = 16;
 /// Kernels may use as much stack as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;
 
+/// The commands of a queue, to the crew.
+pub(crate) trait Attended: Send + Sync + 'static {
+    /// Runs the commands that no thread has taken. May block.
+    fn attend(self: Arc<Self>);
+}
+
 /// The threads of all queues of the process.
-pub(crate) fn crew() -> &'static Crew<Arc<Line>> {
-    static CREW: LazyLock<Crew<Arc<Line>>> = LazyLock::new(|| {
+pub(crate) fn crew() -> &'static Crew<Arc<dyn Attended>> {
+    static CREW: LazyLock<Crew<Arc<dyn Attended>>> = LazyLock::new(|| {
         let limit =
             thread::available_parallelism().map_or(0, |count| 2 * count.get()).max(LEAST_LIMIT);
-        Crew::new("longshore-q", limit, |line: Arc<Line>| line.attend()).with_stack(STACK_BYTES)
+        Crew::new("longshore-q", limit, Attended::attend).with_stack(STACK_BYTES)
     });
     &CREW
 }

@@ -1,15 +1,12 @@
-//! Events, and the places in queues that they are recorded at.
+//! Events.
 
 use crate::HostBackend;
-use crate::crew::crew;
 use crate::line::Line;
+use crate::record::Record;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
-use rustix::thread::futex;
-use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
 ///
@@ -118,115 +115,4 @@ impl Event<HostBackend> for HostEvent {
 fn not_ready(which: &str, state: &str) -> Error {
     let message = format!("the {which} event is {state}; expected one that was reached");
     Error::new(ErrorCode::InvalidEvent, message)
-}
-
-/// A place in a queue. Once reached, it stays so.
-pub(crate) struct Record {
-    state: AtomicU32,
-    timed: bool,
-    reached_ns: AtomicI64,
-    failure: OnceLock<Error>,
-    /// The lines that go on when it is reached.
-    lines: Mutex<Vec<Arc<Line>>>,
-}
-
-const UNREACHED: u32 = 0;
-const REACHED: u32 = 1;
-/// Not reached, and somebody sleeps until it is.
-const AWAITED: u32 = 2;
-
-impl Record {
-    /// A place that was not reached; `timed` if the time of reaching it will be asked for.
-    pub(crate) fn new(timed: bool) -> Record {
-        Record {
-            state: AtomicU32::new(UNREACHED),
-            timed,
-            reached_ns: AtomicI64::new(0),
-            failure: OnceLock::new(),
-            lines: Mutex::default(),
-        }
-    }
-
-    /// Whether it was reached; if so, all that was queued before it is visible.
-    pub(crate) fn is_reached(&self) -> bool {
-        self.state.load(Ordering::Acquire) == REACHED
-    }
-
-    /// The failure that it was reached with.
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.get()
-    }
-
-    /// Reaches it, once. `failure` is the first one before it that its queue has told nobody of.
-    pub(crate) fn reach(&self, failure: Option<Error>) {
-        if let Some(failure) = failure {
-            let _ = self.failure.set(failure);
-        }
-        if self.timed {
-            self.reached_ns.store(monotonic_ns(), Ordering::Relaxed);
-        }
-        if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
-            // The only error is a bad address, which the borrow rules out.
-            let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
-            let lines = std::mem::take(&mut *self.lines.lock());
-            lines.into_iter().for_each(|line| crew().call(line));
-        }
-    }
-
-    /// Has the crew attend to a line when it is reached; false if it was reached before.
-    pub(crate) fn call_when_reached(&self, line: &Arc<Line>) -> bool {
-        // The thread that reaches the event takes the list once the state says that a queue waits; the lock guards that state.
-        let mut lines = self.lines.lock();
-        let is_waiting = self.is_awaited();
-        if is_waiting {
-            lines.push(Arc::clone(line));
-        }
-        is_waiting
-    }
-
-    /// Notes that somebody waits for it; false if it was reached.
-    fn is_awaited(&self) -> bool {
-        let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
-        self.state.compare_exchange(UNREACHED, AWAITED, success, failure) != Err(REACHED)
-    }
-
-    /// Blocks until it is reached: spins for a moment, then sleeps.
-    pub(crate) fn wait(&self) {
-        if spin_until(Duration::from_micros(20), || self.is_reached()) {
-            return;
-        }
-        while self.is_awaited() {
-            // An early return, by a signal or a state that changed meanwhile, goes round again.
-            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
-        }
-    }
-
-    /// When it was reached, by `CLOCK_MONOTONIC`.
-    fn reached_ns(&self) -> Option<i64> {
-        self.is_reached().then(|| self.reached_ns.load(Ordering::Relaxed))
-    }
-}
-
-/// Spins until `ready`, for about `limit`; answers whether it was. Gives the processor to other
-/// threads now and then, so that whoever makes it ready gets its turn on a busy machine too.
-pub(crate) fn spin_until(limit: Duration, ready: impl Fn() -> bool) -> bool {
-    const SPINS: u32 = 64;
-    let begin = Instant::now();
-    loop {
-        for _ in 0..SPINS {
-            if ready() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        if begin.elapsed() >= limit {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-}
-
-fn monotonic_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -21,9 +21,10 @@
 //! behind. A parked line keeps the role, which the thread that attends to it next takes over.
 
 use crate::command::{Batch, Failures};
-use crate::crew::crew;
-use crate::event::{Record, spin_until};
+use crate::crew::{Attended, crew};
 use crate::execute::{Engine, Job, Launch};
+use crate::record::Record;
+use crate::spin::spin_until;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -242,30 +243,6 @@ impl Line {
         }
     }
 
-    /// Runs what is pending until the line has nothing more for a while, or is parked. For a thread of the crew that was called.
-    pub(crate) fn attend(self: &Arc<Line>) {
-        let mut state = self.state.lock();
-        state.attendant = Some(thread::current());
-        let mut batch = std::mem::take(&mut state.own);
-        let parked = state.parked.take();
-        drop(state);
-        if let Some(parked) = parked {
-            batch = parked;
-            let role = self.take_over();
-            if !role.run_on(&mut batch) {
-                return;
-            }
-        }
-        while self.await_commands() {
-            if let Some(role) = self.role(RUNNING, RUNNING)
-                && !role.run_on(&mut batch)
-            {
-                return;
-            }
-        }
-        self.state.lock().own = batch;
-    }
-
     /// The role of a parked line.
     fn take_over(self: &Arc<Line>) -> Role<'_> {
         self.runner.store(this_thread(), Ordering::Relaxed);
@@ -348,7 +325,7 @@ impl Line {
         }
         // A thread that has slept may have gone meanwhile.
         if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
-            crew().call(Arc::clone(self));
+            crew().call(Arc::clone(self) as Arc<dyn Attended>);
         }
     }
 
@@ -359,6 +336,32 @@ impl Line {
         {
             attendant.unpark();
         }
+    }
+}
+
+impl Attended for Line {
+    /// Runs what is pending until the line has nothing more for a while, or is parked.
+    fn attend(self: Arc<Self>) {
+        let mut state = self.state.lock();
+        state.attendant = Some(thread::current());
+        let mut batch = std::mem::take(&mut state.own);
+        let parked = state.parked.take();
+        drop(state);
+        if let Some(parked) = parked {
+            batch = parked;
+            let role = self.take_over();
+            if !role.run_on(&mut batch) {
+                return;
+            }
+        }
+        while self.await_commands() {
+            if let Some(role) = self.role(RUNNING, RUNNING)
+                && !role.run_on(&mut batch)
+            {
+                return;
+            }
+        }
+        self.state.lock().own = batch;
     }
 }
 

@@ -7,6 +7,7 @@
 //! Nothing here is shared between queues on the way of a launch but one counter that helpers watch. Helpers find
 //! jobs through a list that queues enter once.
 
+use crate::spin::spin_until;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::RwLock;
 use rustix::thread::futex;
@@ -16,8 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Once, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-use crate::event::spin_until;
 
 /// How long a helper looks for more before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(50);

@@ -1,0 +1,22 @@
+//! Waiting for a moment without sleep.
+
+use std::time::{Duration, Instant};
+
+/// Spins until `ready`, for about `limit`; answers whether it was. Gives the processor to other
+/// threads now and then, so that whoever makes it ready gets its turn on a busy machine too.
+pub(crate) fn spin_until(limit: Duration, ready: impl Fn() -> bool) -> bool {
+    const SPINS: u32 = 64;
+    let begin = Instant::now();
+    loop {
+        for _ in 0..SPINS {
+            if ready() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if begin.elapsed() >= limit {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+}
