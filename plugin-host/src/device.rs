@@ -1,7 +1,8 @@
 //! An open device.
 
 use crate::cpu::Cpu;
-use crate::execute::{Code, Engine, Pool};
+use crate::execute::{Engine, Pool};
+use crate::kernel::Code;
 use crate::memory::{Allocations, PinnedRanges};
 use crate::{
     AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module, suitability,

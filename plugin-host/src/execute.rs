@@ -11,7 +11,6 @@
 //! Kernels are only ever called through [`guard`], so their faults come back as values. What `Work` is to kernels
 //! is agreed with `include/longshore_device.h`.
 
-mod abi;
 mod cooperative;
 mod fault;
 mod fibers;
@@ -23,15 +22,13 @@ mod pool;
 mod runtime;
 mod stack;
 
-pub(crate) use abi::GroupEntry;
 pub(crate) use guard::{Guard, Modes};
 pub(crate) use late::{LateCalls, LateImage};
-pub(crate) use memory::SHARED_BYTES;
 pub(crate) use pool::{Job, Pool};
 
+use crate::kernel::abi::{GroupEntry, HostEntry, Work};
+use crate::kernel::{Code, GroupCode, Kernel, Mode, SHARED_BYTES};
 use crate::memory::Allocations;
-use crate::module::{HostKernel, KernelEntry};
-use abi::Work;
 use fault::{Cause, Fault};
 use fibers::{Call, Group};
 use guard::Stop;
@@ -42,61 +39,13 @@ use pool::Task;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Most items of a group, whatever the kernel: the limit that GPUs have.
-pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
-
-/// What a kernel is to those who run it.
-#[derive(Debug)]
-pub(crate) enum Code {
-    /// LLVM's host form.
-    Host(KernelEntry),
-    /// Made with `longshore_device.h`.
-    Groups(GroupCode),
-}
-
-/// A work-group kernel.
-#[derive(Debug)]
-pub(crate) struct GroupCode {
-    pub(crate) entry: GroupEntry,
-    pub(crate) mode: Mode,
-    /// Whether groups wait for each other.
-    pub(crate) has_grid_barrier: bool,
-    /// Group size that it requires; 0 where it leaves it open.
-    pub(crate) required_group: [u32; 3],
-    /// Nanoseconds that a group takes, as measured; 0 if it was not yet.
-    cost: AtomicU64,
-}
-
-/// How the items of a group are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// A loop over the items calls what one item does.
-    Loop,
-    /// The group runs loops over its items, one after the other.
-    Regions,
-    /// Each item has a stack of its own.
-    Fibers,
-}
-
-impl GroupCode {
-    pub(crate) fn new(
-        entry: GroupEntry,
-        mode: Mode,
-        has_grid_barrier: bool,
-        required_group: [u32; 3],
-    ) -> GroupCode {
-        GroupCode { entry, mode, has_grid_barrier, required_group, cost: AtomicU64::new(0) }
-    }
-}
 
 /// A kernel and the shape of its launch, which fit each other.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch {
     /// Alive until the launch is done: the host unloads no module whose kernels are queued.
-    kernel: NonNull<HostKernel>,
+    kernel: NonNull<Kernel>,
     shape: LaunchShape,
 }
 
@@ -106,7 +55,7 @@ unsafe impl Send for Launch {}
 impl Launch {
     /// The kernel must stay alive until the launch is done.
     #[inline]
-    pub(crate) fn new(kernel: &HostKernel, shape: &LaunchShape) -> Launch {
+    pub(crate) fn new(kernel: &Kernel, shape: &LaunchShape) -> Launch {
         Launch { kernel: NonNull::from(kernel), shape: *shape }
     }
 }
@@ -156,10 +105,10 @@ impl Engine {
     ) -> Result<(), Error> {
         // SAFETY: who queues a launch keeps its kernel.
         let kernel = unsafe { launch.kernel.as_ref() };
-        let code = match kernel.code() {
+        let code = match &kernel.code {
             // SAFETY: a kernel of this form takes the first argument only; the caller vouches for the rest.
             Code::Host(entry) => unsafe {
-                let entry = std::mem::transmute::<KernelEntry, GroupEntry>(*entry);
+                let entry = std::mem::transmute::<HostEntry, GroupEntry>(*entry);
                 let result = Guard::of_thread().call(entry, arguments, std::ptr::null_mut());
                 return result.map_err(|stop| self.describe_host(kernel, stop));
             },
@@ -183,7 +132,7 @@ impl Engine {
         if total == 1 || self.pool.threads() == 1 {
             return run.run(0, total);
         }
-        let done = match run.code.cost.load(Ordering::Relaxed) {
+        let done = match run.code.cost() {
             0 => 1,
             cost if is_worthwhile(cost, total) => 0,
             // What groups cost depends on the arguments, so the estimate is tried on some.
@@ -193,7 +142,7 @@ impl Engine {
             return false;
         }
         let rest = total - done;
-        let cost = run.code.cost.load(Ordering::Relaxed).max(1);
+        let cost = run.code.cost().max(1);
         if !is_worthwhile(cost, rest) {
             return run.run(done, total);
         }
@@ -205,16 +154,16 @@ impl Engine {
     }
 
     #[cold]
-    fn describe_host(&self, kernel: &HostKernel, stop: Stop) -> Error {
+    fn describe_host(&self, kernel: &Kernel, stop: Stop) -> Error {
         let fault = Fault { cause: Cause::on_thread(stop), group: 0, item: None };
-        fault.describe(kernel.name(), None, &self.allocations)
+        fault.describe(&kernel.name, None, &self.allocations)
     }
 
     #[cold]
-    fn describe(&self, kernel: &HostKernel, run: Run<'_>) -> Error {
+    fn describe(&self, kernel: &Kernel, run: Run<'_>) -> Error {
         let fault = run.fault.into_inner();
         let fault = fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None });
-        fault.describe(kernel.name(), Some(run.shape.groups), &self.allocations)
+        fault.describe(&kernel.name, Some(run.shape.groups), &self.allocations)
     }
 }
 
@@ -349,11 +298,7 @@ impl Run<'_> {
         let finished = body(self);
         let spent = start.elapsed().as_nanos() * COST_PER_NS * u128::from(threads.min(end - begin));
         let measured = u64::try_from(spent / u128::from(end - begin)).unwrap_or(u64::MAX).max(1);
-        let cost = match self.code.cost.load(Ordering::Relaxed) {
-            0 => measured,
-            known => known / 4 * 3 + measured / 4,
-        };
-        self.code.cost.store(cost.max(1), Ordering::Relaxed);
+        self.code.add_measured_cost(measured);
         finished
     }
 }

@@ -32,6 +32,7 @@ pub mod elf;
 mod event;
 mod execute;
 mod fences;
+mod kernel;
 mod line;
 mod memory;
 mod module;

@@ -26,9 +26,9 @@ mod profile;
 mod refusal;
 
 use crate::elf;
-#[cfg(test)]
-use crate::execute::Mode;
-use crate::execute::{Code, GroupCode, GroupEntry, MOST_GROUP_ITEMS, Modes, SHARED_BYTES};
+use crate::execute::Modes;
+use crate::kernel::abi::{GroupEntry, HostEntry};
+use crate::kernel::{Code, GroupCode, Kernel, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
 use kernels::ImageNotes;
 use lazy::{LateKernel, Lazy};
@@ -39,15 +39,11 @@ use longshore_plugin_api::{
 };
 use opened::Opened;
 use std::collections::HashSet;
-use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// Before a kernel's name: the variables that describe it.
 const DESCRIPTIONS: [&str; 2] = [KERNEL_DESCRIPTION_PREFIX, ARGUMENTS_OF];
-
-/// What a kernel is called as: `arguments[i]` is the address of the `i`-th argument's value.
-pub(crate) type KernelEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
 /// Before a kernel's name: the variable that describes its arguments.
@@ -55,8 +51,7 @@ const ARGUMENTS_OF: &str = "__longshore_arguments_";
 
 /// A kernel. Valid until its module is unloaded.
 pub struct HostKernel {
-    code: Code,
-    name: String,
+    kernel: Kernel,
     /// What is to be done before it is first launched.
     late: Option<LateKernel>,
 }
@@ -173,32 +168,30 @@ impl HostKernel {
     /// The code, and how it is run.
     #[inline]
     pub(crate) fn code(&self) -> &Code {
-        &self.code
-    }
-
-    #[cfg(test)]
-    pub(crate) fn host_form(name: &str, entry: KernelEntry) -> HostKernel {
-        HostKernel { code: Code::Host(entry), name: name.to_owned(), late: None }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn work_group_form(name: &str, entry: GroupEntry) -> HostKernel {
-        let code = Code::Groups(GroupCode::new(entry, Mode::Loop, false, [0; 3]));
-        HostKernel { code, name: name.to_owned(), late: None }
-    }
-
-    /// Links it, if it is linked when it is first launched, and runs the constructors of what is linked so. Blocks then.
-    ///
-    /// # Errors
-    /// Those of a load. The next call tries again.
-    #[inline]
-    pub(crate) fn prepare(&self) -> Result<()> {
-        self.late.as_ref().map_or(Ok(()), |late| late.prepare(&self.name))
+        &self.kernel.code
     }
 
     /// Its name in the image.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.kernel.name
+    }
+
+    #[cfg(test)]
+    pub(crate) fn host_form(name: &str, entry: HostEntry) -> HostKernel {
+        HostKernel { kernel: Kernel::host_form(name, entry), late: None }
+    }
+
+    /// Returns the kernel for a launch. Links one that is linked when it is first launched, and runs the constructors of what
+    /// is linked so. Blocks then.
+    ///
+    /// # Errors
+    /// Those of a load. The next call tries again.
+    #[inline]
+    pub(crate) fn prepare(&self) -> Result<&Kernel> {
+        if let Some(late) = &self.late {
+            late.prepare(self.name())?;
+        }
+        Ok(&self.kernel)
     }
 }
 
@@ -286,14 +279,15 @@ impl Module<HostBackend> for HostModule {
             None => {
                 attributes.argument_sizes = self.argument_sizes(name);
                 // SAFETY: as above, for LLVM's host form.
-                Code::Host(unsafe { std::mem::transmute::<usize, KernelEntry>(address as usize) })
+                Code::Host(unsafe { std::mem::transmute::<usize, HostEntry>(address as usize) })
             }
         };
         let late = match &self.image {
             Image::Whole(..) => None,
             Image::Lazy(image) => Some(LateKernel::new(image)),
         };
-        Ok((Arc::new(HostKernel { code, name: name.to_owned(), late }), attributes))
+        let kernel = Kernel { name: name.to_owned(), code };
+        Ok((Arc::new(HostKernel { kernel, late }), attributes))
     }
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {

@@ -1,7 +1,8 @@
 //! The platform: how many devices the CPU is shown as, and what is known about them.
 
 use crate::cpu::Cpu;
-use crate::execute::{MOST_GROUP_ITEMS, Pool, SHARED_BYTES};
+use crate::execute::Pool;
+use crate::kernel::{MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend, HostDevice, physical};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,

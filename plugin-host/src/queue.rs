@@ -1,7 +1,8 @@
 //! Queues: what may be queued, and what runs at once.
 
 use crate::command::{copy_bytes, fill_bytes};
-use crate::execute::{Code, Engine, Launch, MOST_GROUP_ITEMS, SHARED_BYTES};
+use crate::execute::{Engine, Launch};
+use crate::kernel::{Code, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::line::Line;
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
@@ -66,8 +67,8 @@ impl Queue<HostBackend> for HostQueue {
         if !is_plain(kernel, shape) {
             check_shape(kernel, shape)?;
         }
-        kernel.prepare()?;
-        self.launch_checked(Launch::new(kernel, shape), shape.wait, arguments)
+        let launch = Launch::new(kernel.prepare()?, shape);
+        self.launch_checked(launch, shape.wait, arguments)
     }
 
     fn copy(&self, copy: &CopyRequest<'_, HostDevice>) -> Result<()> {

@@ -25,7 +25,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("host", 4),
     ("host", 9),
     ("plugin-api", 13),
-    ("plugin-host", 12),
 ];
 
 /// A module, by its names from the crate's root on, which has none.

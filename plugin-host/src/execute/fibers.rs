@@ -1,10 +1,10 @@
 //! Groups whose items wait for each other: each item runs on a stack of its own, all on one thread.
 
-use super::abi::{Calls, GroupEntry, Work};
 use super::fault::{Cause, Fault};
 use super::guard::{Guard, Stop};
 use super::runtime;
 use super::stack::{ItemStack, STACK_BYTES};
+use crate::kernel::abi::{Calls, GroupEntry, Work};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::ffi::c_void;
 

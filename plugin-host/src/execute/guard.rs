@@ -20,8 +20,8 @@ mod modes;
 
 pub(crate) use modes::Modes;
 
-use super::abi::{GroupEntry, Work};
 use super::stack;
+use crate::kernel::abi::{GroupEntry, Work};
 use context::{redirect, thread_pointer};
 use enter::{Landing, enter, leave};
 use libc::{c_int, c_void, siginfo_t};

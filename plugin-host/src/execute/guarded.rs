@@ -3,9 +3,9 @@
 //! The linker calls them in the middle of its own work, so it cannot be left by a fault: the call returns to it, and the
 //! failure is kept for the end of [`watched`].
 
-use super::abi::Work;
 use super::fault;
 use super::guard::Guard;
+use crate::kernel::abi::Work;
 use longshore_orc_rt::{call_unguarded, set_caller};
 use longshore_plugin_api::Error;
 use std::cell::RefCell;

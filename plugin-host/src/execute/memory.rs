@@ -1,12 +1,11 @@
 //! Shared memory: what the items of a group have in common.
 
 use crate::fences::Fenced;
+use crate::kernel::SHARED_BYTES;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Shared memory that a group may have: as much that kernels declare, and as much dynamic.
-pub(crate) const SHARED_BYTES: u64 = 64 << 10;
 const HALF: usize = SHARED_BYTES as usize;
 /// Behind the dynamic part, so that running over its end is a fault.
 const FENCE_BYTES: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! What kernels ask of the runtime, but for waiting.
 
-use super::abi::{Calls, Work};
 use super::guard::{Failure, Guard};
+use crate::kernel::abi::{Calls, Work};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 

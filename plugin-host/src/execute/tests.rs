@@ -1,7 +1,7 @@
 //! When launches get help.
 
 use super::*;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
 /// What groups do, and whether one was run by a helper.
@@ -31,7 +31,7 @@ unsafe extern "C" fn groups(arguments: *const *const c_void, work: *mut Work) {
 }
 
 /// Runs 64 groups; whether a helper ran some.
-fn is_helped(engine: &Engine, kernel: &HostKernel, are_long: bool) -> bool {
+fn is_helped(engine: &Engine, kernel: &Kernel, are_long: bool) -> bool {
     let is_helped = AtomicBool::new(false);
     let argument = Groups { runner: thread::current().id(), are_long, is_helped };
     let shape = LaunchShape {
@@ -53,7 +53,7 @@ fn is_helped(engine: &Engine, kernel: &HostKernel, are_long: bool) -> bool {
 #[test]
 fn a_launch_gets_help_though_the_last_ones_were_short() {
     let engine = Engine::for_tests();
-    let kernel = HostKernel::work_group_form("groups", groups);
+    let kernel = Kernel::work_group_form("groups", groups);
     for _ in 0..50 {
         is_helped(&engine, &kernel, false);
     }

@@ -1,7 +1,7 @@
 //! What an image says of its work-group kernels: descriptions, and notes about what their code uses.
 
 use super::Loaded;
-use crate::execute::Mode;
+use crate::kernel::Mode;
 use longshore_plugin_api::{
     KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote, NoteOwner, Result,
     note_owner,

@@ -1,6 +1,6 @@
 //! Entering device code, and leaving it from anywhere inside.
 
-use crate::execute::abi::{GroupEntry, Work};
+use crate::kernel::abi::{GroupEntry, Work};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 

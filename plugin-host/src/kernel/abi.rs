@@ -1,6 +1,9 @@
-//! What a work-group kernel is called with: `struct longshore_work` of `longshore_device.h`.
+//! How kernels are called. The arguments of a work-group kernel are agreed with `longshore_device.h`.
 
 use std::ffi::{c_char, c_void};
+
+/// A kernel of LLVM's host form: `arguments[i]` is the address of the `i`-th argument's value.
+pub(crate) type HostEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 
 /// A work-group kernel, which runs the groups that `work` names.
 pub(crate) type GroupEntry = unsafe extern "C" fn(arguments: *const *const c_void, work: *mut Work);
