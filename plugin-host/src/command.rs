@@ -1,6 +1,7 @@
 //! Queued commands, with what they captured, in memory that is kept for the next ones.
 
-use crate::execute::{Engine, Job, Launch, Modes};
+use crate::execute::{Engine, Job, Launch};
+use crate::guard::Modes;
 use crate::record::Record;
 use longshore_plugin_api::{Arguments, Error, ErrorCode, HostFunction, Result, Span};
 use std::ffi::c_void;

@@ -2,44 +2,43 @@
 //!
 //! A [`Launch`] is what is queued: the kernel and the shape. [`Engine::run`] runs it, on the thread that runs the
 //! queue and, where it is worth it, on the helpers of the [`Pool`]. How the items of a group are run is the
-//! kernel's [`Mode`]:
+//! kernel's [`Mode`](crate::kernel::Mode):
 //!
 //! - *host form*: LLVM's; one call for the whole launch;
 //! - *loop* and *regions*: the kernel loops over groups and items itself, one call for many groups;
 //! - *fibers*: each item has a stack of its own (`fibers.rs`), since items wait for each other.
 //!
-//! Kernels are only ever called through [`guard`], so their faults come back as values. What `Work` is to kernels
+//! Kernels are only ever called through [`guard`](crate::guard), so their faults come back as values. What `Work` is to kernels
 //! is agreed with `include/longshore_device.h`.
 
 mod cooperative;
 mod fault;
 mod fibers;
-mod guard;
 pub(crate) mod guarded;
 mod late;
 mod memory;
 mod pool;
+mod run;
 mod runtime;
 mod stack;
+mod wait;
 
-pub(crate) use guard::{Guard, Modes};
 pub(crate) use late::{LateCalls, LateImage};
 pub(crate) use pool::{Job, Pool};
 
-use crate::kernel::abi::{GroupEntry, HostEntry, Work};
-use crate::kernel::{Code, GroupCode, Kernel, Mode, SHARED_BYTES};
+use crate::guard::{Guard, Stop};
+use crate::kernel::abi::{GroupEntry, HostEntry};
+use crate::kernel::{COST_PER_NS, Code, GroupCode, Kernel};
 use crate::memory::Allocations;
 use fault::{Cause, Fault};
-use fibers::{Call, Group};
-use guard::Stop;
+use fibers::Call;
 use longshore_plugin_api::{Error, LaunchShape};
-use memory::SharedMemory;
-use parking_lot::Mutex;
 use pool::Task;
+use run::Run;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A kernel and the shape of its launch, which fit each other.
 #[derive(Clone, Copy)]
@@ -115,7 +114,8 @@ impl Engine {
             Code::Groups(code) => code,
         };
         let call = Call { entry: code.entry, arguments };
-        let run = Run { code, call, shape: &launch.shape, fault: Mutex::new(None) };
+        // SAFETY: the caller vouches for the kernel.
+        let run = unsafe { Run::new(code, call, &launch.shape) };
         let finished = if code.has_grid_barrier {
             cooperative::run(&self.pool, job, &run)
         } else {
@@ -161,9 +161,8 @@ impl Engine {
 
     #[cold]
     fn describe(&self, kernel: &Kernel, run: Run<'_>) -> Error {
-        let fault = run.fault.into_inner();
-        let fault = fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None });
-        fault.describe(&kernel.name, Some(run.shape.groups), &self.allocations)
+        let groups = run.shape.groups;
+        run.into_fault().describe(&kernel.name, Some(groups), &self.allocations)
     }
 }
 
@@ -180,22 +179,6 @@ fn is_worthwhile(cost: u64, groups: u64) -> bool {
 const CHUNK: Duration = Duration::from_micros(5);
 /// Of each thread, so that the last one is not waited for long.
 const LEAST_CHUNKS: u64 = 16;
-/// Costs are kept in picoseconds: small groups take less than a nanosecond.
-const COST_PER_NS: u128 = 1000;
-/// How long finding the item at fault may take.
-const TRACE_LIMIT: Duration = Duration::from_millis(500);
-
-/// One launch of a work-group kernel, while it runs.
-struct Run<'a> {
-    code: &'a GroupCode,
-    call: Call,
-    shape: &'a LaunchShape,
-    /// The first one that was found.
-    fault: Mutex<Option<Fault>>,
-}
-
-// SAFETY: who runs a launch vouches for running the kernel with these arguments, on any thread.
-unsafe impl Sync for Run<'_> {}
 
 /// All groups of a run but the first ones.
 struct Rest<'a> {
@@ -206,100 +189,6 @@ struct Rest<'a> {
 impl Task for Rest<'_> {
     fn run(&self, begin: u64, end: u64) -> bool {
         self.run.run(self.done + begin, self.done + end)
-    }
-}
-
-impl Run<'_> {
-    #[inline]
-    fn total(&self) -> u64 {
-        self.shape.groups.iter().map(|count| u64::from(*count)).product()
-    }
-
-    /// Runs groups on this thread. `false` if one failed; the fault is kept then.
-    #[inline]
-    fn run(&self, begin: u64, end: u64) -> bool {
-        let shared = SharedMemory::take();
-        let mut work = self.work(&shared);
-        let result = match self.code.mode {
-            Mode::Fibers => self.run_fibers(&work, begin, end),
-            Mode::Loop | Mode::Regions => {
-                (work.begin, work.end) = (begin, end);
-                // SAFETY: who made the run vouches for the kernel.
-                let result = unsafe {
-                    let call = self.call;
-                    Guard::of_thread().call(call.entry, call.arguments, &raw mut work)
-                };
-                result.map_err(|stop| self.trace(stop, work))
-            }
-        };
-        result.map_err(|fault| self.keep(fault)).is_ok()
-    }
-
-    fn run_fibers(&self, work: &Work, begin: u64, end: u64) -> Result<(), Fault> {
-        for number in begin..end {
-            let mut group = Group::new(work, number, false, self.call);
-            // SAFETY: who made the run vouches for the kernel.
-            unsafe { group.advance() }?;
-        }
-        Ok(())
-    }
-
-    /// What kernels are called with, for this launch and no group yet.
-    #[inline]
-    fn work(&self, shared: &SharedMemory) -> Work {
-        let shape = self.shape;
-        Work {
-            begin: 0,
-            end: 0,
-            groups: shape.groups,
-            items: shape.items,
-            first: [0; 3],
-            last: shape.items,
-            item: [0; 3],
-            traced: 0,
-            group: 0,
-            fixed: shared.fixed(),
-            dynamic: shared.dynamic(shape.dynamic_shared_bytes),
-            fixed_bytes: SHARED_BYTES,
-            dynamic_bytes: shape.dynamic_shared_bytes,
-            calls: &runtime::CALLS,
-        }
-    }
-
-    /// Finds out which item failed: the group is run once more, by code that says where it is. If that does not
-    /// fail, or takes too long, the item stays unknown. Its messages were printed the first time.
-    #[cold]
-    fn trace(&self, stop: Stop, work: Work) -> Fault {
-        let group = work.group;
-        let calls = &runtime::CALLS_OF_TRACE;
-        let mut again = Work { begin: group, end: group + 1, traced: 1, calls, ..work };
-        // SAFETY: as for the first time.
-        let result = unsafe {
-            let call = self.call;
-            Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
-        };
-        let is_found = matches!(
-            result,
-            Err(Stop::Signal(_) | Stop::Failed(_) | Stop::Ended(_) | Stop::NotLinked(_))
-        );
-        Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
-    }
-
-    #[cold]
-    fn keep(&self, fault: Fault) {
-        let mut kept = self.fault.lock();
-        kept.get_or_insert(fault);
-    }
-
-    /// Runs `body`, which does groups `begin..end` on so many threads, and notes what a group costs.
-    #[inline]
-    fn timed(&self, begin: u64, end: u64, threads: u64, body: impl FnOnce(&Self) -> bool) -> bool {
-        let start = Instant::now();
-        let finished = body(self);
-        let spent = start.elapsed().as_nanos() * COST_PER_NS * u128::from(threads.min(end - begin));
-        let measured = u64::try_from(spent / u128::from(end - begin)).unwrap_or(u64::MAX).max(1);
-        self.code.add_measured_cost(measured);
-        finished
     }
 }
 

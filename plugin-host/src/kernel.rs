@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
 /// Shared memory that a group may have: as much that kernels declare, and as much dynamic.
 pub(crate) const SHARED_BYTES: u64 = 64 << 10;
+/// Costs are kept in picoseconds: small groups take less than a nanosecond.
+pub(crate) const COST_PER_NS: u128 = 1000;
 
 /// A kernel with its name in the image.
 #[derive(Debug)]

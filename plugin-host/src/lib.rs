@@ -32,6 +32,7 @@ pub mod elf;
 mod event;
 mod execute;
 mod fences;
+mod guard;
 mod kernel;
 mod line;
 mod memory;

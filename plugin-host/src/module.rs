@@ -26,7 +26,7 @@ mod profile;
 mod refusal;
 
 use crate::elf;
-use crate::execute::Modes;
+use crate::guard::Modes;
 use crate::kernel::abi::{GroupEntry, HostEntry};
 use crate::kernel::{Code, GroupCode, Kernel, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};

@@ -1,10 +1,10 @@
 //! Launches whose groups wait for each other: all are begun before any goes on behind a barrier of the grid.
 
-use super::Run;
 use super::fault::{Cause, Fault};
 use super::fibers::{Group, Progress};
 use super::memory::SharedMemory;
 use super::pool::{Job, Pool, Task};
+use super::run::Run;
 use crate::kernel::{GroupCode, Mode};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What is said of a kernel that failed.
 
-use super::fibers::{State, Wait};
-use super::guard::{Failure, Signal, Stop};
-use super::stack::{self, STACK_BYTES};
+use super::stack::STACK_BYTES;
+use super::wait::{State, Wait};
+use crate::guard::{Failure, Signal, Stop, thread_stack};
 use crate::memory::Allocations;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::ffi::CStr;
@@ -38,7 +38,7 @@ impl Cause {
     pub(super) fn on_thread(stop: Stop) -> Cause {
         let overflow = match &stop {
             Stop::Signal(signal) if signal.number == libc::SIGSEGV => {
-                stack::overflow_of_thread(signal.address)
+                thread_stack::overflow(signal.address)
             }
             _ => None,
         };

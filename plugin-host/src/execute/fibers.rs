@@ -1,25 +1,16 @@
 //! Groups whose items wait for each other: each item runs on a stack of its own, all on one thread.
 
 use super::fault::{Cause, Fault};
-use super::guard::{Guard, Stop};
 use super::runtime;
 use super::stack::{ItemStack, STACK_BYTES};
+use super::wait::{State, Wait};
+use crate::guard::{Guard, Stop};
 use crate::kernel::abi::{Calls, GroupEntry, Work};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::ffi::c_void;
 
 /// Items of a sub-group.
 pub(crate) const SUBGROUP_ITEMS: usize = 32;
-/// What an item waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// For all items of its group.
-    Barrier,
-    /// For all items of its sub-group, with a value.
-    Gather,
-    /// For all items of the launch.
-    Grid,
-}
 
 /// How far a group came.
 pub(crate) enum Progress {
@@ -61,14 +52,6 @@ struct Item {
     value: u64,
     gathered: *const u64,
     present: u64,
-}
-
-/// Where an item is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Ready,
-    Waiting(Wait),
-    Done,
 }
 
 /// Values of a sub-group's items, in turns: who is slow may still read the last ones.

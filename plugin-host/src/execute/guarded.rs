@@ -4,7 +4,7 @@
 //! failure is kept for the end of [`watched`].
 
 use super::fault;
-use super::guard::Guard;
+use crate::guard::Guard;
 use crate::kernel::abi::Work;
 use longshore_orc_rt::{call_unguarded, set_caller};
 use longshore_plugin_api::Error;

@@ -10,8 +10,8 @@
 //! Other code of an image, as on threads that it has started, has nothing behind it to go on with: if it calls what cannot be
 //! linked, the process ends with a message.
 
-use super::guard::{Guard, Stop};
 use super::guarded::{self, Broken, Further};
+use crate::guard::{Guard, Stop};
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
     LazyReexports, LinkCalls, LinkedRedirectables, LinkedTrampolines, Onward, Reenter, ReentryCall,

@@ -1,6 +1,6 @@
 //! What kernels ask of the runtime, but for waiting.
 
-use super::guard::{Failure, Guard};
+use crate::guard::{Failure, Guard};
 use crate::kernel::abi::{Calls, Work};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};

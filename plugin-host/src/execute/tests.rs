@@ -1,8 +1,10 @@
 //! When launches get help.
 
 use super::*;
+use crate::kernel::abi::Work;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 /// What groups do, and whether one was run by a helper.
 struct Groups {

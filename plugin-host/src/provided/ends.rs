@@ -1,7 +1,7 @@
 //! Functions of the C library that end a thread or the program. Device code that calls one ends as if it had faulted;
 //! elsewhere they do what they always do.
 
-use crate::execute::Guard;
+use crate::guard::Guard;
 use libc::{c_char, c_int, c_long, c_void};
 use std::ffi::CStr;
 

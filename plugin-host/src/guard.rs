@@ -17,10 +17,10 @@ mod context;
 mod enter;
 mod former;
 mod modes;
+pub(crate) mod thread_stack;
 
 pub(crate) use modes::Modes;
 
-use super::stack;
 use crate::kernel::abi::{GroupEntry, Work};
 use context::{redirect, thread_pointer};
 use enter::{Landing, enter, leave};
@@ -203,7 +203,7 @@ impl Guard {
     ///
     /// # Safety
     /// As for [`Guard::fail`].
-    pub(super) unsafe fn end_with(&self, stop: Stop) -> ! {
+    pub(crate) unsafe fn end_with(&self, stop: Stop) -> ! {
         self.stop.set(Some(stop));
         let landing = self.landing.swap(null_mut(), Ordering::Relaxed);
         // SAFETY: the landing is that of the call that the thread is in.
@@ -223,7 +223,7 @@ impl Guard {
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
         // That of a thread which is ending, or which ended so and was at the same address.
         let guard = Guard::of_handler().unwrap_or_else(Guard::take);
-        guard.stack_end.set(stack::end_of_thread().unwrap_or_default());
+        guard.stack_end.set(thread_stack::end().unwrap_or_default());
         guard
     }
 

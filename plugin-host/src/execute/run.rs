@@ -1,0 +1,144 @@
+//! One launch of a work-group kernel, and how some of its groups are run on one thread.
+
+use super::fault::{Cause, Fault};
+use super::fibers::{Call, Group};
+use super::memory::SharedMemory;
+use super::runtime;
+use crate::guard::{Guard, Stop};
+use crate::kernel::abi::Work;
+use crate::kernel::{COST_PER_NS, GroupCode, Mode, SHARED_BYTES};
+use longshore_plugin_api::LaunchShape;
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long finding the item at fault may take.
+const TRACE_LIMIT: Duration = Duration::from_millis(500);
+
+/// One launch of a work-group kernel, while it runs.
+pub(super) struct Run<'a> {
+    pub(super) code: &'a GroupCode,
+    pub(super) call: Call,
+    pub(super) shape: &'a LaunchShape,
+    /// The first one that was found.
+    fault: Mutex<Option<Fault>>,
+}
+
+// SAFETY: who made the run vouches for running the kernel with these arguments, on any thread.
+unsafe impl Sync for Run<'_> {}
+
+impl<'a> Run<'a> {
+    /// Returns the run of a launch of which no group was run.
+    ///
+    /// # Safety
+    /// The kernel may be run with these arguments, on any thread.
+    #[inline]
+    pub(super) unsafe fn new(code: &'a GroupCode, call: Call, shape: &'a LaunchShape) -> Run<'a> {
+        Run { code, call, shape, fault: Mutex::new(None) }
+    }
+
+    /// Returns the number of groups.
+    #[inline]
+    pub(super) fn total(&self) -> u64 {
+        self.shape.groups.iter().map(|count| u64::from(*count)).product()
+    }
+
+    /// Runs groups on this thread. `false` if one failed; the fault is kept then.
+    #[inline]
+    pub(super) fn run(&self, begin: u64, end: u64) -> bool {
+        let shared = SharedMemory::take();
+        let mut work = self.work(&shared);
+        let result = match self.code.mode {
+            Mode::Fibers => self.run_fibers(&work, begin, end),
+            Mode::Loop | Mode::Regions => {
+                (work.begin, work.end) = (begin, end);
+                // SAFETY: who made the run vouches for the kernel.
+                let result = unsafe {
+                    let call = self.call;
+                    Guard::of_thread().call(call.entry, call.arguments, &raw mut work)
+                };
+                result.map_err(|stop| self.trace(stop, work))
+            }
+        };
+        result.map_err(|fault| self.keep(fault)).is_ok()
+    }
+
+    fn run_fibers(&self, work: &Work, begin: u64, end: u64) -> Result<(), Fault> {
+        for number in begin..end {
+            let mut group = Group::new(work, number, false, self.call);
+            // SAFETY: who made the run vouches for the kernel.
+            unsafe { group.advance() }?;
+        }
+        Ok(())
+    }
+
+    /// What kernels are called with, for this launch and no group yet.
+    #[inline]
+    pub(super) fn work(&self, shared: &SharedMemory) -> Work {
+        let shape = self.shape;
+        Work {
+            begin: 0,
+            end: 0,
+            groups: shape.groups,
+            items: shape.items,
+            first: [0; 3],
+            last: shape.items,
+            item: [0; 3],
+            traced: 0,
+            group: 0,
+            fixed: shared.fixed(),
+            dynamic: shared.dynamic(shape.dynamic_shared_bytes),
+            fixed_bytes: SHARED_BYTES,
+            dynamic_bytes: shape.dynamic_shared_bytes,
+            calls: &runtime::CALLS,
+        }
+    }
+
+    /// Finds out which item failed: the group is run once more, by code that says where it is. If that does not
+    /// fail, or takes too long, the item stays unknown. Its messages were printed the first time.
+    #[cold]
+    fn trace(&self, stop: Stop, work: Work) -> Fault {
+        let group = work.group;
+        let calls = &runtime::CALLS_OF_TRACE;
+        let mut again = Work { begin: group, end: group + 1, traced: 1, calls, ..work };
+        // SAFETY: as for the first time.
+        let result = unsafe {
+            let call = self.call;
+            Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
+        };
+        let is_found = matches!(
+            result,
+            Err(Stop::Signal(_) | Stop::Failed(_) | Stop::Ended(_) | Stop::NotLinked(_))
+        );
+        Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
+    }
+
+    /// Keeps a fault, if it is the first.
+    #[cold]
+    pub(super) fn keep(&self, fault: Fault) {
+        let mut kept = self.fault.lock();
+        kept.get_or_insert(fault);
+    }
+
+    /// Returns the first fault, of a run that failed.
+    pub(super) fn into_fault(self) -> Fault {
+        let fault = self.fault.into_inner();
+        fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None })
+    }
+
+    /// Runs `body`, which does groups `begin..end` on so many threads, and notes what a group costs.
+    #[inline]
+    pub(super) fn timed(
+        &self,
+        begin: u64,
+        end: u64,
+        threads: u64,
+        body: impl FnOnce(&Self) -> bool,
+    ) -> bool {
+        let start = Instant::now();
+        let finished = body(self);
+        let spent = start.elapsed().as_nanos() * COST_PER_NS * u128::from(threads.min(end - begin));
+        let measured = u64::try_from(spent / u128::from(end - begin)).unwrap_or(u64::MAX).max(1);
+        self.code.add_measured_cost(measured);
+        finished
+    }
+}
