@@ -1,6 +1,6 @@
 //! What constructors and destructors are called with, and how they say that they failed.
 
-use super::{Loaded, pointer, variable};
+use super::loaded::{Loaded, pointer, variable};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;

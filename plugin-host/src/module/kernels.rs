@@ -1,6 +1,6 @@
 //! What an image says of its work-group kernels: descriptions, and notes about what their code uses.
 
-use super::Loaded;
+use super::loaded::Loaded;
 use crate::kernel::Mode;
 use longshore_plugin_api::{
     KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote, NoteOwner, Result,

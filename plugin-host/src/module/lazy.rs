@@ -13,7 +13,8 @@
 
 use super::kernels::ImageNotes;
 use super::linked::{self, Contents, Kept, NAME};
-use super::{Loaded, Symbol, functions, profile, refusal};
+use super::loaded::{Loaded, Symbol};
+use super::{functions, profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
 use crate::execute::guarded::{self, Broken, Further};

@@ -11,7 +11,8 @@
 //! says so in its header. What no check can find is damage to code and data themselves.
 
 use super::functions::{self, MainArguments};
-use super::{Loaded, Symbol, pointer, profile, refusal};
+use super::loaded::{Loaded, Symbol, pointer};
+use super::{profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
 use crate::elf::{self, Sections};

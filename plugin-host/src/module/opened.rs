@@ -15,7 +15,8 @@
 
 use super::functions::{self, MainArguments};
 use super::library::Library;
-use super::{Loaded, Symbol, profile, refusal};
+use super::loaded::{Loaded, Symbol};
+use super::{profile, refusal};
 use crate::elf::{self, Content, Image, Sections};
 use crate::execute::guarded;
 use crate::provided;

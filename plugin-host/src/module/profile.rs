@@ -1,6 +1,5 @@
 //! Profile counters: the sections that LLVM's instrumentation adds to an image.
 
-use super::pointer;
 use longshore_plugin_api::profile::{RawVersion, RecordLayout, infer_version};
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
 
@@ -197,7 +196,7 @@ impl Joined {
 
 impl Part {
     fn copy(&self) -> Vec<u8> {
-        let start = pointer::<u8>(self.address);
+        let start = std::ptr::with_exposed_provenance::<u8>(self.address as usize);
         let mut contents = vec![0; self.bytes as usize];
         // SAFETY: who made the part promised that it is mapped and readable.
         unsafe { start.copy_to_nonoverlapping(contents.as_mut_ptr(), contents.len()) };
