@@ -13,7 +13,7 @@
 //!   in memory. `device_library.rs` says what the latter may use of the process ([`AllowedNames`]).
 //! - [`HostQueue`]: commands in order. `command.rs` is the memory that queued commands and what
 //!   they captured lie in, `line.rs` decides which thread runs them.
-//! - [`HostEvent`]: a place in a queue that was or was not reached yet (`record.rs`).
+//! - [`HostEvent`]: a place in a queue (`record.rs`) that was or was not reached yet.
 //!
 //! Kernels are work-group kernels, made with `longshore_device.h`, or have LLVM's host form, `void kernel(void
 //! **args)`: called once per launch whatever the size of the grid, each `args[i]` pointing at that argument's value,
