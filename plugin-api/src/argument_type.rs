@@ -1,7 +1,22 @@
 //! Types of kernel arguments, as images declare them and callers give them.
 
-use crate::kernel_description::ArgumentKind;
 use std::fmt;
+
+/// Kind of an argument. The values are those in kernel descriptions.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArgumentKind {
+    /// A signed integer.
+    Signed = 1,
+    /// An unsigned integer.
+    Unsigned = 2,
+    /// A floating-point number.
+    Float = 3,
+    /// A pointer.
+    Pointer = 4,
+    /// A structure, by value.
+    Structure = 5,
+}
 
 /// The type of a kernel's argument in one word, without its size.
 ///
@@ -123,7 +138,7 @@ impl fmt::Debug for ArgumentType {
 }
 
 impl ArgumentKind {
-    pub(crate) fn from_raw(kind: u32) -> Option<ArgumentKind> {
+    fn from_raw(kind: u32) -> Option<ArgumentKind> {
         Some(match kind {
             1 => ArgumentKind::Signed,
             2 => ArgumentKind::Unsigned,

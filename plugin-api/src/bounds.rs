@@ -6,41 +6,20 @@
 //! bounds hold for the tables of a plugin ([`remote`](crate::remote)) and for the messages of a
 //! plugin in another process alike. `docs/plugin-interface.md` lists them from P-70 on.
 
+pub(crate) mod limits;
+#[cfg(feature = "serde")]
+pub(crate) mod received;
+
+pub use limits::*;
+#[cfg(feature = "serde")]
+pub use received::list;
+
 use crate::abi;
 use crate::description::Description;
 use crate::error::{Error, ErrorCode, Result};
 use crate::info::{DeviceInfo, InfoValue};
 use crate::request::{GlobalAddress, KernelAttributes, ProfileSection, SymbolKind};
 use std::fmt::Display;
-
-/// Devices of a platform.
-pub const DEVICES: u32 = 1024;
-/// Bytes of each text of a description.
-pub const DESCRIPTION_BYTES: usize = 4 << 10;
-/// Bytes of an answer to a query about a platform or a device.
-pub const ANSWER_BYTES: usize = 64 << 10;
-/// Bytes of the reason for which a plugin is not connected or an image is refused.
-pub const REASON_BYTES: usize = 64 << 10;
-/// Bytes of an error's message or vendor name, and of a log record's target or message.
-pub const MESSAGE_BYTES: usize = 64 << 10;
-/// Arguments of a kernel.
-pub const ARGUMENTS: usize = 32 << 10;
-/// Bytes of an argument of a kernel.
-pub const ARGUMENT_BYTES: u32 = 16 << 20;
-/// Bytes of a kernel's parameters as its source declares them.
-pub const DECLARATION_BYTES: usize = 1 << 20;
-/// Symbols of a module.
-pub const SYMBOLS: usize = 1 << 20;
-/// Bytes of a symbol's name.
-pub const SYMBOL_BYTES: usize = 1 << 20;
-/// Bytes of the names of all symbols of a module.
-pub const SYMBOLS_BYTES: usize = 64 << 20;
-/// Profile sections of a module.
-pub const PROFILE_SECTIONS: usize = 4 << 10;
-/// Bytes of the contents of all profile sections of a module.
-pub const PROFILE_BYTES: usize = 64 << 20;
-/// Bytes of a global variable, of a kernel's code, and of the memory that a kernel declares.
-pub const MEMORY_BYTES: u64 = i64::MAX as u64;
 
 /// Returns the error for an answer beyond its bound: "plugin 'toy': longshore.platform,
 /// device_count: 4294967295 devices, expected at most 1024".
@@ -127,59 +106,6 @@ pub fn description(plugin: &str, description: &Description<String>) -> Result<()
     texts.into_iter().try_for_each(|(field, value)| {
         text(plugin, format_args!("describe, {field}"), value, DESCRIPTION_BYTES)
     })
-}
-
-/// Reads a list, of which no more than `MOST` elements and one are kept.
-///
-/// # Errors
-/// Those of the format.
-#[cfg(feature = "serde")]
-pub fn list<'de, D, T, const MOST: usize>(from: D) -> std::result::Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: serde::Deserialize<'de>,
-{
-    struct Elements<T, const MOST: usize>(std::marker::PhantomData<T>);
-
-    impl<'de, T: serde::Deserialize<'de>, const MOST: usize> serde::de::Visitor<'de>
-        for Elements<T, MOST>
-    {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a list")
-        }
-
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(
-            self,
-            mut from: A,
-        ) -> std::result::Result<Vec<T>, A::Error> {
-            let mut kept = Vec::new();
-            while let Some(element) = from.next_element()? {
-                if kept.len() <= MOST {
-                    kept.push(element);
-                }
-            }
-            Ok(kept)
-        }
-    }
-
-    from.deserialize_seq(Elements::<T, MOST>(std::marker::PhantomData))
-}
-
-/// Reads the sizes of a kernel's arguments, as [`list`] does.
-///
-/// # Errors
-/// Those of the format.
-#[cfg(feature = "serde")]
-pub(crate) fn sizes<'de, D: serde::Deserializer<'de>>(
-    from: D,
-) -> std::result::Result<Option<Vec<u32>>, D::Error> {
-    #[derive(serde::Deserialize)]
-    struct Sizes(#[serde(deserialize_with = "list::<_, _, ARGUMENTS>")] Vec<u32>);
-
-    let sizes: Option<Sizes> = serde::Deserialize::deserialize(from)?;
-    Ok(sizes.map(|Sizes(sizes)| sizes))
 }
 
 /// Checks the number of a platform's devices.

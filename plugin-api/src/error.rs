@@ -258,6 +258,11 @@ impl Error {
     }
 }
 
+/// Returns the error for an ability that a backend lacks: "this backend has no pinning of host memory".
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::new(ErrorCode::Unsupported, format!("this backend has no {what}"))
+}
+
 /// Leaves the middle out of a message that is too long.
 pub(crate) fn bounded(message: String) -> String {
     if message.len() <= MESSAGE_BYTES {

@@ -5,8 +5,8 @@
 //! and tables, the messages of isolated plugins, and the C header. Its page says what the attributes mean. A comment
 //! here is that of the function in C, too.
 
-use crate::backend::{Acceptance, Backend, ImageBytes, ImageEntry, unsupported};
-use crate::error::Result;
+use crate::error::{Result, unsupported};
+use crate::image::{Acceptance, ImageBytes, ImageEntry};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
@@ -14,6 +14,22 @@ use crate::request::{
 };
 use longshore_interface_macros::interface;
 use std::sync::Arc;
+
+/// The family of types that makes up a backend.
+pub trait Backend: Sized + 'static {
+    /// What a connected plugin offers.
+    type Platform: Platform<Self>;
+    /// An open device.
+    type Device: Device<Self>;
+    /// A loaded image.
+    type Module: Module<Self>;
+    /// A kernel of a module.
+    type Kernel: Send + Sync + 'static;
+    /// An in-order queue.
+    type Queue: Queue<Self>;
+    /// An event.
+    type Event: Event<Self>;
+}
 
 interface! {
     /// A connected platform.

@@ -18,7 +18,7 @@
 //! `longshore_note` of two words, kind and value, local to the function that has them. The function
 //! of a kernel's code is `__longshore_body_<name>`; notes of other functions are the image's.
 
-use crate::argument_type::ArgumentType;
+use crate::argument_type::{ArgumentKind, ArgumentType};
 use crate::error::{Error, ErrorCode, Result};
 use crate::request::KernelAttributes;
 
@@ -60,22 +60,6 @@ pub struct ArgumentDescription {
     pub kind: ArgumentKind,
     /// Its type: the kind and, of a pointer, the elements.
     pub of_type: ArgumentType,
-}
-
-/// Kind of an argument. The values are those in kernel descriptions.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ArgumentKind {
-    /// A signed integer.
-    Signed = 1,
-    /// An unsigned integer.
-    Unsigned = 2,
-    /// A floating-point number.
-    Float = 3,
-    /// A pointer.
-    Pointer = 4,
-    /// A structure, by value.
-    Structure = 5,
 }
 
 impl KernelDescription {

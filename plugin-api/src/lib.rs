@@ -33,6 +33,7 @@ mod crew;
 mod description;
 mod error;
 mod export;
+mod image;
 mod info;
 mod interface;
 mod kernel_description;
@@ -45,7 +46,7 @@ mod services;
 mod text;
 mod workers;
 
-pub use argument_type::ArgumentType;
+pub use argument_type::{ArgumentKind, ArgumentType};
 pub use backend::{
     Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
     Plugin, Queue,
@@ -55,7 +56,7 @@ pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};
 pub use info::{DeviceInfo, DeviceType, FpCapability, InfoType, InfoValue, PlatformInfo};
 pub use kernel_description::{
-    ArgumentDescription, ArgumentKind, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
+    ArgumentDescription, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
 pub use layout::describe_layouts;

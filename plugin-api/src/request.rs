@@ -6,10 +6,9 @@
 
 use crate::abi;
 use crate::argument_type::ArgumentType;
-use crate::backend::unsupported;
 #[cfg(feature = "serde")]
-use crate::bounds;
-use crate::error::{Error, ErrorCode, Result};
+use crate::bounds::{limits, received};
+use crate::error::{Error, ErrorCode, Result, unsupported};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -299,12 +298,12 @@ pub struct KernelAttributes {
     /// Size of the code in bytes, 0 if unknown.
     pub code_bytes: u64,
     /// Size of each argument in bytes, if the image describes them.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "bounds::sizes"))]
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "received::sizes"))]
     pub argument_sizes: Option<Vec<u32>>,
     /// Type of each argument, as many as there are sizes; empty if the image does not tell.
     #[cfg_attr(
         feature = "serde",
-        serde(deserialize_with = "bounds::list::<_, _, { bounds::ARGUMENTS }>")
+        serde(deserialize_with = "received::list::<_, _, { limits::ARGUMENTS }>")
     )]
     pub argument_types: Vec<ArgumentType>,
     /// The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown.

@@ -24,7 +24,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("command", 39),
     ("host", 4),
     ("host", 9),
-    ("plugin-api", 13),
 ];
 
 /// A module, by its names from the crate's root on, which has none.

@@ -4,8 +4,8 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi;
-use crate::backend::Acceptance;
 use crate::error::bounded;
+use crate::image::Acceptance;
 use crate::info::InfoValue;
 use crate::raw::{bytes, text as raw_text, write_sink};
 use crate::request::{GlobalAddress, PoolTracker, ProfileSection, SymbolKind};

@@ -1,9 +1,9 @@
 //! Having a plugin write its answer, and reading it: what is beyond its bound is an error.
 
 use crate::abi::{self, ErrorObject};
-use crate::backend::Acceptance;
 use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
+use crate::image::Acceptance;
 use crate::raw::{Collected, collect, from_raw};
 use crate::request::{GlobalAddress, PoolTracker, ProfileSection, ProfileSectionKind, SymbolKind};
 use std::ffi::c_void;
