@@ -8,13 +8,14 @@
 //! under new names or versions; see [`Entry::table`].
 
 mod entry;
-pub(crate) mod values;
+pub mod tables;
+mod values;
 
-pub use crate::interface::tables::{self, *};
 pub use entry::{
     Connection, Description, ENTRY_MAGIC, ENTRY_SYMBOL, Entry, INTERFACE_MAJOR, INTERFACE_MINOR,
     Services, TableRef,
 };
+pub use tables::*;
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,
     GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT, Launch,

@@ -5,14 +5,14 @@
 //! No panic leaves it.
 
 mod connect;
-pub(crate) mod module;
-pub(crate) mod request;
-pub(crate) mod send;
+mod module;
+mod request;
+mod send;
+mod tables;
 
 use crate::abi;
 use crate::backend::{Platform, Plugin};
 use crate::error::{Error, ErrorCode, Result};
-use crate::interface::exported;
 use crate::layout::layout_of;
 use crate::raw::{read_text, text, to_raw};
 use abi_stable::StableAbi;
@@ -78,7 +78,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
     const NONE: abi::TableRef = abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() };
     // SAFETY: the host passes a readable string.
     let name = unsafe { read_text(name) };
-    exported::table::<P>(&name, version).unwrap_or(NONE)
+    tables::table::<P>(&name, version).unwrap_or(NONE)
 }
 
 /// Returns a table with its layout.

@@ -1,9 +1,9 @@
 //! The plugin interface, declared once: the traits that a plugin implements and the host sees, with attributes for what
 //! a trait does not say.
 //!
-//! From this declaration the crate `longshore-interface` makes the tables of functions, the glue between traits
-//! and tables, the messages of isolated plugins, and the C header. Its page says what the attributes mean. A comment
-//! here is that of the function in C, too.
+//! From this declaration the crate `longshore-interface` makes the tables of functions (`abi/tables.rs`), the glue between
+//! traits and tables (`export/tables.rs`, `remote/calls.rs`), the messages of isolated plugins, and the C header: each where
+//! a module calls `with_interface!`. Its page says what the attributes mean. A comment here is that of the function in C, too.
 
 use crate::error::{Result, unsupported};
 use crate::image::{Acceptance, ImageBytes, ImageEntry};
@@ -51,7 +51,7 @@ interface! {
         ///
         /// # Errors
         /// `Unimplemented` if the device has no answer, `InvalidEnumeration` for an unknown query.
-        #[require(crate::export::in_range::<P>(object, index))]
+        #[require(in_range::<P>(object, index))]
         #[remote(RemotePlatform::ask_device)]
         #[isolated(proxy)]
         fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue>;
@@ -60,7 +60,7 @@ interface! {
         ///
         /// # Errors
         /// `BackendFailure` and `OutOfResources` of the driver.
-        #[require(crate::export::in_range::<P>(object, index))]
+        #[require(in_range::<P>(object, index))]
         #[isolated(proxy)]
         fn open(&self, index: u32) -> Result<B::Device>;
 
@@ -245,7 +245,7 @@ interface! {
         ///
         /// # Errors
         /// `NotFound` if there is none of this name, `ErrorCode::SymbolKind` if it is a global.
-        #[export(crate::export::module::kernel)]
+        #[export(kernel)]
         #[remote(RemoteModule::find_kernel)]
         #[isolated(by_hand)]
         fn kernel(&self, name: &str) -> Result<(Arc<B::Kernel>, KernelAttributes)>;

@@ -1,10 +1,9 @@
 //! The layout check between a host and a plugin that are both written in Rust.
 
-use crate::interface::remoted::describe_tables;
 use abi_stable::StableAbi;
 use abi_stable::abi_stability::abi_checking::check_layout_compatibility;
 use abi_stable::library::AbiHeader;
-use abi_stable::type_layout::{TLField, TLFunction, TypeLayout};
+use abi_stable::type_layout::TypeLayout;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -64,67 +63,4 @@ fn differences(report: &str) -> String {
         .filter(|line| !line.is_empty() && *line != "." && !line.starts_with("package:"))
         .collect();
     kept.join("\n  ")
-}
-
-/// The layouts of everything that crosses the boundary, printed: what the golden file holds. One
-/// line for a type, and below it one for each field: its offset in bytes, name and type.
-pub fn describe_layouts() -> String {
-    use crate::abi::*;
-    let mut text = String::new();
-    macro_rules! all { ($($name:ty),* $(,)?) => { $( describe::<$name>(&mut text); )* }; }
-    all!(
-        Text,
-        Bytes,
-        Sink,
-        ErrorObject,
-        SymbolVisitor,
-        ProfileVisitor,
-        KernelInfo,
-        GlobalInfo,
-        PoolTracker,
-        Launch,
-        CopyRequest,
-        Fill,
-        HostFunction,
-        TableRef,
-        Description,
-        Services,
-        Entry,
-    );
-    describe_tables(&mut text);
-    text
-}
-
-/// Adds the layout of a type.
-pub(crate) fn describe<T: StableAbi>(into: &mut String) {
-    let layout = T::LAYOUT;
-    let (name, size, align) = (layout.name(), layout.size(), layout.alignment());
-    into.push_str(&format!("{name} size {size} align {align}\n"));
-    let mut end: usize = 0;
-    for field in layout.get_fields().into_iter().flatten() {
-        // `repr(C)`: the next offset that the field's alignment allows.
-        let offset = end.next_multiple_of(field.layout().alignment());
-        into.push_str(&format!("{offset:>4} {}: {}\n", field.name(), field_type(&field)));
-        end = offset + field.layout().size();
-    }
-}
-
-fn field_type(field: &TLField) -> String {
-    match field.function_range().iter().next() {
-        Some(function) => function_type(&function),
-        None => type_name(field.layout()),
-    }
-}
-
-fn function_type(function: &TLFunction) -> String {
-    let names = function.param_names.as_str().split_terminator(',');
-    let types = function.param_type_layouts.iter().map(|layout| type_name(layout()));
-    let parameters: Vec<_> =
-        names.zip(types).map(|(name, kind)| format!("{name}: {kind}")).collect();
-    let answer = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
-    format!("fn({}){}", parameters.join(", "), answer.unwrap_or_default())
-}
-
-fn type_name(layout: &'static TypeLayout) -> String {
-    layout.full_type().to_string().trim().to_owned()
 }

@@ -25,6 +25,10 @@
 //! [`backend`], then [`abi::Entry`]. What both sides promise is numbered in
 //! `docs/plugin-interface.md`.
 
+// First, as the modules below use its macro `with_interface!`.
+#[macro_use]
+mod interface;
+
 pub mod abi;
 mod argument_type;
 pub mod backend;
@@ -33,9 +37,9 @@ mod crew;
 mod description;
 mod error;
 mod export;
+mod golden;
 mod image;
 mod info;
-mod interface;
 mod kernel_description;
 mod layout;
 pub mod profile;
@@ -54,12 +58,12 @@ pub use backend::{
 pub use crew::{Crew, Wake};
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};
+pub use golden::describe_layouts;
 pub use info::{DeviceInfo, DeviceType, FpCapability, InfoType, InfoValue, PlatformInfo};
 pub use kernel_description::{
     ArgumentDescription, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
-pub use layout::describe_layouts;
 pub use request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
     MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span,

@@ -3,12 +3,13 @@
 //! [`RemotePlugin`] checks an entry and its tables once; after that every method is one indirect
 //! call. [`Remote`] is the [`Backend`] whose types do that.
 
+mod calls;
 mod module;
 mod object;
 mod platform;
-pub(crate) mod receive;
-pub(crate) mod request;
-pub(crate) mod tables;
+mod receive;
+mod request;
+mod tables;
 
 pub use module::RemoteKernel;
 pub use object::{RemoteDevice, RemoteEvent, RemoteModule, RemoteQueue};
@@ -31,6 +32,6 @@ impl Backend for Remote {
 }
 
 /// Returns the error of a call that needs an optional table.
-pub(crate) fn lacks_table(name: &str) -> Error {
+fn lacks_table(name: &str) -> Error {
     Error::new(ErrorCode::Unsupported, format!("the plugin has no table \"longshore.{name}\""))
 }

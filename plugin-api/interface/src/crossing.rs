@@ -126,14 +126,14 @@ impl Parameter {
             ParameterKind::Truth => quote!(u32::from(#name)),
             ParameterKind::Enumeration(_) => quote!(#name as u32),
             ParameterKind::Triple => quote!(&raw const #name),
-            ParameterKind::Bytes => quote!(crate::raw::bytes(#name)),
-            ParameterKind::Text => quote!(crate::raw::text(#name)),
+            ParameterKind::Bytes => quote!(raw::bytes(#name)),
+            ParameterKind::Text => quote!(raw::text(#name)),
             ParameterKind::Span => quote!(#name.address(), #name.bytes()),
-            ParameterKind::Image => quote!(crate::raw::bytes(#name.get())),
+            ParameterKind::Image => quote!(raw::bytes(#name.get())),
             ParameterKind::Entry => quote! {
-                crate::raw::bytes(#name.bytes),
-                crate::raw::text(#name.triple),
-                crate::raw::text(#name.arch)
+                raw::bytes(#name.bytes),
+                raw::text(#name.triple),
+                raw::text(#name.arch)
             },
             ParameterKind::HostFunction => quote!(#name.into_raw()),
             ParameterKind::Object(_) => quote!(#name.handle()),
@@ -148,26 +148,24 @@ impl Parameter {
             ParameterKind::Number(_) | ParameterKind::Part => quote!(),
             ParameterKind::Truth => quote!(let #name = #name != 0;),
             ParameterKind::Enumeration(kind) => {
-                quote!(let #name = <crate::#kind as crate::raw::Enumeration>::of_raw(#name)?;)
+                quote!(let #name = <#kind as raw::Enumeration>::of_raw(#name)?;)
             }
             ParameterKind::Triple => quote!(let #name = *#name;),
-            ParameterKind::Bytes => quote!(let #name = crate::raw::read_bytes(#name);),
-            ParameterKind::Text => quote!(let #name = crate::raw::read_name(#name)?;),
-            ParameterKind::Span => quote!(let #name = crate::Span::new(address, bytes);),
+            ParameterKind::Bytes => quote!(let #name = raw::read_bytes(#name);),
+            ParameterKind::Text => quote!(let #name = raw::read_name(#name)?;),
+            ParameterKind::Span => quote!(let #name = Span::new(address, bytes);),
             ParameterKind::Image => {
-                quote!(let #name = crate::ImageBytes::new(crate::raw::read_bytes(#name));)
+                quote!(let #name = ImageBytes::new(raw::read_bytes(#name));)
             }
             ParameterKind::Entry => quote! {
-                let (triple, arch) = (crate::raw::read_text(triple), crate::raw::read_text(arch));
-                let bytes = crate::raw::read_bytes(image);
-                let #name = &crate::ImageEntry { bytes, triple: &triple, arch: &arch };
+                let (triple, arch) = (raw::read_text(triple), raw::read_text(arch));
+                let bytes = raw::read_bytes(image);
+                let #name = &ImageEntry { bytes, triple: &triple, arch: &arch };
             },
-            ParameterKind::HostFunction => {
-                quote!(let #name = crate::HostFunction::from_raw(#name);)
-            }
+            ParameterKind::HostFunction => quote!(let #name = request::host_function(#name);),
             ParameterKind::Object(object) => {
                 let lent = format_ident!("lent_{}", object.to_string().to_lowercase());
-                quote!(let #name = crate::export::#lent::<P>(#name);)
+                quote!(let #name = #lent::<P>(#name);)
             }
         }
     }

@@ -13,7 +13,7 @@ use syn::{
 pub struct Interface {
     /// Its kinds of objects, in the order of the declaration.
     pub objects: Vec<Object>,
-    /// The declaration without its comments, for other crates' macros.
+    /// The declaration as it was read.
     pub tokens: TokenStream,
 }
 
@@ -156,7 +156,7 @@ impl Optional {
 impl Parse for Interface {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let file: syn::File = input.parse()?;
-        let mut stripped = file.clone();
+        let tokens = file.to_token_stream();
         let mut objects = Vec::new();
         for item in file.items {
             let Item::Trait(item) = item else {
@@ -164,31 +164,8 @@ impl Parse for Interface {
             };
             objects.push(Object::read(item)?);
         }
-        for item in &mut stripped.items {
-            if let Item::Trait(item) = item {
-                strip(item);
-            }
-        }
-        Ok(Interface { objects, tokens: stripped.into_token_stream() })
+        Ok(Interface { objects, tokens })
     }
-}
-
-/// Removes comments and bodies, which other crates do not need.
-fn strip(item: &mut ItemTrait) {
-    item.attrs.retain(|attribute| !is_comment(attribute));
-    for method in &mut item.items {
-        if let TraitItem::Fn(method) = method {
-            method.attrs.retain(|attribute| !is_comment(attribute) && !is_of_glue(attribute));
-            if let Some(body) = &mut method.default {
-                body.stmts.clear();
-            }
-        }
-    }
-}
-
-/// Whether an attribute says something of the glue alone.
-fn is_of_glue(attribute: &Attribute) -> bool {
-    ["export", "remote", "require", "request"].iter().any(|name| attribute.path().is_ident(name))
 }
 
 fn is_comment(attribute: &Attribute) -> bool {

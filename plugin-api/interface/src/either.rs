@@ -2,7 +2,7 @@
 
 use crate::crossing::{Answer, ParameterKind};
 use crate::declaration::{Interface, Method, Object, Receiver};
-use crate::glue::remote::signature;
+use crate::glue::signature;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Ident;

@@ -2,7 +2,7 @@
 
 use crate::crossing::{Answer, plural};
 use crate::declaration::{Interface, Isolated, Method, Object, Receiver};
-use crate::glue::remote::{checked, place, signature};
+use crate::glue::{checked, place, signature};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;

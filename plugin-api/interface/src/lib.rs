@@ -3,8 +3,11 @@
 //! `plugin-api/src/interface.rs` declares the traits of a backend, once. This crate reads the declaration ([`Interface`])
 //! and writes the code that follows from it:
 //!
-//! - [`tables`]: the C tables of functions. `cargo xtask header` makes the C header of the same;
-//! - [`glue`]: the traits, the tables, the export side (traits to tables) and the remote side (tables to traits);
+//! - [`traits`]: the traits, and the macro by which the other code is made in the modules that it belongs to;
+//! - [`tables`]: the C tables of functions. `cargo xtask header` makes the C header of the same; [`layouts`] lists them for the
+//!   golden layout;
+//! - [`export`]: the export side, traits to tables;
+//! - [`remote_tables`], [`remote`]: the remote side, tables to traits;
 //! - [`isolation`]: the messages of isolated plugins, the proxies in the program and the serving in the executor;
 //! - [`either`]: the backend of the host, whose objects are a plugin's in this process or in another one.
 //!
@@ -31,6 +34,8 @@
 //! | `#[isolated(waits)]` | the call waits for all that was queued before |
 //! | `#[isolated(settles)]` | the call waits for functions and memory of the program |
 //! | `#[isolated(gives_up)]` | the call succeeds if the process of the plugin is gone |
+//!
+//! The names in these expressions and paths are those of the module in which the code is made.
 
 pub mod crossing;
 mod declaration;
@@ -40,5 +45,5 @@ mod isolation;
 
 pub use declaration::{Interface, Isolated, Method, Object, Optional, Receiver};
 pub use either::either;
-pub use glue::{glue, tables};
+pub use glue::{export, layouts, remote, remote_tables, tables, traits};
 pub use isolation::isolation;

@@ -1,6 +1,6 @@
 //! Declarations that are read, and the code that follows from them.
 
-use longshore_interface::{Interface, either, glue, isolation, tables};
+use longshore_interface::{Interface, either, isolation, remote, remote_tables, tables, traits};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -51,10 +51,12 @@ fn a_method_of_an_optional_table_is_in_that_table_alone_and_may_be_missing() {
     let made = text(tables(&interface));
     assert!(made.contains("pubstructDeviceTable{}"), "{made}");
     assert!(made.contains("pubstructSensorsTable{pubtemperature:"), "{made}");
-    let made = text(glue(&interface));
+    let made = text(remote_tables(&interface));
     assert!(made.contains("sensors:Option<&'staticabi::SensorsTable>"), "{made}");
+    let made = text(remote(&interface));
     assert!(made.contains(r#"returnErr(lacks_table("sensors"))"#), "{made}");
-    let (traits, _) = made.split_once("pubmodtables").unwrap();
+    let made = text(traits(&interface));
+    let (traits, _) = made.split_once("macro_rules!with_interface").unwrap();
     assert!(!traits.contains("#[table"), "an attribute of the declaration is left: {traits}");
 }
 
@@ -80,7 +82,7 @@ fn an_answer_with_a_bound_is_checked_on_both_ways() {
         fn temperature(&self) -> Result<u32>;
     }))
     .unwrap();
-    for made in [text(glue(&interface)), text(isolation(&interface))] {
+    for made in [text(remote(&interface)), text(isolation(&interface))] {
         assert!(made.contains("letchecked=bounds::warmth(plugin,answer);"), "{made}");
     }
 }

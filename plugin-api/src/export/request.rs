@@ -1,11 +1,11 @@
-//! Requests: structures of the binary interface that hold all parameters of a method.
+//! Requests: structures of the binary interface that hold all parameters of a method, and functions of the program.
 
 use super::lent_kernel;
 use crate::abi;
 use crate::backend::Plugin;
 use crate::error::{Error, ErrorCode, Result};
 use crate::raw::read_bytes;
-use crate::request::{Arguments, CopyRequest, LaunchShape, Place, Span};
+use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Place, Span};
 
 /// Reads a launch.
 ///
@@ -77,6 +77,15 @@ pub(crate) unsafe fn fill<P: Plugin>(raw: &abi::Fill) -> Result<(Span, &[u8], bo
     let (destination, pattern) =
         unsafe { (Span::new(raw.destination, raw.bytes), read_bytes(raw.pattern)) };
     Ok((destination, pattern, raw.flags & abi::FILL_WAIT != 0))
+}
+
+/// Reads a function of the program.
+///
+/// # Safety
+/// The function may be called once, from any thread, and does not unwind.
+pub(crate) unsafe fn host_function(raw: abi::HostFunction) -> HostFunction {
+    // SAFETY: promised by the caller.
+    unsafe { HostFunction::from_raw(raw) }
 }
 
 fn known_flags(what: &str, flags: u32, all: u32) -> Result<()> {

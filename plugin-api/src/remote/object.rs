@@ -1,10 +1,10 @@
 //! The objects of a plugin: a handle and the tables of functions to call with it.
 
 use super::receive::nothing;
+use super::tables::Tables;
 use crate::abi;
 use crate::backend::Device;
 use crate::error::Result;
-use crate::interface::remoted::Tables;
 use crate::request::MemoryKind;
 use std::sync::Arc;
 

@@ -1,14 +1,13 @@
 //! The plugin's entry and its platform.
 
 use super::receive::{handed_out, nothing, number, written};
-use super::tables::Incompatible;
+use super::tables::{Incompatible, Tables};
 use crate::abi;
 use crate::backend::Connected;
 use crate::bounds;
 use crate::description::Description;
 use crate::error::{Error, ErrorCode, Result};
 use crate::info::{DeviceInfo, InfoValue};
-use crate::interface::remoted::Tables;
 use crate::layout::check_layout;
 use std::sync::Arc;
 

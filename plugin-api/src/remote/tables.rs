@@ -6,6 +6,9 @@ use crate::layout::check_layout;
 use crate::raw::text;
 use abi_stable::StableAbi;
 use std::fmt;
+use std::sync::Arc;
+
+with_interface!(longshore_interface_macros::remote_tables_of);
 
 /// Why a library cannot be used as a plugin by this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +73,7 @@ impl std::error::Error for Incompatible {}
 ///
 /// # Safety
 /// `entry` was checked, and its library stays loaded as long as the table is used.
-pub(crate) unsafe fn required<T: StableAbi>(
+unsafe fn required<T: StableAbi>(
     entry: &abi::Entry,
     name: &'static str,
 ) -> Result<&'static T, Incompatible> {
@@ -82,7 +85,7 @@ pub(crate) unsafe fn required<T: StableAbi>(
 ///
 /// # Safety
 /// `entry` was checked, and its library stays loaded as long as the table is used.
-pub(crate) unsafe fn optional<T: StableAbi>(
+unsafe fn optional<T: StableAbi>(
     entry: &abi::Entry,
     name: &'static str,
 ) -> Result<Option<&'static T>, Incompatible> {

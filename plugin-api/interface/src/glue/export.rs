@@ -8,7 +8,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Type;
 
-pub(super) fn export(interface: &Interface) -> TokenStream {
+/// Makes, for `export/tables.rs`, the functions of a plugin in Rust, and `table`, which finds its tables.
+pub fn export(interface: &Interface) -> TokenStream {
     let functions = interface.objects.iter().flat_map(|object| {
         object.methods.iter().filter(|method| method.export.is_none()).map(|m| function(object, m))
     });
@@ -21,11 +22,11 @@ pub(super) fn export(interface: &Interface) -> TokenStream {
         (name, constant(&table.table(), object, methods.into_iter()))
     });
     let arms = own.chain(optional).map(|(name, table)| {
-        quote! { (#name, 1) => Some(crate::export::reference(#table)), }
+        quote! { (#name, 1) => Some(reference(#table)), }
     });
     quote! {
         /// Returns version 1 of a table.
-        pub(crate) fn table<P: Plugin>(name: &str, version: u32) -> Option<crate::abi::TableRef> {
+        pub(super) fn table<P: Plugin>(name: &str, version: u32) -> Option<TableRef> {
             match (name, version) {
                 #(#arms)*
                 _ => None,
@@ -64,7 +65,7 @@ fn function(object: &Object, method: &Method) -> TokenStream {
     let raw = raw_parameters(object, method);
     let first = &raw[0].0;
     let parameters = raw.iter().map(|(name, kind)| match name == "copy" {
-        true => quote!(#name: *const CopyStructure),
+        true => quote!(#name: *const CopyRequest),
         false => quote!(#name: #kind),
     });
     let call = format!("{}.{}", object.lower(), method.name);
@@ -73,19 +74,19 @@ fn function(object: &Object, method: &Method) -> TokenStream {
     let body = match method.receiver {
         Receiver::Borrowed => {
             let (arguments, answer) = (arguments(method), answer(method));
-            quote! { let object = crate::export::#lent::<P>(#first); #arguments #answer Ok(()) }
+            quote! { let object = #lent::<P>(#first); #arguments #answer Ok(()) }
         }
         Receiver::Ending => {
             let name = &method.name;
-            quote! { crate::export::#take::<P>(#first).#name() }
+            quote! { #take::<P>(#first).#name() }
         }
-        Receiver::Drop => quote! { drop(crate::export::#take::<P>(#first)); Ok(()) },
+        Receiver::Drop => quote! { drop(#take::<P>(#first)); Ok(()) },
     };
     // What the host promises of arguments is in the tables' comments.
     quote! {
         unsafe extern "C" fn #name<P: Plugin>(#(#parameters),*) -> *mut ErrorObject {
             // SAFETY: the host promises live handles, readable arguments and places to write to.
-            crate::export::guard::<P>(#call, || unsafe { #body })
+            guard::<P>(#call, || unsafe { #body })
         }
     }
 }
@@ -96,7 +97,7 @@ fn arguments(method: &Method) -> TokenStream {
         Some(request) => {
             let names = method.parameters.iter().map(|parameter| &parameter.name);
             let function = format_ident!("{}", request.to_string().to_lowercase());
-            quote!(let (#(#names,)*) = crate::export::request::#function::<P>(&*#function)?;)
+            quote!(let (#(#names,)*) = request::#function::<P>(&*#function)?;)
         }
         None => {
             let each = method.parameters.iter().map(|parameter| parameter.of_raw());
@@ -129,8 +130,8 @@ fn answer(method: &Method) -> TokenStream {
     match &method.answer {
         Answer::Object(object) => {
             let give = format_ident!("give_{}", object.to_string().to_lowercase());
-            quote!(crate::export::#give::<P>(#result, #(#places),*);)
+            quote!(#give::<P>(#result, #(#places),*);)
         }
-        _ => quote!(crate::export::send::#send(#result, #(#places),*);),
+        _ => quote!(send::#send(#result, #(#places),*);),
     }
 }

@@ -5,29 +5,21 @@ use crate::declaration::{Interface, Method, Object, Receiver};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
-pub(super) fn remote(interface: &Interface) -> TokenStream {
-    let (tables, objects) = (tables(interface), interface.objects.iter().map(object));
-    quote! { #tables #(#objects)* }
-}
-
-/// The tables of a plugin.
-fn tables(interface: &Interface) -> TokenStream {
+/// Makes, for `remote/tables.rs`, the structure `Tables`: the tables of a plugin that the host knows.
+pub fn remote_tables(interface: &Interface) -> TokenStream {
     let mut fields = Vec::new();
     let mut asked = Vec::new();
-    let mut described = Vec::new();
     for object in &interface.objects {
         let (field, table) = (object.lower(), object.table());
         let name = format!("longshore.{field}");
         fields.push(quote!(pub(crate) #field: &'static abi::#table,));
-        asked.push(quote!(#field: tables::required(entry, #name)?,));
-        described.push(quote!(crate::layout::describe::<abi::#table>(into);));
+        asked.push(quote!(#field: required(entry, #name)?,));
     }
     for (optional, ..) in interface.optional_tables() {
         let (field, table) = (format_ident!("{}", optional.name), optional.table());
         let name = format!("longshore.{field}");
         fields.push(quote!(pub(crate) #field: Option<&'static abi::#table>,));
-        asked.push(quote!(#field: tables::optional(entry, #name)?,));
-        described.push(quote!(crate::layout::describe::<abi::#table>(into);));
+        asked.push(quote!(#field: optional(entry, #name)?,));
     }
     quote! {
         /// The tables of one plugin, which live as long as its library, and its name.
@@ -45,17 +37,17 @@ fn tables(interface: &Interface) -> TokenStream {
             pub(crate) unsafe fn ask(
                 entry: &abi::Entry,
                 plugin: &str,
-            ) -> std::result::Result<Arc<Tables>, Incompatible> {
+            ) -> Result<Arc<Tables>, Incompatible> {
                 // SAFETY: promised by the caller.
                 unsafe { Ok(Arc::new(Tables { plugin: plugin.into(), #(#asked)* })) }
             }
         }
-
-        /// Describes the layouts of all tables.
-        pub(crate) fn describe_tables(into: &mut String) {
-            #(#described)*
-        }
     }
+}
+
+/// Makes, for `remote/calls.rs`, the traits of the objects behind handles.
+pub fn remote(interface: &Interface) -> TokenStream {
+    interface.objects.iter().map(object).collect()
 }
 
 fn object(object: &Object) -> TokenStream {

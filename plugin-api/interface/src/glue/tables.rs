@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// Makes the structures of the tables: one for each kind of object, and behind them the optional ones.
+/// Makes the structures of the tables for `abi/tables.rs`: one for each kind of object, and behind them the optional ones.
 pub fn tables(interface: &Interface) -> TokenStream {
     let own = interface.objects.iter().map(|object| {
         let about = comment(&object.item.attrs).join(" ");
@@ -18,6 +18,19 @@ pub fn tables(interface: &Interface) -> TokenStream {
         table(&table_of.table(), &doc, object, methods.into_iter())
     });
     quote! { #(#own)* #(#optional)* }
+}
+
+/// Makes `describe_tables`, which describes the layouts of all tables by `describe`.
+pub fn layouts(interface: &Interface) -> TokenStream {
+    let own = interface.objects.iter().map(Object::table);
+    let optional = interface.optional_tables().into_iter().map(|(table, ..)| table.table());
+    let names = own.chain(optional);
+    quote! {
+        /// Describes the layouts of all tables.
+        fn describe_tables(into: &mut String) {
+            #(describe::<tables::#names>(into);)*
+        }
+    }
 }
 
 fn table<'a>(

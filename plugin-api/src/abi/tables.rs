@@ -1,0 +1,6 @@
+//! The tables of functions, made from the declaration of the interface.
+
+use super::values::*;
+use abi_stable::StableAbi;
+
+with_interface!(longshore_interface_macros::tables_of);

@@ -1,0 +1,14 @@
+//! The interface, implemented by calls through a plugin's tables, made from its declaration.
+
+use super::{
+    Remote, RemoteDevice, RemoteEvent, RemoteModule, RemotePlatform, RemoteQueue, lacks_table,
+    receive, request,
+};
+use crate::backend::*;
+use crate::error::Result;
+use crate::info::*;
+use crate::request::*;
+use crate::{bounds, raw};
+use std::sync::Arc;
+
+with_interface!(longshore_interface_macros::remote_of);
