@@ -6,6 +6,7 @@
 mod call_stack;
 mod leaks;
 mod ledger;
+mod memory_use;
 #[cfg(feature = "svg")]
 mod picture;
 mod report;
@@ -13,7 +14,7 @@ mod text_table;
 mod timeline;
 
 pub use call_stack::CallStack;
-pub use ledger::MemoryUse;
+pub use memory_use::MemoryUse;
 pub use report::{CallSite, MemoryReport};
 pub use timeline::TimelinePoint;
 
@@ -21,8 +22,8 @@ pub(crate) use leaks::LeakTable;
 pub(crate) use ledger::Ledger;
 
 use super::block::{Block, Use};
-use ledger::Change;
 use longshore_plugin_api::MemoryKind;
+use memory_use::Change;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

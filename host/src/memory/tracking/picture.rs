@@ -32,8 +32,17 @@ const SIZES: [(f64, &str); 5] = [
     (1099511627776.0, "TiB"),
 ];
 
+impl MemoryReport {
+    /// The timeline as a picture, in SVG: stacked by kind, with axes and a legend, readable on
+    /// light and dark ground. It needs nothing beside it: no fonts, no scripts. With the crate's
+    /// feature `svg`.
+    pub fn timeline_svg(&self) -> String {
+        draw(self)
+    }
+}
+
 /// The picture in SVG.
-pub(super) fn draw(report: &MemoryReport) -> String {
+fn draw(report: &MemoryReport) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
     chart(report, &area).expect("a picture of fixed size is drawn into a string");
@@ -134,7 +143,8 @@ fn number(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::block::Use;
-    use super::super::ledger::{Change, Ledger};
+    use super::super::ledger::Ledger;
+    use super::super::memory_use::Change;
     use super::*;
     use longshore_plugin_api::MemoryKind;
     use std::panic::Location;

@@ -1,6 +1,6 @@
 //! What memory is and was allocated, for people and programs.
 
-use super::ledger::{KINDS, MemoryUse};
+use super::memory_use::{KINDS, MemoryUse};
 use super::text_table::TextTable;
 use super::timeline::TimelinePoint;
 use crate::units;
@@ -61,14 +61,6 @@ impl MemoryReport {
     /// What there is and was of one kind.
     pub fn kind(&self, kind: MemoryKind) -> MemoryUse {
         self.kinds[kind as usize]
-    }
-
-    /// The timeline as a picture, in SVG: stacked by kind, with axes and a legend, readable on
-    /// light and dark ground. It needs nothing beside it: no fonts, no scripts. With the crate's
-    /// feature `svg`.
-    #[cfg(feature = "svg")]
-    pub fn timeline_svg(&self) -> String {
-        super::picture::draw(self)
     }
 
     pub(crate) fn with_cached(mut self, (blocks, bytes): (u64, u64)) -> MemoryReport {
@@ -139,7 +131,8 @@ fn row(memory: &MemoryUse, last: String) -> [String; 8] {
 #[cfg(test)]
 mod tests {
     use super::super::super::block::Use;
-    use super::super::ledger::{Change, Ledger};
+    use super::super::ledger::Ledger;
+    use super::super::memory_use::Change;
     use super::*;
 
     fn report(tracked: bool) -> MemoryReport {

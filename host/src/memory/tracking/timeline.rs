@@ -1,6 +1,6 @@
 //! Live bytes over time, in bounded memory.
 
-use super::ledger::KINDS;
+use super::memory_use::KINDS;
 use longshore_plugin_api::MemoryKind;
 use std::time::Duration;
 
