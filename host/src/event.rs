@@ -2,7 +2,7 @@
 
 use crate::backend::AnyEvent;
 use crate::device::Device;
-use crate::gated::Gated;
+use crate::device::events::EventCore;
 use crate::host_function;
 use crate::polling;
 use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
@@ -22,8 +22,6 @@ pub struct Event {
     shared: Arc<Shared>,
 }
 
-pub(crate) type EventCore = Gated<AnyEvent>;
-
 /// Dropping it destroys the plugin's event.
 struct Shared {
     core: Arc<EventCore>,
@@ -36,13 +34,19 @@ struct Shared {
 }
 
 impl Event {
-    pub(crate) fn new(
-        core: Arc<EventCore>,
-        device: Device,
+    /// Makes an event for the queue of this number. `failure` is one of that queue that its user was not told.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the driver.
+    pub(crate) fn create(
+        device: &Device,
+        timing: bool,
         queue: u64,
         failure: Option<Error>,
-    ) -> Event {
-        Event { shared: Arc::new(Shared { core, device, queue, failure }) }
+    ) -> Result<Event> {
+        let core = device.core().event(timing)?;
+        let device = device.clone();
+        Ok(Event { shared: Arc::new(Shared { core, device, queue, failure }) })
     }
 
     /// Whether it is recorded on the queue of this number.

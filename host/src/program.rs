@@ -1,17 +1,19 @@
 //! Programs: images loaded on a device, their kernels and globals.
 
+pub(crate) mod core;
 mod life;
-pub(crate) mod suitable;
+mod occupancy;
+mod suitable;
 mod symbols;
 
 pub use life::UnloadReport;
 pub use symbols::{Global, Kernel};
 
-pub(crate) use life::{Loading, ProgramCore};
-
 use crate::device::Device;
 use crate::host_function;
 use crate::image::Image;
+use core::{ProgramCore, unloaded};
+use life::Loading;
 use longshore_plugin_api::{Error, ErrorCode, Module as _, Result, SymbolKind};
 use std::sync::Arc;
 
@@ -28,8 +30,75 @@ struct Shared {
     device: Device,
 }
 
+impl Device {
+    /// Loads an image and runs its global constructors. A borrowed image is copied, so that its
+    /// memory may go away at once. Of a container ([`Image::entries`]) that the device does not take
+    /// as it is, the image that suits it best is loaded. Blocks. LLVM: `olCreateProgram`.
+    ///
+    /// # Errors
+    /// `InvalidBinary` if it is malformed or not for this device; of a container the message says so
+    /// for each image. `Unsupported` if it is valid and more than the backend, or for a container
+    /// this library, can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
+    /// device was closed; those of the driver.
+    ///
+    /// # Safety
+    /// An image is code, part of which can run from now on without any launch: constructors, resolvers
+    /// of indirect functions and initializers of thread-local variables while it is loaded and used,
+    /// destructors when it is unloaded. On the CPU this code runs in the program, and nothing checks
+    /// it. The caller vouches that running it is sound in this process, as for a library that is opened;
+    /// an image from an untrusted source is not. [`Device::load_verified`] needs no such promise.
+    ///
+    /// ```no_run
+    /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+    /// // SAFETY: the build made saxpy.img of kernels of this program, without constructors.
+    /// let program = unsafe { device.load(longshore::Image::read("saxpy.img")?)? };
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Safe code cannot load it:
+    ///
+    /// ```compile_fail,E0133
+    /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+    /// let program = device.load(longshore::Image::read("saxpy.img")?)?;
+    /// # Ok(()) }
+    /// ```
+    pub unsafe fn load(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into(), Loading::Whole)
+    }
+
+    /// Loads an image as [`Device::load`] does if the backend verifies it entirely, so that its source
+    /// need not be trusted: on Vulkan WGSL and, where there is a validator, SPIR-V without constructors and destructors. Launching
+    /// its kernels stays `unsafe`. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Device::load`], and `Unsupported` for an image that the backend does not verify.
+    pub fn load_verified(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into(), Loading::Verified)
+    }
+
+    /// Loads an image, and puts off what can be: of a relocatable object or an archive on the CPU, a member is linked when one of
+    /// its functions is first called, so that an archive of many kernels is loaded in the time of its index. The first launch
+    /// of a kernel links the member that has it, before it is queued. To find a kernel links nothing; to find a global links
+    /// what defines it.
+    ///
+    /// Constructors of a member run once, in the order of their priorities, before the first of its functions; those of a member
+    /// that is never called do not. Destructors of those that are linked run when the program is unloaded, in reverse.
+    ///
+    /// This is about time only. Images of other kinds, and those of backends that cannot put anything off, are loaded whole.
+    ///
+    /// # Errors
+    /// As for [`Device::load`], for what is read of the image now. What is found later is an error of the launch, with the same
+    /// code: `LinkFailure` for undefined symbols, `InvalidBinary` for a damaged member. The program can be used further.
+    ///
+    /// # Safety
+    /// As for [`Device::load`].
+    pub unsafe fn load_lazily(&self, image: impl Into<Image>) -> Result<Program> {
+        Program::load(self, image.into(), Loading::Lazy)
+    }
+}
+
 impl Program {
-    pub(crate) fn load(device: &Device, image: Image, loading: Loading) -> Result<Program> {
+    fn load(device: &Device, image: Image, loading: Loading) -> Result<Program> {
         let core = ProgramCore::load(device, image, loading)?;
         Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
     }
@@ -80,7 +149,7 @@ impl Program {
     pub fn synchronize(&self) -> Result<()> {
         host_function::refuse_inside(self.device().id(), "waiting for a program")?;
         let _loaded = self.core().module.enter(0).ok_or_else(unloaded)?;
-        self.device().inner().wait_for_users(self.core().id)
+        self.device().core().wait_for_users(self.core().id)
     }
 
     /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
@@ -93,7 +162,7 @@ impl Program {
     /// but that dropping the last handle unloads it on another thread.
     pub fn unload(self) -> Result<UnloadReport> {
         host_function::refuse_inside(self.device().id(), "unloading a program")?;
-        self.device().inner().unload(self.core())
+        self.device().core().unload(self.core())
     }
 
     pub(crate) fn core(&self) -> &ProgramCore {
@@ -138,18 +207,12 @@ impl Drop for Shared {
 }
 
 fn unload_dropped(device: &Device, core: &ProgramCore) {
-    match device.inner().unload(core) {
+    match device.core().unload(core) {
         // Its device is being closed, which unloads it.
         Err(error) if error.code() == ErrorCode::Uninitialized => {}
         Err(error) => log::error!("unloading a dropped program: {error}"),
         Ok(_) => {}
     }
-}
-
-/// The error for a program that is not loaded any more.
-#[cold]
-pub(crate) fn unloaded() -> Error {
-    Error::new(ErrorCode::Uninitialized, "the program was unloaded")
 }
 
 /// Returns the number of letters to insert, remove or change to get from one name to the other. The beginnings of long

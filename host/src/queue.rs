@@ -1,29 +1,22 @@
 //! Queues.
 
-mod core;
+pub(crate) mod core;
+mod transfer;
 mod usage;
 
-pub(crate) use core::{Point, QueueCore};
-
-use crate::device::{Device, DevicePass};
+use crate::device::Device;
 use crate::event::Event;
 use crate::gated::Pass;
 use crate::host_function;
 use crate::launch::{ArgumentList, Grid};
-use crate::memory::{Allocation, DevicePointer};
 use crate::polling;
-use crate::program::{Kernel, unloaded};
-use core::Open;
-use longshore_plugin_api::{
-    Arguments, CopyRequest, Error, ErrorCode, Place, PrefetchTarget, Queue as _, Result, Span,
-};
-use std::ffi::c_void;
+use crate::program::Kernel;
+use crate::program::core::unloaded;
+use core::{Open, QueueCore};
+use longshore_plugin_api::{Arguments, Queue as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use usage::Queued;
-
-/// How much of a copy between two platforms lies in host memory at a time.
-const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// An in-order queue of a device. Work that is queued runs asynchronously unless a method says
 /// that it blocks; an error that shows only then is returned by the next
@@ -34,11 +27,17 @@ pub struct Queue {
     device: Device,
 }
 
-impl Queue {
-    pub(crate) fn new(core: Arc<QueueCore>, device: Device) -> Queue {
-        Queue { core, device }
+impl Device {
+    /// Makes a queue. LLVM: `olCreateQueue`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the driver.
+    pub fn queue(&self) -> Result<Queue> {
+        Ok(Queue { core: self.core().queue()?, device: self.clone() })
     }
+}
 
+impl Queue {
     /// The device that it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
@@ -87,124 +86,6 @@ impl Queue {
     ) -> Result<()> {
         // SAFETY: promised by the caller.
         unsafe { self.launch_kernel(kernel, grid, arguments, true) }
-    }
-
-    /// Queues a copy from host memory to memory of any device of this queue's platform. LLVM:
-    /// `olMemcpy`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `to` is not live memory of a device, `InvalidSize` if `bytes` exceed
-    /// it, `InvalidQueue` if it belongs to another platform; those of the driver.
-    ///
-    /// # Safety
-    /// `from` stays readable and `to` allocated until the copy is done.
-    pub unsafe fn copy_from_host(
-        &self,
-        to: DevicePointer,
-        from: *const c_void,
-        bytes: u64,
-    ) -> Result<()> {
-        let owner = self.owner(to, bytes)?;
-        self.transfer(Way::ToDevice, to, &owner, from as u64, bytes, false)
-    }
-
-    /// Queues a copy from memory of any device of this queue's platform to host memory. LLVM:
-    /// `olMemcpy`.
-    ///
-    /// # Errors
-    /// As for [`Queue::copy_from_host`].
-    ///
-    /// # Safety
-    /// `to` stays writable, unread by others, and `from` allocated until the copy is done.
-    pub unsafe fn copy_to_host(
-        &self,
-        to: *mut c_void,
-        from: DevicePointer,
-        bytes: u64,
-    ) -> Result<()> {
-        let owner = self.owner(from, bytes)?;
-        self.transfer(Way::ToHost, from, &owner, to as u64, bytes, false)
-    }
-
-    /// Queues a copy between two ranges of host memory. LLVM: `olMemcpy`.
-    ///
-    /// # Errors
-    /// Those of the driver.
-    ///
-    /// # Safety
-    /// `from` stays readable and `to` writable, unread by others, until the copy is done.
-    pub unsafe fn copy_on_host(
-        &self,
-        to: *mut c_void,
-        from: *const c_void,
-        bytes: u64,
-    ) -> Result<()> {
-        // SAFETY: promised by the caller.
-        let (destination, source) =
-            unsafe { (Span::new(to as u64, bytes), Span::new(from as u64, bytes)) };
-        let (destination_place, source_place) = (Place::Host, Place::Host);
-        let copy =
-            CopyRequest { destination, destination_place, source, source_place, wait: false };
-        let (open, _queued) = self.open_to_queue()?;
-        open.queue.copy(&copy)
-    }
-
-    /// Queues a copy between memory of any two devices. Between devices of two platforms it goes
-    /// through the host, after all that is queued, and blocks. LLVM: `olMemcpy`.
-    ///
-    /// # Errors
-    /// As for [`Queue::copy_from_host`].
-    ///
-    /// # Safety
-    /// Both ranges stay allocated until the copy is done.
-    pub unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, bytes: u64) -> Result<()> {
-        let (to_device, from_device) = (self.owner(to, bytes)?, self.owner(from, bytes)?);
-        if !self.reaches(&to_device) || !self.reaches(&from_device) {
-            return self.bounce(to, &to_device, from, &from_device, bytes);
-        }
-        let (open, _queued) = self.open_to_queue()?;
-        let to_other = self.reach(&to_device)?;
-        let from_other = self.reach(&from_device)?;
-        // SAFETY: promised by the caller; both ranges are live, as the table says.
-        let (destination, source) =
-            unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
-        open.queue.copy(&CopyRequest {
-            destination,
-            destination_place: Place::Device(to_other.as_deref().unwrap_or(&open.device)),
-            source,
-            source_place: Place::Device(from_other.as_deref().unwrap_or(&open.device)),
-            wait: false,
-        })
-    }
-
-    /// Queues a fill of `bytes` bytes with copies of `pattern`, which is captured during the call.
-    /// LLVM: `olMemFill`.
-    ///
-    /// # Errors
-    /// `InvalidSize` if the pattern is empty or `bytes` no multiple of its length, or if they
-    /// exceed the allocation; `InvalidArgument` if `to` is not live; `InvalidDevice` if it is of
-    /// another device; those of the driver.
-    ///
-    /// # Safety
-    /// The range stays allocated until the fill is done.
-    pub unsafe fn fill(&self, to: DevicePointer, pattern: &[u8], bytes: u64) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { self.fill_range(to, pattern, bytes, false) }
-    }
-
-    /// Queues a hint that memory will be used at `target`. Memory that cannot move is no error.
-    /// LLVM: `olMemPrefetch`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`]; `Unsupported` if the
-    /// plugin has no prefetching.
-    pub fn prefetch(&self, range: DevicePointer, bytes: u64, target: PrefetchTarget) -> Result<()> {
-        if !self.reaches(&self.owner(range, bytes)?) {
-            return Ok(());
-        }
-        let (open, _queued) = self.open_to_queue()?;
-        // SAFETY: the range is live, and a hint does not touch it.
-        open.queue.prefetch(unsafe { Span::new(range.address(), bytes) }, target)
     }
 
     /// Queues a function of the program; what is queued later waits for its return. It runs on a
@@ -297,13 +178,6 @@ impl Queue {
     }
 }
 
-/// A copy's direction.
-#[derive(Clone, Copy)]
-enum Way {
-    ToDevice,
-    ToHost,
-}
-
 impl Queue {
     /// # Safety
     /// As for [`Queue::launch`].
@@ -332,163 +206,14 @@ impl Queue {
         })
     }
 
-    /// Copies to an allocation and waits; its size was checked.
-    pub(crate) fn write_and_wait(&self, to: &Allocation, bytes: &[u8]) -> Result<()> {
-        self.write_to(to.pointer(), to.device(), bytes)
-    }
-
-    /// Copies from an allocation and waits; its size was checked.
-    pub(crate) fn read_and_wait(&self, from: &Allocation, bytes: &mut [u8]) -> Result<()> {
-        self.read_from(from.pointer(), from.device(), bytes)
-    }
-
-    /// Copies to live memory of `owner` and waits.
-    pub(crate) fn write_to(&self, to: DevicePointer, owner: &Device, bytes: &[u8]) -> Result<()> {
-        let size = bytes.len() as u64;
-        self.transfer(Way::ToDevice, to, owner, bytes.as_ptr() as u64, size, true)
-    }
-
-    /// Copies from live memory of `owner` and waits.
-    pub(crate) fn read_from(
-        &self,
-        from: DevicePointer,
-        owner: &Device,
-        bytes: &mut [u8],
-    ) -> Result<()> {
-        let size = bytes.len() as u64;
-        self.transfer(Way::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
-    }
-
-    /// Queues a fill of a whole allocation with zeros.
-    pub(crate) fn fill_with_zeros(&self, to: &Allocation) -> Result<()> {
-        // SAFETY: an allocation that is dropped is not handed out before the fill is done.
-        unsafe { self.fill_range(to.pointer(), &[0], to.bytes(), false) }
-    }
-
     pub(crate) fn core(&self) -> &Arc<QueueCore> {
         &self.core
     }
 
-    /// Fills a whole allocation and waits.
-    pub(crate) fn fill_and_wait(&self, to: &Allocation, pattern: &[u8]) -> Result<()> {
-        // SAFETY: the allocation is borrowed until the fill is done.
-        unsafe { self.fill_range(to.pointer(), pattern, to.bytes(), true) }
-    }
-
-    /// # Safety
-    /// As for [`Queue::fill`].
-    unsafe fn fill_range(
-        &self,
-        to: DevicePointer,
-        pattern: &[u8],
-        bytes: u64,
-        wait: bool,
-    ) -> Result<()> {
-        if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
-            let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
-            return Err(Error::new(ErrorCode::InvalidSize, message));
-        }
-        let owner = self.owner(to, bytes)?;
-        self.device.check_same(&owner, "the memory to fill")?;
-        let open = self.open()?;
-        let _queued = (!wait).then(|| self.core.queueing());
-        // SAFETY: promised by the caller; the range is live, as the table says.
-        open.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern, wait)
-    }
-
-    /// A copy between host and device memory whose validity the callers see to.
-    #[inline]
-    fn transfer(
-        &self,
-        way: Way,
-        device: DevicePointer,
-        owner: &Device,
-        host: u64,
-        bytes: u64,
-        wait: bool,
-    ) -> Result<()> {
-        let open = self.open()?;
-        let _queued = (!wait).then(|| self.core.queueing());
-        let other = self.reach(owner)?;
-        // SAFETY: the device range is live; the host range is promised by the callers.
-        let (device, host) =
-            unsafe { (Span::new(device.address(), bytes), Span::new(host, bytes)) };
-        let on_device = Place::Device(&**other.as_deref().unwrap_or(&open.device));
-        open.queue.copy(&match way {
-            Way::ToDevice => CopyRequest {
-                destination: device,
-                destination_place: on_device,
-                source: host,
-                source_place: Place::Host,
-                wait,
-            },
-            Way::ToHost => CopyRequest {
-                destination: host,
-                destination_place: Place::Host,
-                source: device,
-                source_place: on_device,
-                wait,
-            },
-        })
-    }
-
-    /// Copies between devices of two platforms, through the host.
-    fn bounce(
-        &self,
-        to: DevicePointer,
-        to_device: &Device,
-        from: DevicePointer,
-        from_device: &Device,
-        bytes: u64,
-    ) -> Result<()> {
-        self.synchronize()?;
-        let (from_queue, to_queue) = (from_device.queue()?, to_device.queue()?);
-        let mut staged = vec![0; bytes.min(BOUNCED_BYTES) as usize];
-        let mut done = 0;
-        while done < bytes {
-            let part = &mut staged[..(bytes - done).min(BOUNCED_BYTES) as usize];
-            from_queue.read_from(DevicePointer(from.0 + done), from_device, part)?;
-            to_queue.write_to(DevicePointer(to.0 + done), to_device, part)?;
-            done += part.len() as u64;
-        }
-        Ok(())
-    }
-
     fn record_event(&self, timing: bool) -> Result<Event> {
-        let event = self.device.create_event(timing, self.core.number(), self.core.untold())?;
+        let event = Event::create(&self.device, timing, self.core.number(), self.core.untold())?;
         event.with(|remote| self.open()?.queue.record_event(remote))?;
         Ok(event)
-    }
-
-    /// The open device that all of a range lies on.
-    fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
-        let id = self.device.table().device_of(address.address(), bytes)?;
-        if id == self.device.id() {
-            return Ok(self.device.clone());
-        }
-        self.device.other(id)
-    }
-
-    /// Whether this queue's plugin can work on that device.
-    fn reaches(&self, device: &Device) -> bool {
-        self.device.same_platform(device)
-    }
-
-    /// The plugin's device behind `device`, kept open; `None` for this queue's own.
-    ///
-    /// # Errors
-    /// `InvalidQueue` if it belongs to another platform, `Uninitialized` if it was closed.
-    #[inline]
-    fn reach<'a>(&self, device: &'a Device) -> Result<Option<DevicePass<'a>>> {
-        if device.id() == self.device.id() {
-            return Ok(None);
-        }
-        if self.reaches(device) {
-            return device.remote().map(Some);
-        }
-        let (device, own) = (device.name(), self.device.name());
-        let message = format!("memory of {device} cannot be reached by a queue of {own}");
-        Err(Error::new(ErrorCode::InvalidQueue, message))
     }
 
     #[inline]

@@ -2,7 +2,8 @@
 
 use super::allocation::{Allocation, DevicePointer};
 use crate::device::Device;
-use crate::queue::{Queue, QueueCore};
+use crate::queue::Queue;
+use crate::queue::core::QueueCore;
 use bytemuck::{AnyBitPattern, NoUninit};
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use std::marker::PhantomData;

@@ -5,7 +5,7 @@ use super::pending::PendingBlocks;
 use super::table::AllocationTable;
 use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
 use crate::backend::AnyDevice;
-use crate::queue::{Point, QueueCore};
+use crate::queue::core::{Point, QueueCore};
 use longshore_plugin_api::{Device as _, Error, ErrorCode, MemoryKind, Result, bounds};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Freed blocks that work which was queued before may still use.
 
 use super::block::Block;
-use crate::queue::{Point, QueueCore};
+use crate::queue::core::{Point, QueueCore};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

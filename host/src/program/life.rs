@@ -1,8 +1,9 @@
 //! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
 
-use super::{suitable, unloaded};
-use crate::backend::AnyModule;
-use crate::device::{Device, DeviceInner};
+use super::core::{ProgramCore, unloaded};
+use super::suitable;
+use crate::device::Device;
+use crate::device::core::DeviceCore;
 use crate::gated::Gated;
 use crate::image::{Format, Image};
 use crate::profile::{self, FunctionCounters, ImageFacts};
@@ -13,15 +14,6 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A loaded image, owned by its device and by the handles to it.
-pub(crate) struct ProgramCore {
-    pub(crate) id: u64,
-    /// Entered by everything that uses the module, sharded by queue; taken by unloading.
-    pub(crate) module: Gated<AnyModule, 8>,
-    /// The managed bytes, until the module was unloaded.
-    image: Mutex<Option<Image>>,
-}
 
 /// When an image is linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +63,8 @@ impl ProgramCore {
         loading: Loading,
     ) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let inner = device.inner();
-        let remote = inner.remote.enter(0).ok_or_else(|| device.closed())?;
+        let owner = device.core();
+        let remote = owner.remote.enter(0).ok_or_else(|| device.closed())?;
         let image = suitable::of(device, &remote, image)?;
         if loading == Loading::Verified {
             suitable::check_verified(device, &remote, &image)?;
@@ -106,12 +98,12 @@ impl ProgramCore {
             module: Gated::new(module),
             image: Mutex::new(Some(image)),
         });
-        inner.programs.lock().push(Arc::clone(&core));
+        owner.programs.lock().push(Arc::clone(&core));
         Ok(core)
     }
 }
 
-impl DeviceInner {
+impl DeviceCore {
     /// Takes every step of unloading, whatever fails.
     ///
     /// # Errors

@@ -7,6 +7,27 @@ use longshore_plugin_api::{
     Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry, Loading, Result,
 };
 
+impl Device {
+    /// Whether [`Device::load`] would load this image, or one that it holds as a container; if not,
+    /// why. A borrowed image that the backend does not take as it is is copied. LLVM:
+    /// `olIsValidBinary`.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the plugin, none of which are on account
+    /// of a bad image.
+    pub fn suits(&self, image: &[u8]) -> Result<Acceptance> {
+        acceptance(self, &**self.remote()?, image)
+    }
+
+    /// Whether it takes an image, or one of those that a container holds.
+    ///
+    /// # Errors
+    /// Why it does not; `Uninitialized` if it was closed; those of the plugin.
+    pub(crate) fn check_suits(&self, image: &Image) -> Result<()> {
+        of(self, &**self.remote()?, image.clone()).map(drop)
+    }
+}
+
 /// The image itself if the device takes it, else the entry that suits best; among equals the first.
 /// Its bytes lie where the structures in it can be read. LLVM: `isELFCompatible` for each image of
 /// the linker's wrapper.
@@ -15,7 +36,7 @@ use longshore_plugin_api::{
 /// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
 /// code that the plugin has for it; those of [`Image::entries`] and of the
 /// plugin.
-pub(crate) fn of(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
+pub(super) fn of(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
     let entries = image.entries().map_err(|error| {
         error.context(format_args!("opening the image for device {}", device.name()))
@@ -30,7 +51,7 @@ pub(crate) fn of(device: &Device, remote: &AnyDevice, image: Image) -> Result<Im
 ///
 /// # Errors
 /// `Unsupported` if the plugin does not verify it; those of the plugin.
-pub(crate) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image) -> Result<()> {
+pub(super) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image) -> Result<()> {
     if remote.accepts(image.bytes())? == Acceptance::Verified {
         return Ok(());
     }
@@ -48,7 +69,7 @@ pub(crate) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image)
 ///
 /// # Errors
 /// Errors of the plugin.
-pub(crate) fn acceptance(device: &Device, remote: &AnyDevice, image: &[u8]) -> Result<Acceptance> {
+fn acceptance(device: &Device, remote: &AnyDevice, image: &[u8]) -> Result<Acceptance> {
     let why = match remote.accepts(image)? {
         Acceptance::Refused(why) => why,
         accepted => return Ok(accepted),

@@ -1,6 +1,7 @@
 //! Kernels and globals of a program.
 
-use super::{Program, unloaded};
+use super::Program;
+use super::core::unloaded;
 use crate::backend::{AnyKernel, AnyModule};
 use crate::gated::Pass;
 use crate::memory::{DevicePointer, Element};
@@ -32,7 +33,7 @@ impl Kernel {
     pub(super) fn find(program: &Program, name: &str) -> Result<Kernel> {
         let module = program.core().module.enter(0).ok_or_else(unloaded)?;
         let (remote, mut attributes) = module.kernel(name)?;
-        let limits = [attributes.max_group_items, program.device().most_group_items()];
+        let limits = [attributes.max_group_items, program.device().core().most_group_items()];
         attributes.max_group_items =
             limits.into_iter().filter(|most| *most != 0).min().unwrap_or(0);
         let facts = Facts {

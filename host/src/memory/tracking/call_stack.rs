@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What allocating looks like from inside, as the names of functions start. For builds whose
 /// places are not known; where they are, the names may lack their paths.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "std::backtrace",
     "longshore::memory::tracking::call_stack::CallStack",
     "longshore::memory::tracking::DeviceTracker",
@@ -15,6 +15,7 @@ const OWN: [&str; 7] = [
     "longshore::memory::buffer::Buffer",
     "longshore::device::Device::",
     "longshore::device::Device>",
+    "longshore::device::memory::",
 ];
 
 /// Calls into `main` or a thread's function from here on.
@@ -103,9 +104,9 @@ mod tests {
     const WHOLE: &str = "   0: std::backtrace::Backtrace::create
              at /rustc/abc/library/std/src/backtrace.rs:331:13
    1: longshore::memory::tracking::DeviceTracker::allocated
-   2: <longshore::device::Device>::allocate
-             at ./host/src/device.rs:151:9
-   3: longshore::memory::buffer::Buffer<T>::new
+   2: <longshore::device::Device>::allocate_for
+             at ./host/src/device/memory.rs:51:9
+   3: longshore::device::memory::<impl longshore::device::Device>::allocate
    4: app::fill
              at ./src/main.rs:7:13
    5: app::main

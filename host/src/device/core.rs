@@ -1,0 +1,170 @@
+//! The core of an open device, which all handles to it share.
+
+use super::events::{EventCore, Events};
+use super::pool_totals::PoolTotals;
+use crate::backend::AnyDevice;
+use crate::discovery::LoadedPlugin;
+use crate::gated::{Gated, Pass};
+use crate::host::shared::HostShared;
+use crate::memory::{DeviceMemory, DeviceTracker};
+use crate::program::core::ProgramCore;
+use crate::queue::core::{Point, QueueCore};
+use crate::selection::DeviceFacts;
+use longshore_plugin_api::{
+    Device as _, DeviceInfo, Error, ErrorCode, InfoValue, Platform as _, Result,
+};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Being inside an open device: its close waits.
+pub(crate) type DevicePass<'a> = Pass<'a, Arc<AnyDevice>, 8>;
+
+/// An open device of a plugin, and all that is on it.
+pub(crate) struct DeviceCore {
+    pub(super) id: u64,
+    pub(super) facts: DeviceFacts,
+    pub(super) plugin: Arc<LoadedPlugin>,
+    pub(crate) host: Arc<HostShared>,
+    pub(crate) remote: Gated<Arc<AnyDevice>, 8>,
+    pub(crate) totals: Mutex<PoolTotals>,
+    /// In the order in which they were loaded.
+    pub(crate) programs: Mutex<Vec<Arc<ProgramCore>>>,
+    pub(super) memory: DeviceMemory,
+    pub(super) queues: Mutex<Vec<Arc<QueueCore>>>,
+    pub(super) events: Mutex<Events>,
+    /// Answer to [`DeviceCore::most_group_items`].
+    most_group_items: OnceLock<u32>,
+}
+
+impl DeviceCore {
+    /// Opens a device of a plugin.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(super) fn open(
+        host: &Arc<HostShared>,
+        plugin: &Arc<LoadedPlugin>,
+        facts: &DeviceFacts,
+    ) -> Result<Arc<DeviceCore>> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let remote = plugin.platform().open(facts.index)?;
+        let tracker = host.tracker.as_ref().map(|tracker| DeviceTracker::new(Arc::clone(tracker)));
+        let memory = DeviceMemory::new(id, Arc::clone(&host.table), host.cache_limit, tracker);
+        let device = Arc::new(DeviceCore {
+            id,
+            facts: facts.clone(),
+            plugin: Arc::clone(plugin),
+            host: Arc::clone(host),
+            remote: Gated::new(Arc::new(remote)),
+            totals: Mutex::default(),
+            programs: Mutex::default(),
+            memory,
+            queues: Mutex::default(),
+            events: Mutex::default(),
+            most_group_items: OnceLock::new(),
+        });
+        host.note_open(id, &device);
+        Ok(device)
+    }
+
+    /// The plugin's device, which closing leaves alone until the answer is dropped.
+    ///
+    /// # Errors
+    /// `Uninitialized` if it was closed.
+    pub(crate) fn remote(&self) -> Result<DevicePass<'_>> {
+        self.remote.enter(0).ok_or_else(|| self.closed())
+    }
+
+    /// Answers a query about the device.
+    ///
+    /// # Errors
+    /// `Unimplemented` if the device has no answer.
+    pub(super) fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
+        self.plugin.platform().device_info(self.facts.index, query)
+    }
+
+    /// Most work-items of a group, 0 if the device does not say. Asks the device once.
+    pub(crate) fn most_group_items(&self) -> u32 {
+        *self.most_group_items.get_or_init(|| {
+            let answer = self.info(DeviceInfo::MaxWorkGroupSize).ok();
+            let most = answer.and_then(|answer| answer.as_u64()).unwrap_or(0);
+            u32::try_from(most).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// The error for a device that is not open any more.
+    #[cold]
+    pub(crate) fn closed(&self) -> Error {
+        Error::new(ErrorCode::Uninitialized, format!("device {} was closed", self.facts))
+    }
+
+    /// Returns a queue that was parked, or makes one.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the driver.
+    pub(crate) fn queue(&self) -> Result<Arc<QueueCore>> {
+        let mut queues = self.queues.lock();
+        if let Some(parked) = queues.iter().find(|core| core.unpark()) {
+            return Ok(Arc::clone(parked));
+        }
+        let remote = self.remote()?;
+        let queue = remote.create_queue()?;
+        let core = Arc::new(QueueCore::new(queue, Arc::clone(&remote), queues.len()));
+        queues.push(Arc::clone(&core));
+        Ok(core)
+    }
+
+    /// Makes an event, which goes before the device.
+    ///
+    /// # Errors
+    /// `Uninitialized` if the device was closed; those of the driver.
+    pub(crate) fn event(&self, timing: bool) -> Result<Arc<EventCore>> {
+        // Until it is in the list, closing the device waits.
+        let remote = self.remote()?;
+        let core = Arc::new(Gated::new(remote.create_event(timing)?));
+        self.events.lock().add(&core);
+        Ok(core)
+    }
+
+    /// Points behind the work of each queue that is not done.
+    pub(super) fn busy_points(&self) -> Vec<Point> {
+        let queues = self.queues.lock();
+        let busy: Vec<_> = queues.iter().filter(|queue| !queue.is_known_idle()).cloned().collect();
+        drop(queues);
+        busy.iter().filter_map(QueueCore::point).collect()
+    }
+
+    /// Caches or gives back the freed blocks that queued work has done with.
+    pub(super) fn settle(&self) {
+        if let Some(remote) = self.remote.enter(0) {
+            self.memory.settle(&remote);
+        }
+    }
+
+    /// How many blocks are kept for reuse, and their bytes.
+    pub(crate) fn cached(&self) -> (u64, u64) {
+        self.settle();
+        self.memory.cached()
+    }
+
+    pub(crate) fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// Waits for all that is queued on queues that use a program.
+    ///
+    /// # Errors
+    /// The first error of the queues' work; all are waited for.
+    pub(crate) fn wait_for_users(&self, program: u64) -> Result<()> {
+        let queues = self.queues.lock().clone();
+        let results: Vec<_> = queues.iter().map(|queue| queue.wait_for_program(program)).collect();
+        results.into_iter().collect()
+    }
+
+    /// Forgets which queues have used a program, which nobody launches any more.
+    pub(crate) fn forget_users(&self, program: u64) {
+        self.queues.lock().iter().for_each(|queue| queue.forget_program(program));
+    }
+}
