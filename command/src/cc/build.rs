@@ -4,10 +4,10 @@
 //! AMD becomes a code object; several sources for a GPU meet as bitcode, because calls between objects
 //! are slow there, or impossible.
 
-use crate::cc::clang::Clang;
+use crate::cc::clang::{Clang, Dialect};
 use crate::cc::source::Source;
 use crate::cc::step::{Diagnostics, Step};
-use crate::cc::target::{Dialect, Target};
+use crate::cc::target::Target;
 use crate::cc::{flags, options, profile};
 use crate::failure::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
@@ -67,7 +67,7 @@ impl<'a> Build<'a> {
         index: usize,
     ) -> Result<Build<'a>, Failure> {
         let several = job.sources.len() > 1;
-        let dialect = target.dialect(clang);
+        let dialect = clang.dialect(target);
         let needs_lld = matches!(target, Target::Amdgcn(_)) || several && !target.is_gpu();
         let needs_llvm_link = several && target.is_gpu();
         let user_options = profile::prepared(job.options, target, clang, several)

@@ -44,6 +44,15 @@ impl Clang {
         self.backends.iter().any(|backend| backend == target.backend())
     }
 
+    /// Returns the language in which it takes kernels for a target.
+    pub(super) fn dialect(&self, target: &Target) -> Dialect {
+        match target {
+            Target::Nvptx(_) if self.major < 17 => Dialect::Cuda,
+            Target::Amdgcn(_) if self.major < 16 => Dialect::Hip,
+            _ => Dialect::Plain,
+        }
+    }
+
     /// The linker beside it, of its version or of a later one.
     pub(super) fn lld(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("ld.lld");
@@ -79,6 +88,17 @@ impl Clang {
         Failure::new(Exit::NothingFound, message)
             .or_hint(format!("install it; on Debian and Ubuntu: apt install {package}-{major}"))
     }
+}
+
+/// The language in which a compiler takes sources in C and C++, for a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// The source's own.
+    Plain,
+    /// CUDA C++: the only one in which compilers before clang 17 know kernels for NVIDIA.
+    Cuda,
+    /// HIP: the same for AMD before clang 16.
+    Hip,
 }
 
 /// The compilers that may be used, the preferred one first.

@@ -1,8 +1,8 @@
 //! The options of clang that a target needs, by the version of clang.
 
-use crate::cc::clang::Clang;
+use crate::cc::clang::{Clang, Dialect};
 use crate::cc::step::succeeds;
-use crate::cc::target::{Dialect, Machine, Target};
+use crate::cc::target::{Machine, Target};
 use std::ffi::{OsStr, OsString};
 
 /// Those by which sources become code for a target, if `several` in a form that is joined. `given` are
@@ -13,7 +13,7 @@ pub(super) fn for_sources(
     given: &[OsString],
     several: bool,
 ) -> Vec<String> {
-    let dialect = target.dialect(clang);
+    let dialect = clang.dialect(target);
     let mut options = match dialect {
         Dialect::Plain => for_machine(target, clang),
         Dialect::Cuda => for_cuda(target, clang),

@@ -1,7 +1,7 @@
 //! Options that are clang's: which of the command line they are, and what becomes of them.
 
+use crate::cc::clang::Dialect;
 use crate::cc::source::{Language, Source};
-use crate::cc::target::Dialect;
 use crate::failure::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
 

@@ -1,6 +1,5 @@
 //! What `longshore cc` compiles for.
 
-use crate::cc::clang::Clang;
 use longshore::ImageKind;
 use std::fmt;
 
@@ -112,15 +111,6 @@ impl Target {
         matches!(self, Target::Cpu(machine, _) if Machine::own() != Some(*machine))
     }
 
-    /// In which language this compiler takes kernels for it.
-    pub(super) fn dialect(&self, clang: &Clang) -> Dialect {
-        match self {
-            Target::Nvptx(_) if clang.major < 17 => Dialect::Cuda,
-            Target::Amdgcn(_) if clang.major < 16 => Dialect::Hip,
-            _ => Dialect::Plain,
-        }
-    }
-
     /// What its images are.
     pub(super) fn image_kind(&self, is_cubin: bool) -> ImageKind {
         match self {
@@ -150,17 +140,6 @@ impl fmt::Display for Target {
             Target::Amdgcn(architecture) => write!(f, "amdgcn:{architecture}"),
         }
     }
-}
-
-/// The language in which a compiler takes sources in C and C++.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// That of the source.
-    Plain,
-    /// CUDA C++: only in it older compilers know kernels for NVIDIA.
-    Cuda,
-    /// HIP: the same for AMD.
-    Hip,
 }
 
 fn cpu(machine: Machine, name: Option<&str>) -> Result<Target, String> {
