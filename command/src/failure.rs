@@ -52,14 +52,6 @@ impl Failure {
         let _ = write!(std::io::stderr(), "{}", printable(&self.to_string()));
         self.exit as u8
     }
-
-    /// Tells the user and ends the process at once, whatever its other threads do: nothing is
-    /// dropped, no exit handler runs.
-    pub(crate) fn end_process(&self) -> ! {
-        crate::run::supervised::finished(self.tell());
-        // SAFETY: ends the process; nothing runs after it.
-        unsafe { libc::_exit(self.exit as i32) }
-    }
 }
 
 impl fmt::Display for Failure {

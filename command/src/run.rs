@@ -5,7 +5,7 @@ mod element;
 mod grid;
 mod memory;
 mod report;
-pub(crate) mod supervised;
+mod supervised;
 mod symbols;
 mod tracking;
 
@@ -277,9 +277,9 @@ impl Run {
         if !queue.synchronize_for(limit)? {
             let limit = units::duration(limit);
             let message = format!("{} still runs after {limit}", kernel.name());
-            Failure::new(Exit::Runtime, message)
-                .or_hint("--timeout SECONDS says how long a run may take")
-                .end_process();
+            let failure = Failure::new(Exit::Runtime, message)
+                .or_hint("--timeout SECONDS says how long a run may take");
+            supervised::end_process(&failure);
         }
         Ok(())
     }

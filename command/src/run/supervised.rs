@@ -22,7 +22,7 @@ const PASSED_ON: [c_int; 6] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Does the run in a child process, before the process has other threads, and answers its exit code.
-pub(crate) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+pub(super) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     let forked = if is_traced() { None } else { fork() };
     match forked {
         Some(Side::Parent { child, pipe }) => await_end(child, pipe),
@@ -37,8 +37,17 @@ pub(crate) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode 
     }
 }
 
-/// Says that the process is about to end with this code, which is the run's.
-pub(crate) fn finished(code: u8) {
+/// Tells the user of the failure and ends the process at once, whatever its other threads do: nothing is
+/// dropped, no exit handler runs.
+pub(super) fn end_process(failure: &Failure) -> ! {
+    let code = failure.tell();
+    finished(code);
+    // SAFETY: ends the process; nothing runs after it.
+    unsafe { libc::_exit(c_int::from(code)) }
+}
+
+/// Tells the parent, if there is one, that the run ends with this exit code.
+fn finished(code: u8) {
     let pipe = PIPE.swap(-1, Ordering::Relaxed);
     if pipe >= 0 {
         // SAFETY: the descriptor is this module's, and nobody has it from now on.
