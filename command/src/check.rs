@@ -1,7 +1,7 @@
 //! `longshore check`: hands over to the conformance suite, a program of its own.
 
+use crate::common::CommonOptions;
 use crate::failure::{Exit, Failure};
-use crate::options::CommonOptions;
 use crate::path;
 use clap::Args;
 use std::os::unix::process::CommandExt;

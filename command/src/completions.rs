@@ -1,9 +1,8 @@
 //! `longshore completions`: what a shell needs to complete the command.
 
 use crate::failure::Failure;
-use crate::options::Options;
 use crate::output;
-use clap::{Arg, Args, Command, CommandFactory};
+use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 
 /// Print a script with which a shell completes this command
@@ -31,9 +30,10 @@ fn without_hidden(command: &Command) -> Command {
 }
 
 impl Completions {
-    pub(crate) fn execute(&self) -> Result<(), Failure> {
+    /// Prints the script for `command`, the whole command line.
+    pub(crate) fn execute(&self, command: &Command) -> Result<(), Failure> {
         let mut script = Vec::new();
-        let mut command = without_hidden(&Options::command());
+        let mut command = without_hidden(command);
         clap_complete::generate(self.shell, &mut command, "longshore", &mut script);
         output::print(String::from_utf8_lossy(&script).trim_end())
     }

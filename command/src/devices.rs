@@ -1,8 +1,8 @@
 //! `longshore devices`.
 
+use crate::common::{CommonOptions, no_device};
 use crate::device_facts::{self, DeviceFacts};
 use crate::failure::Failure;
-use crate::options::{CommonOptions, no_device};
 use crate::{output, table};
 use clap::Args;
 use longshore::units;

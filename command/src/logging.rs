@@ -1,6 +1,5 @@
 //! Where the log goes: standard error, as the options and the environment say.
 
-use crate::options::{Options, Subcommand};
 use env_logger::{Builder, Target};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use longshore_plugin_api::printable;
@@ -10,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether a plugin said something in the detail of `-vv` that was not shown.
 static IS_WITHHELD: AtomicBool = AtomicBool::new(false);
 
-/// Starts logging. `-v` goes before `LONGSHORE_LOG`, that before `RUST_LOG`.
-pub(crate) fn start(options: &Options) {
-    let filter = filter(options).unwrap_or_else(|| default_level(&options.subcommand).to_owned());
+/// Starts logging with the level that `-v` asks for, else with the filter of `LONGSHORE_LOG`, else
+/// with that of `RUST_LOG`, else with `default`.
+pub(crate) fn start(level: Option<&str>, default: &str) {
+    let filter = level.map(str::to_owned).or_else(filter).unwrap_or_else(|| default.to_owned());
     let mut builder = Builder::new();
     builder.parse_filters(&filter).target(Target::Stderr).format(|to, record| {
         let level = record.level().as_str().to_ascii_lowercase();
@@ -57,16 +57,8 @@ fn is_detail_of_plugin(metadata: &Metadata<'_>) -> bool {
     metadata.level() <= Level::Debug && metadata.target().starts_with("longshore::plugin::")
 }
 
-fn filter(options: &Options) -> Option<String> {
+/// Returns the filter that the environment sets.
+fn filter() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let from_options = options.common.log_level().map(str::to_owned);
-    from_options.or_else(|| variable("LONGSHORE_LOG")).or_else(|| variable("RUST_LOG"))
-}
-
-/// The list of plugins shows what the warnings about plugins say.
-fn default_level(subcommand: &Subcommand) -> &'static str {
-    match subcommand {
-        Subcommand::Plugins(_) => "error,longshore::environment=warn",
-        _ => "warn",
-    }
+    variable("LONGSHORE_LOG").or_else(|| variable("RUST_LOG"))
 }

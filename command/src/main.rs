@@ -2,10 +2,12 @@
 //! devices from the shell.
 //!
 //! Start reading at [`options`], which holds the command line; each subcommand has a file of its
-//! own. What goes wrong is a [`failure::Failure`], which knows its hint and the exit code.
+//! own, and [`common`] has the options of all. Errors become a [`failure::Failure`], which knows
+//! its hint and the exit code.
 
 mod cc;
 mod check;
+mod common;
 mod completions;
 mod device_facts;
 mod devices;
@@ -24,7 +26,7 @@ mod probe;
 mod run;
 mod table;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use failure::Failure;
 use longshore::Environment;
 use options::{Options, Subcommand};
@@ -33,7 +35,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = link::expanded(cc::arguments(std::env::args_os()).into_iter());
     let options = Options::parse_from(arguments);
-    logging::start(&options);
+    logging::start(options.common.log_level(), options.subcommand.default_log_filter());
     // A probe is started by a process that warns itself.
     if !matches!(options.subcommand, Subcommand::Probe(_)) {
         Environment::of_process().warn_of_misspelt();
@@ -54,8 +56,8 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Cc(cc) => cc.execute()?,
         Subcommand::Link(link) => return link.execute(),
         Subcommand::Check(check) => return Err(check.execute(common)),
-        Subcommand::Completions(completions) => completions.execute()?,
-        Subcommand::Manual(manual) => manual.execute()?,
+        Subcommand::Completions(completions) => completions.execute(&Options::command())?,
+        Subcommand::Manual(manual) => manual.execute(Options::command())?,
         Subcommand::Probe(probe) => return Ok(probe.execute()),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,7 @@
 //! `longshore __manual`: writes the manual pages, when Longshore is installed.
 
 use crate::failure::{Exit, Failure};
-use crate::options::Options;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use std::path::PathBuf;
 
 /// Write the manual pages
@@ -13,9 +12,9 @@ pub(crate) struct Manual {
 }
 
 impl Manual {
-    /// Writes `longshore.1`, and a page for each subcommand.
-    pub(crate) fn execute(&self) -> Result<(), Failure> {
-        clap_mangen::generate_to(Options::command(), &self.folder).map_err(|error| {
+    /// Writes `longshore.1` for `command`, the whole command line, and a page for each subcommand.
+    pub(crate) fn execute(&self, command: Command) -> Result<(), Failure> {
+        clap_mangen::generate_to(command, &self.folder).map_err(|error| {
             let message = format!("writing manual pages to '{}': {error}", self.folder.display());
             Failure::new(Exit::Runtime, message)
         })

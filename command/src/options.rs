@@ -1,19 +1,17 @@
-//! The command line, and the host that it asks for.
+//! The command line.
 
 use crate::cc::Cc;
 use crate::check::Check;
+use crate::common::CommonOptions;
 use crate::completions::Completions;
 use crate::devices::Devices;
-use crate::failure::{Exit, Failure};
 use crate::inspect::Inspect;
 use crate::link::Link;
 use crate::manual::Manual;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
 use crate::run::Run;
-use clap::{ArgAction, Args, Parser};
-use longshore::{Candidate, Device, Environment, ErrorCode, Host, HostBuilder, Image, Outcome};
-use std::path::PathBuf;
+use clap::Parser;
 use std::sync::LazyLock;
 
 const AFTER_HELP: &str = "\
@@ -68,123 +66,15 @@ pub(crate) enum Subcommand {
     Probe(Probe),
 }
 
-/// What every subcommand takes.
-#[derive(Args, Clone)]
-#[command(next_help_heading = "Common options")]
-pub(crate) struct CommonOptions {
-    /// Use only these backends, in order of preference: "cuda,host"
-    #[arg(long, value_name = "NAMES", global = true)]
-    pub(crate) backend: Option<String>,
-    /// Use only these devices: "cuda:0,2;vulkan:*;!vulkan:*llvmpipe*"
-    #[arg(long, value_name = "SELECTION", global = true)]
-    pub(crate) devices: Option<String>,
-    /// Search this plugin file, or folder of plugins, before all others; may be repeated
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) plugin: Vec<PathBuf>,
-    /// Log more: -v what happens, -vv details, -vvv everything
-    #[arg(short, long, action = ArgAction::Count, global = true)]
-    pub(crate) verbose: u8,
-}
-
-impl CommonOptions {
-    /// The level that `-v` asks for.
-    pub(crate) fn log_level(&self) -> Option<&'static str> {
-        match self.verbose {
-            0 => None,
-            1 => Some("info"),
-            2 => Some("debug"),
-            _ => Some("trace"),
+impl Subcommand {
+    /// Returns the filter of the log where neither `-v` nor a variable sets one. The list of
+    /// plugins already shows the warnings about them.
+    pub(crate) fn default_log_filter(&self) -> &'static str {
+        match self {
+            Subcommand::Plugins(_) => "error,longshore::environment=warn",
+            _ => "warn",
         }
     }
-
-    /// A host's builder with these options.
-    pub(crate) fn builder(&self) -> HostBuilder {
-        let builder = Host::builder().environment(self.environment());
-        let mut builder = self.plugin.iter().fold(builder, HostBuilder::plugin);
-        if let Some(backends) = &self.backend {
-            builder = builder.backends(backends);
-        }
-        if let Some(devices) = &self.devices {
-            builder = builder.devices(devices);
-        }
-        builder
-    }
-
-    /// The environment without the selections that the options replace.
-    fn environment(&self) -> Environment {
-        let mut environment = Environment::of_process();
-        if self.backend.is_some() {
-            environment.set("LONGSHORE_BACKEND", "");
-        }
-        if self.devices.is_some() {
-            environment.set("LONGSHORE_DEVICES", "");
-        }
-        environment
-    }
-
-    /// The host with these options.
-    pub(crate) fn host(&self) -> Result<Host, Failure> {
-        build(self.builder())
-    }
-
-    /// The device that `--device` names, or the preferred one of those that take the image; its memory
-    /// tracked if wanted.
-    pub(crate) fn open(
-        &self,
-        device: Option<&str>,
-        image: &Image,
-        track: bool,
-    ) -> Result<Device, Failure> {
-        let builder = self.builder();
-        let host = build(if track { builder.track(true) } else { builder })?;
-        if host.devices().is_empty() {
-            return Err(no_device(&host));
-        }
-        let opened = match device {
-            Some(selection) => host.device(selection).map_err(of_selection),
-            None => host.device_for(image).map_err(Failure::from),
-        };
-        opened.map_err(|failure| {
-            failure.or_hint("`longshore devices` lists the devices that there are")
-        })
-    }
-}
-
-fn build(builder: HostBuilder) -> Result<Host, Failure> {
-    let host = builder.build().map_err(of_selection);
-    host.map_err(|failure| {
-        failure.or_hint("`longshore plugins` lists what was found and what became of it")
-    })
-}
-
-/// The failure for an error in what the user selected.
-pub(crate) fn of_selection(error: longshore::Error) -> Failure {
-    let exit = match error.code() {
-        ErrorCode::NotFound => Exit::NothingFound,
-        ErrorCode::InvalidValue => Exit::Usage,
-        _ => return error.into(),
-    };
-    Failure::new(exit, error.to_string())
-}
-
-/// The failure for a host without a device.
-pub(crate) fn no_device(host: &Host) -> Failure {
-    let lacks_driver = |candidate: &Candidate| {
-        matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))
-    };
-    let candidates = host.candidates();
-    let hint = if !host.excluded().is_empty() {
-        "select one of these with --devices or LONGSHORE_DEVICES, or all by neither"
-    } else if candidates.is_empty() {
-        "put a plugin, 'liblongshore_plugin_<backend>.so', beside this command or into a folder of \
-         LONGSHORE_PLUGIN_PATH, or name it with --plugin"
-    } else if candidates.iter().any(lacks_driver) {
-        "install the driver of a device of this machine, or name the plugin of another backend, such \
-         as that of the CPU, with --plugin"
-    } else {
-        "`longshore plugins` tries each in a process of its own; --plugin names others"
-    };
-    Failure::new(Exit::NothingFound, host.why_no_device()).or_hint(hint)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `longshore plugins`.
 
+use crate::common::{CommonOptions, of_selection};
 use crate::failure::{Exit, Failure};
-use crate::options::{CommonOptions, of_selection};
 use crate::{output, table};
 use clap::Args;
 use longshore::{Candidate, Environment, Host, HostBuilder, Probe};

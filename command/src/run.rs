@@ -9,8 +9,8 @@ mod supervised;
 mod symbols;
 mod tracking;
 
+use crate::common::CommonOptions;
 use crate::failure::{Exit, Failure};
-use crate::options::CommonOptions;
 use argument::{ArgumentSpec, Save};
 use clap::Args;
 use longshore::units;
