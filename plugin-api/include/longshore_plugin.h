@@ -591,8 +591,9 @@ typedef struct longshore_module_table {
     struct longshore_error_object *(*kernel)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_kernel_info *kernel);
-    // Finds a global variable. Errors: `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name,
-    // `LONGSHORE_ERROR_SYMBOL_KIND` if it is a kernel.
+    // Finds a global variable. In Rust, the default is for images that have none. Errors:
+    // `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name, `LONGSHORE_ERROR_SYMBOL_KIND` if
+    // it is a kernel.
     struct longshore_error_object *(*global)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_global_info *global);
@@ -600,12 +601,13 @@ typedef struct longshore_module_table {
     struct longshore_error_object *(*symbols)(struct longshore_module *module,
                                               struct longshore_symbol_visitor visitor);
     // Runs the global constructors, in priority order. Called once, before anything else of the
-    // module is used. Blocks until they are done. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` if one
-    // fails.
+    // module is used. Blocks until they are done. In Rust, the default is for images that have
+    // none. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` if one fails.
     struct longshore_error_object *(*run_constructors)(struct longshore_module *module);
     // Runs the global destructors in reverse order, all of them, also when one fails. Called at
-    // most once, when no queue uses the module any more. Blocks until they are done. Errors:
-    // `LONGSHORE_ERROR_BACKEND_FAILURE` with the first failure.
+    // most once, when no queue uses the module any more. Blocks until they are done. In Rust, the
+    // default is for images that have none. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` with the
+    // first failure.
     struct longshore_error_object *(*run_destructors)(struct longshore_module *module);
     // Unloads the image. The module is gone even when an error is returned. In Rust, the default
     // drops it. May block. Errors: Those of the driver.

@@ -1,6 +1,7 @@
 //! Information queries and the types of their answers.
 
 use crate::error::{Error, ErrorCode, Result};
+use std::fmt::Display;
 
 /// What type the answer of a device query has, as bytes written to the sink (little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +204,12 @@ impl DeviceInfo {
         let found = Self::ALL.iter().find(|query| **query as u32 == value);
         found.copied().ok_or_else(|| unknown("device", value))
     }
+
+    /// Returns the `Unimplemented` error of a query that `who`, a device or a driver's interface,
+    /// cannot answer.
+    pub fn unanswered_by(self, who: impl Display) -> Error {
+        Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
+    }
 }
 
 impl PlatformInfo {
@@ -283,6 +290,32 @@ impl InfoValue {
             InfoValue::Text(text) => Some(text),
             _ => None,
         }
+    }
+}
+
+macro_rules! into_info_value {
+    ($($type:ty => $variant:ident),* $(,)?) => { $(
+        impl From<$type> for InfoValue {
+            fn from(value: $type) -> InfoValue {
+                InfoValue::$variant(value.into())
+            }
+        }
+    )* };
+}
+
+into_info_value! {
+    &str => Text,
+    String => Text,
+    bool => Bool,
+    u32 => U32,
+    u64 => U64,
+    [u32; 3] => Dimensions,
+    [u8; 16] => Uuid,
+}
+
+impl From<DeviceType> for InfoValue {
+    fn from(value: DeviceType) -> InfoValue {
+        InfoValue::U32(value as u32)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::image::{Acceptance, ImageBytes, ImageEntry};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
-    MemoryKind, PoolTracker, PrefetchTarget, ProfileSection, Span, SymbolKind,
+    MemoryKind, PoolTracker, PrefetchTarget, ProfileSection, Span, SymbolKind, no_global,
 };
 use longshore_interface_macros::interface;
 use std::sync::Arc;
@@ -250,12 +250,14 @@ interface! {
         #[isolated(by_hand)]
         fn kernel(&self, name: &str) -> Result<(Arc<B::Kernel>, KernelAttributes)>;
 
-        /// Finds a global variable.
+        /// Finds a global variable. In Rust, the default is for images that have none.
         ///
         /// # Errors
         /// `NotFound` if there is none of this name, `ErrorCode::SymbolKind` if it is a kernel.
         #[check(bounds::global(plugin, name, &answer))]
-        fn global(&self, name: &str) -> Result<GlobalAddress>;
+        fn global(&self, name: &str) -> Result<GlobalAddress> {
+            Err(no_global(name, &self.symbols()?))
+        }
 
         /// Names every kernel and global, in any order.
         ///
@@ -265,19 +267,23 @@ interface! {
         fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
 
         /// Runs the global constructors, in priority order. Called once, before anything else of the module is used.
-        /// Blocks until they are done.
+        /// Blocks until they are done. In Rust, the default is for images that have none.
         ///
         /// # Errors
         /// `BackendFailure` if one fails.
-        fn run_constructors(&self) -> Result<()>;
+        fn run_constructors(&self) -> Result<()> {
+            Ok(())
+        }
 
         /// Runs the global destructors in reverse order, all of them, also when one fails. Called at most once, when no
-        /// queue uses the module any more. Blocks until they are done.
+        /// queue uses the module any more. Blocks until they are done. In Rust, the default is for images that have none.
         ///
         /// # Errors
         /// `BackendFailure` with the first failure.
         #[isolated(gives_up)]
-        fn run_destructors(&self) -> Result<()>;
+        fn run_destructors(&self) -> Result<()> {
+            Ok(())
+        }
 
         /// Reads the memory-pool tracker, if the image has one; in C, `present` says whether it has. Called after the
         /// destructors and before `unload`. Blocks.

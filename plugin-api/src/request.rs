@@ -47,6 +47,15 @@ pub enum SymbolKind {
     Global = 1,
 }
 
+/// Returns the error of a module without globals that is asked for the global `name`.
+pub(crate) fn no_global(name: &str, symbols: &[(String, SymbolKind)]) -> Error {
+    if symbols.iter().any(|(symbol, _)| symbol == name) {
+        let message = format!("'{name}' is a kernel of the image, expected a global");
+        return Error::new(ErrorCode::SymbolKind, message);
+    }
+    Error::new(ErrorCode::NotFound, format!("the image has no global '{name}'"))
+}
+
 /// What a profile section holds; named as in LLVM's `InstrProfData.inc`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -249,6 +258,19 @@ impl<'a> Arguments<'a> {
         })
     }
 
+    /// Returns the `N` bytes of the argument at `index`, counted from 0. `from_ne_bytes` of a number's
+    /// type makes the number of them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such argument, or one of another size.
+    pub fn bytes<const N: usize>(&self, index: usize) -> Result<[u8; N]> {
+        let value = self.values().nth(index).unwrap_or_default();
+        value.try_into().map_err(|_| {
+            let message = format!("argument {index} has {} bytes, expected {N}", value.len());
+            Error::new(ErrorCode::InvalidArgument, message)
+        })
+    }
+
     /// The array of pointers as it crossed the boundary; `len()` entries, valid for `'a`.
     pub fn pointers(&self) -> *const *const c_void {
         self.pointers
@@ -374,6 +396,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_globals_a_name_is_a_kernel_or_unknown() {
+        let symbols = [("saxpy".to_owned(), SymbolKind::Kernel)];
+        assert_eq!(no_global("saxpy", &symbols).code(), ErrorCode::SymbolKind);
+        assert_eq!(no_global("sax", &symbols).code(), ErrorCode::NotFound);
+    }
+
+    #[test]
     fn arguments_read_back_what_they_were_made_of() {
         let (a, b) = (7u32, [1.0f64, 2.0]);
         let pointers = [(&raw const a).cast(), (&raw const b).cast(), std::ptr::null()];
@@ -383,5 +412,12 @@ mod tests {
         let values: Vec<_> = arguments.values().map(<[u8]>::len).collect();
         assert_eq!(values, [4, 16, 0]);
         assert_eq!(arguments.values().next(), Some(&7u32.to_ne_bytes()[..]));
+        assert_eq!(arguments.bytes(0).map(u32::from_ne_bytes), Ok(7));
+        for (index, size) in [(0, 4), (1, 16), (2, 0), (3, 0)] {
+            let error = arguments.bytes::<8>(index).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            let expected = format!("argument {index} has {size} bytes, expected 8");
+            assert_eq!(error.message(), expected);
+        }
     }
 }

@@ -146,7 +146,7 @@ fn parse_devices(value: &str) -> Result<u32> {
 }
 
 fn none(query: DeviceInfo) -> Error {
-    Error::new(ErrorCode::Unimplemented, format!("the CPU has no answer to {query:?}"))
+    query.unanswered_by("the CPU")
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! What is known of a device before it is opened.
 
 use crate::call::{Call, Failure};
-use longshore_plugin_api::{
-    DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
-};
+use longshore_plugin_api::{DeviceInfo, DeviceType, FpCapability, InfoValue, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 
@@ -78,10 +76,7 @@ impl Facts {
     /// # Errors
     /// `Unimplemented` if there is no answer.
     pub(crate) fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
-        self.answer(query).ok_or_else(|| {
-            let message = format!("'{}' has no answer to {query:?}", self.name);
-            Error::new(ErrorCode::Unimplemented, message)
-        })
+        self.answer(query).ok_or_else(|| query.unanswered_by(format_args!("'{}'", self.name)))
     }
 
     fn answer(&self, query: DeviceInfo) -> Option<InfoValue> {

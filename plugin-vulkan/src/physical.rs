@@ -4,9 +4,7 @@ use crate::features::Features;
 use crate::instance::{Instance, Version};
 use ash::vk;
 use longshore_format_spirv::{Kernel, SubgroupSize};
-use longshore_plugin_api::{
-    DeviceInfo, DeviceType, Error, ErrorCode, FpCapability, InfoValue, Result,
-};
+use longshore_plugin_api::{DeviceInfo, DeviceType, Error, FpCapability, InfoValue, Result};
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -490,7 +488,7 @@ fn text(found: std::result::Result<&CStr, std::ffi::FromBytesUntilNulError>) -> 
 }
 
 fn none(query: DeviceInfo) -> Error {
-    Error::new(ErrorCode::Unimplemented, format!("Vulkan has no answer to {query:?}"))
+    query.unanswered_by("Vulkan")
 }
 
 #[cfg(test)]
