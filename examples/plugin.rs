@@ -1,23 +1,23 @@
-//! A whole backend on the safe traits: a device with the host's memory and a thread for each queue. Its images are text,
-//! `longshore-example` and a line for each kernel; the one kernel that it can run is `saxpy`.
+//! A whole backend on the safe traits: a device with the host's memory and a thread for each queue.
+//! The one image that it takes is a line of text, with the one kernel `saxpy`.
 //!
-//! `cargo build --package longshore-examples --examples` makes `target/debug/examples/liblongshore_plugin_example.so`. For a
-//! backend of your own, call the driver where this one does the work itself.
+//! `cargo build --package longshore-examples --examples` makes
+//! `target/debug/examples/liblongshore_plugin_example.so`. For a backend of your own, call the
+//! driver where this one does the work itself.
 
 use longshore_plugin_api::{
     Acceptance, Arguments, Backend, Connected, CopyRequest, Description, Device, DeviceInfo,
-    DeviceType, Error, ErrorCode, Event, GlobalAddress, HostFunction, ImageBytes, InfoValue,
-    KernelAttributes, LaunchShape, Loading, MemoryKind, Module, Platform, PlatformInfo, Plugin,
-    Queue, Result, Services, Span, SymbolKind, export_plugin,
+    DeviceType, Error, ErrorCode, Event, HostFunction, ImageBytes, InfoValue, KernelAttributes,
+    LaunchShape, Loading, MemoryKind, Module, Platform, PlatformInfo, Plugin, Queue, Result,
+    Services, Span, SymbolKind, export_plugin,
 };
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-const HEAD: &str = "longshore-example\n";
-const ALIGNMENT: u64 = 256;
+const IMAGE: &[u8] = b"longshore-example: saxpy\n";
+const MEMORY_BYTES: u64 = 1 << 30;
 
 struct Example;
 
@@ -26,7 +26,7 @@ export_plugin!(Example);
 impl Backend for Example {
     type Platform = Example;
     type Device = Memory;
-    type Module = Kernels;
+    type Module = Image;
     type Kernel = Saxpy;
     type Queue = Line;
     type Event = Marker;
@@ -50,10 +50,11 @@ impl Plugin for Example {
 
 impl Platform<Example> for Example {
     fn info(&self, query: PlatformInfo) -> Result<String> {
+        let Description { name, vendor, version, .. } = Example::DESCRIPTION;
         Ok(match query {
-            PlatformInfo::Name => "An example".to_owned(),
-            PlatformInfo::VendorName => "Longshore".to_owned(),
-            PlatformInfo::Version => "1.0.0".to_owned(),
+            PlatformInfo::Name => name.to_owned(),
+            PlatformInfo::VendorName => vendor.to_owned(),
+            PlatformInfo::Version => version.to_owned(),
         })
     }
 
@@ -63,16 +64,16 @@ impl Platform<Example> for Example {
 
     fn device_info(&self, _: u32, query: DeviceInfo) -> Result<InfoValue> {
         Ok(match query {
-            DeviceInfo::Type => InfoValue::U32(DeviceType::Gpu as u32),
-            DeviceInfo::Name | DeviceInfo::ProductName => InfoValue::Text("example".to_owned()),
-            DeviceInfo::Uid => InfoValue::Text("example-0".to_owned()),
-            DeviceInfo::Vendor => InfoValue::Text("Longshore".to_owned()),
-            DeviceInfo::DriverVersion => InfoValue::Text("1.0.0".to_owned()),
-            DeviceInfo::AddressBits => InfoValue::U32(64),
-            DeviceInfo::NumComputeUnits => InfoValue::U32(1),
-            DeviceInfo::GlobalMemSize | DeviceInfo::MaxMemAllocSize => InfoValue::U64(1 << 30),
-            DeviceInfo::MaxWorkGroupSize => InfoValue::U32(1024),
-            _ => return Err(Error::new(ErrorCode::Unimplemented, format!("{query:?} is unknown"))),
+            DeviceInfo::Type => DeviceType::Gpu.into(),
+            DeviceInfo::Name | DeviceInfo::ProductName => "example".into(),
+            DeviceInfo::Uid => "example-0".into(),
+            DeviceInfo::Vendor => "Longshore".into(),
+            DeviceInfo::DriverVersion => "1.0.0".into(),
+            DeviceInfo::NumComputeUnits => 1u32.into(),
+            DeviceInfo::AddressBits => 64u32.into(),
+            DeviceInfo::MaxWorkGroupSize => 1024u32.into(),
+            DeviceInfo::GlobalMemSize | DeviceInfo::MaxMemAllocSize => MEMORY_BYTES.into(),
+            _ => return Err(query.unanswered_by("the example")),
         })
     }
 
@@ -81,53 +82,44 @@ impl Platform<Example> for Example {
     }
 }
 
-/// A device: the allocations on it, by address.
+/// A device: the allocations on it, by kind and address, each with room for its alignment.
 #[derive(Default)]
-struct Memory(Mutex<HashMap<u64, (MemoryKind, Layout)>>);
+struct Memory(Mutex<HashMap<(MemoryKind, u64), Vec<u8>>>);
 
 impl Device<Example> for Memory {
     fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
-        Ok(match kernels_of(image) {
-            Ok(_) => Acceptance::Accepted,
-            Err(error) => Acceptance::Refused(error.message().to_owned()),
-        })
+        let refused = || Acceptance::Refused("the image is not the example's".to_owned());
+        Ok(if image == IMAGE { Acceptance::Accepted } else { refused() })
     }
 
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
-        let refused =
-            || Error::new(ErrorCode::OutOfResources, format!("no room for {bytes} bytes"));
-        let size = usize::try_from(bytes.max(1)).ok().filter(|size| *size <= 1 << 30);
-        let layout =
-            Layout::from_size_align(size.ok_or_else(refused)?, alignment.max(ALIGNMENT) as usize);
-        let layout = layout.map_err(|_| refused())?;
-        // SAFETY: the size is not 0.
-        let address = unsafe { alloc(layout) } as u64;
-        if address == 0 {
-            return Err(refused());
+        if bytes.max(alignment) > MEMORY_BYTES {
+            let message = format!("no room for {bytes} bytes");
+            return Err(Error::new(ErrorCode::OutOfResources, message));
         }
-        self.0.lock().unwrap().insert(address, (kind, layout));
+        let mut memory = vec![0u8; (bytes + alignment) as usize];
+        let address = (memory.as_mut_ptr() as u64).next_multiple_of(alignment);
+        self.0.lock().unwrap().insert((kind, address), memory);
         Ok(address)
     }
 
     fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
-        let mut live = self.0.lock().unwrap();
-        let Some((_, layout)) = live.get(&address).filter(|(known, _)| *known == kind).copied()
-        else {
-            let message = format!("no allocation of this kind begins at {address:#x}");
-            return Err(Error::new(ErrorCode::InvalidArgument, message));
-        };
-        live.remove(&address);
-        // SAFETY: `allocate` returned the address for this layout, and the table had it until now.
-        unsafe { dealloc(address as *mut u8, layout) };
-        Ok(())
+        let message = || format!("no {kind:?} allocation begins at {address:#x}");
+        let unknown = || Error::new(ErrorCode::InvalidArgument, message());
+        self.0.lock().unwrap().remove(&(kind, address)).map(drop).ok_or_else(unknown)
     }
 
-    fn load(&self, image: ImageBytes, _: Loading) -> Result<Kernels> {
-        kernels_of(image.get()).map(Kernels)
+    fn load(&self, image: ImageBytes, _: Loading) -> Result<Image> {
+        match self.accepts(image.get())? {
+            Acceptance::Refused(reason) => Err(Error::new(ErrorCode::InvalidBinary, reason)),
+            _ => Ok(Image),
+        }
     }
 
     fn create_queue(&self) -> Result<Line> {
-        Ok(Line::start())
+        let (work, queued) = channel::<Work>();
+        std::thread::spawn(move || queued.into_iter().for_each(|work| work()));
+        Ok(Line { work, last: Mutex::new(Arc::new(Instant::now().into())) })
     }
 
     fn create_event(&self, timing: bool) -> Result<Marker> {
@@ -135,198 +127,156 @@ impl Device<Example> for Memory {
     }
 }
 
-/// Returns the names of an image's kernels.
-fn kernels_of(image: &[u8]) -> Result<Vec<String>> {
-    let invalid = |message: &str| Error::new(ErrorCode::InvalidBinary, message);
-    let text = std::str::from_utf8(image).map_err(|_| invalid("the image is no text"))?;
-    let names =
-        text.strip_prefix(HEAD).ok_or_else(|| invalid("the image has another first line"))?;
-    match names.lines().find(|name| *name != "saxpy") {
-        Some(name) => Err(invalid(&format!("there is no kernel '{name}', expected 'saxpy'"))),
-        None => Ok(names.lines().map(str::to_owned).collect()),
-    }
-}
-
 /// A loaded image.
-struct Kernels(Vec<String>);
-/// The kernel (u64 n, f32 a, const f32 *x, f32 *y).
+struct Image;
+/// The kernel (u64 n, f32 a, const f32 *x, f32 *y), in which each launch does all `n` elements.
 struct Saxpy;
 
-impl Module<Example> for Kernels {
+impl Module<Example> for Image {
     fn kernel(&self, name: &str) -> Result<(Arc<Saxpy>, KernelAttributes)> {
-        let missing =
-            || Error::new(ErrorCode::NotFound, format!("the image has no kernel '{name}'"));
-        self.0.iter().find(|known| *known == name).ok_or_else(missing)?;
+        if name != "saxpy" {
+            let message = format!("there is no kernel '{name}', expected 'saxpy'");
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
         let argument_sizes = Some(vec![8, 4, 8, 8]);
-        Ok((Arc::new(Saxpy), KernelAttributes { argument_sizes, ..KernelAttributes::default() }))
-    }
-
-    fn global(&self, name: &str) -> Result<GlobalAddress> {
-        Err(Error::new(ErrorCode::NotFound, format!("the image has no global '{name}'")))
+        Ok((Arc::new(Saxpy), KernelAttributes { argument_sizes, ..Default::default() }))
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        Ok(self.0.iter().map(|name| (name.clone(), SymbolKind::Kernel)).collect())
-    }
-
-    fn run_constructors(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn run_destructors(&self) -> Result<()> {
-        Ok(())
+        Ok(vec![("saxpy".to_owned(), SymbolKind::Kernel)])
     }
 }
 
 type Work = Box<dyn FnOnce() + Send>;
+/// A place behind some work in a queue, and when it was reached.
+type Record = Arc<OnceLock<Instant>>;
 
-/// A queue: work for a thread, in order. The thread ends when the queue is dropped and all its work is done.
+/// A queue: the way to its thread, and its last place. The thread ends when the queue is dropped and
+/// all work is done.
 struct Line {
     work: Sender<Work>,
-    pending: Arc<(Mutex<usize>, Condvar)>,
+    last: Mutex<Record>,
 }
 
 impl Line {
-    fn start() -> Line {
-        let (work, queued) = channel::<Work>();
-        std::thread::spawn(move || queued.into_iter().for_each(|work| work()));
-        Line { work, pending: Arc::default() }
-    }
-
-    fn push(&self, work: impl FnOnce() + Send + 'static, wait: bool) -> Result<()> {
-        let pending = Arc::clone(&self.pending);
-        *pending.0.lock().unwrap() += 1;
+    /// Queues work, and waits for it if `wait` is set. Returns the place behind it.
+    fn push(&self, wait: bool, work: impl FnOnce() + Send + 'static) -> Result<Record> {
+        let record = Record::default();
+        let reached = Arc::clone(&record);
         let work = Box::new(move || {
             work();
-            *pending.0.lock().unwrap() -= 1;
-            pending.1.notify_all();
+            _ = reached.set(Instant::now());
         });
+        let mut last = self.last.lock().unwrap();
         let ended = |_| Error::new(ErrorCode::Unknown, "the thread of the queue has ended");
         self.work.send(work).map_err(ended)?;
-        if wait { self.synchronize() } else { Ok(()) }
+        *last = Arc::clone(&record);
+        drop(last);
+        if wait {
+            record.wait();
+        }
+        Ok(record)
     }
 }
 
 impl Queue<Example> for Line {
     fn launch(&self, _: &Saxpy, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
-        // The host has compared the sizes with those of the kernel.
-        let [n, x, y] = [0, 2, 3].map(|at| arguments.values().nth(at).unwrap().try_into().unwrap());
-        let [n, x, y] = [n, x, y].map(u64::from_le_bytes);
-        let a = f32::from_le_bytes(arguments.values().nth(1).unwrap().try_into().unwrap());
-        let count = shape.groups.iter().chain(&shape.items).map(|size| u64::from(*size)).product();
+        shape.refuse_clusters()?;
+        let a = f32::from_ne_bytes(arguments.bytes(1)?);
+        let [n, x, y] = [arguments.bytes(0)?, arguments.bytes(2)?, arguments.bytes(3)?];
+        let [n, x, y] = [n, x, y].map(usize::from_ne_bytes);
         let saxpy = move || {
-            for i in 0..n.min(count) as usize {
-                // SAFETY: whoever launches the kernel promises `n` elements behind both pointers.
+            for i in 0..n {
+                // SAFETY: the program that launches it promises `n` elements at `x` and `y`.
                 unsafe { *(y as *mut f32).add(i) += a * *(x as *const f32).add(i) };
             }
         };
-        self.push(saxpy, shape.wait)
+        self.push(shape.wait, saxpy).map(drop)
     }
 
     fn copy(&self, copy: &CopyRequest<'_, Memory>) -> Result<()> {
         let (to, from) = (copy.destination, copy.source);
         let copied = move || {
-            // SAFETY: the spans are valid until the copy is done, and all places are memory of this process.
-            unsafe {
-                std::ptr::copy(
-                    from.address() as *const u8,
-                    to.address() as *mut u8,
-                    to.bytes() as usize,
-                )
-            };
+            let from = from.address() as *const u8;
+            // SAFETY: the spans, memory of this process, are valid until the copy is done.
+            unsafe { (to.address() as *mut u8).copy_from(from, to.bytes() as usize) };
         };
-        self.push(copied, copy.wait)
+        self.push(copy.wait, copied).map(drop)
     }
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
-        let pattern = pattern.to_vec();
+        let bytes = pattern.repeat(destination.bytes() as usize / pattern.len());
         let filled = move || {
-            let (start, bytes) = (destination.address() as *mut u8, destination.bytes() as usize);
-            for at in (0..bytes).step_by(pattern.len()) {
-                // SAFETY: the span is valid until the fill is done; the host has seen that the pattern divides it.
-                unsafe { start.add(at).copy_from(pattern.as_ptr(), pattern.len()) };
-            }
+            // SAFETY: the span, as long as the repeated pattern, is valid until the fill is done.
+            unsafe { (destination.address() as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
         };
-        self.push(filled, wait)
+        self.push(wait, filled).map(drop)
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {
-        self.push(move || function.call(), false)
+        self.push(false, move || function.call()).map(drop)
     }
 
     fn wait_event(&self, event: &Marker) -> Result<()> {
-        let record = event.last();
-        self.push(move || record.into_iter().for_each(|record| record.wait()), false)
+        match event.last() {
+            Some(record) => self.push(false, move || _ = record.wait()).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn record_event(&self, event: &Marker) -> Result<()> {
-        let record = Arc::new(Record::default());
-        *event.last.lock().unwrap() = Some(Arc::clone(&record));
-        self.push(move || record.reach(), false)
+        let mut last = event.last.lock().unwrap();
+        *last = Some(self.push(false, || ())?);
+        Ok(())
     }
 
     fn is_idle(&self) -> Result<bool> {
-        Ok(*self.pending.0.lock().unwrap() == 0)
+        Ok(self.last.lock().unwrap().get().is_some())
     }
 
     fn synchronize(&self) -> Result<()> {
-        let pending = self.pending.0.lock().unwrap();
-        drop(self.pending.1.wait_while(pending, |pending| *pending > 0).unwrap());
+        let last = self.last.lock().unwrap().clone();
+        last.wait();
         Ok(())
-    }
-}
-
-/// A place in a queue, and when it was reached.
-#[derive(Default)]
-struct Record(Mutex<Option<Instant>>, Condvar);
-
-impl Record {
-    fn reach(&self) {
-        *self.0.lock().unwrap() = Some(Instant::now());
-        self.1.notify_all();
-    }
-
-    fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |reached| reached.is_none()).unwrap());
     }
 }
 
 /// An event: the place that it was last recorded at.
 struct Marker {
     timing: bool,
-    last: Mutex<Option<Arc<Record>>>,
+    last: Mutex<Option<Record>>,
 }
 
 impl Marker {
-    fn last(&self) -> Option<Arc<Record>> {
+    fn last(&self) -> Option<Record> {
         self.last.lock().unwrap().clone()
     }
 
     fn reached(&self) -> Result<Instant> {
         if !self.timing {
-            return Err(Error::new(
-                ErrorCode::InvalidArgument,
-                "the event was made without timing",
-            ));
+            let message = "the event was made without timing";
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
-        let reached = self.last().and_then(|record| *record.0.lock().unwrap());
+        let reached = self.last().and_then(|record| record.get().copied());
         reached.ok_or_else(|| Error::new(ErrorCode::InvalidEvent, "the event was not reached"))
     }
 }
 
 impl Event<Example> for Marker {
     fn is_complete(&self) -> Result<bool> {
-        Ok(self.last().is_none_or(|record| record.0.lock().unwrap().is_some()))
+        Ok(self.last().is_none_or(|record| record.get().is_some()))
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.last().into_iter().for_each(|record| record.wait());
+        if let Some(record) = self.last() {
+            record.wait();
+        }
         Ok(())
     }
 
     fn elapsed_ns(&self, end: &Marker) -> Result<i64> {
         let (start, end) = (self.reached()?, end.reached()?);
-        let ns = |time: std::time::Duration| time.as_nanos() as i64;
-        Ok(ns(end.saturating_duration_since(start)) - ns(start.saturating_duration_since(end)))
+        let ns = |later: Instant, earlier| later.duration_since(earlier).as_nanos() as i64;
+        Ok(ns(end, start) - ns(start, end))
     }
 }

@@ -71,7 +71,7 @@ fn plugin() -> PathBuf {
 fn the_plugin_runs_its_kernel() {
     let host = Host::builder().only_given_plugins().plugin(plugin()).build().unwrap();
     let device = host.device("example:0").unwrap();
-    let image = Image::from(b"longshore-example\nsaxpy\n".to_vec());
+    let image = Image::from(b"longshore-example: saxpy\n".to_vec());
     let program = device.load_own(image).unwrap();
     let (saxpy, queue) = (program.kernel("saxpy").unwrap(), device.queue().unwrap());
     let x = device.buffer_of(&queue, &[1.0f32; 512]).unwrap();
