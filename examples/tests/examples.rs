@@ -1,22 +1,42 @@
-//! The examples, each run on the CPU, and the conformance suite on the plugin.
+//! The examples, each run on the CPU, and the conformance suite on the plugin in Rust.
 
 use longshore::{Grid, Host, Image};
 use longshore_conformance::{Filter, Outcome, OwnImages, Setup};
 use longshore_tests::device_code::clangs;
 use longshore_tests::world::{command, host_plugin, root};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use xtask::offload_library;
 
-/// Returns what cargo has made of an example; it is built if it is not there.
-fn example(file: &str) -> PathBuf {
+/// Returns a file below the folder that cargo builds into; `options` of `cargo build` make it if it is
+/// not there.
+fn built(file: &str, options: &[&str]) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let path = test.ancestors().nth(2).unwrap().join("examples").join(file);
+    let path = test.ancestors().nth(2).unwrap().join(file);
     if !path.is_file() {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "longshore-examples", "--examples"]);
+        cargo.args(["build", "--quiet"]).args(options);
         assert!(cargo.current_dir(root()).status().unwrap().success());
     }
     path
+}
+
+/// Returns an example in Rust.
+fn example(file: &str) -> PathBuf {
+    built(&format!("examples/{file}"), &["--package", "longshore-examples", "--examples"])
+}
+
+/// Compiles the example in C into a folder, with the shared library of the C API.
+fn example_in_c(folder: &Path) -> PathBuf {
+    let archive = built(offload_library::ARCHIVE, &["--package", "longshore-capi"]);
+    let library = offload_library::link(archive.parent().unwrap()).unwrap();
+    let program = folder.join("saxpy");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+    compiler.arg(root().join("capi/include")).arg(root().join("examples/saxpy.c"));
+    compiler.arg(&library).arg(format!("-Wl,-rpath,{}", library.parent().unwrap().display()));
+    assert!(compiler.arg("-o").arg(&program).status().unwrap().success());
+    program
 }
 
 /// Compiles the kernels; `None`, which is told, without a clang.
@@ -32,34 +52,58 @@ fn kernels(folder: &Path) -> Option<PathBuf> {
     Some(image)
 }
 
-/// Runs an example on the CPU as so many devices.
-fn runs(name: &str, devices: &str) -> String {
+/// Runs a program on the CPU as so many devices, with an image.
+fn output(program: &Path, image: &Path, devices: &str) -> Output {
+    let mut command = Command::new(program);
+    command.arg(image).env("LONGSHORE_BACKEND", "host").env("LONGSHORE_HOST_DEVICES", devices);
+    command.env("LONGSHORE_PLUGIN_PATH", host_plugin()).env_remove("LONGSHORE_DEVICES");
+    command.output().unwrap()
+}
+
+/// Returns what a program prints that runs on the CPU as so many devices; nothing without a clang.
+fn runs(program: &Path, devices: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let Some(image) = kernels(folder.path()) else { return String::new() };
-    let mut program = Command::new(example(name));
-    program.arg(image).env("LONGSHORE_BACKEND", "host").env("LONGSHORE_HOST_DEVICES", devices);
-    program.env("LONGSHORE_PLUGIN_PATH", host_plugin()).env_remove("LONGSHORE_DEVICES");
-    let output = program.output().unwrap();
+    let output = output(program, &image, devices);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {said}");
+    assert!(output.status.success(), "{}: {said}", program.display());
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
 fn saxpy_is_right() {
-    let said = runs("saxpy", "1");
+    let said = runs(&example("saxpy"), "1");
     assert!(said.is_empty() || said.starts_with("1024 values are right on "), "{said}");
 }
 
 #[test]
+fn saxpy_in_c_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = runs(&example_in_c(folder.path()), "1");
+    assert!(said.is_empty() || said.starts_with("1024 values are right on "), "{said}");
+}
+
+#[test]
+fn saxpy_in_c_says_what_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = example_in_c(folder.path());
+    for (image, expected) in [("examples/none.img", "opened"), ("examples/saxpy.c", "no device")] {
+        let output = output(&program, &root().join(image), "1");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{image}: {said}");
+        assert!(said.contains(expected), "{image}: {said}");
+    }
+}
+
+#[test]
 fn two_queues_make_and_add_blocks() {
-    let said = runs("two_queues", "1");
+    let said = runs(&example("two_queues"), "1");
     assert!(said.is_empty() || said.starts_with("8 blocks of 4096 values are right on "), "{said}");
 }
 
 #[test]
 fn several_devices_share_the_values() {
-    let said = runs("several_devices", "3");
+    let said = runs(&example("several_devices"), "3");
     assert!(said.is_empty() || said.lines().count() == 3, "{said}");
 }
 

@@ -103,16 +103,12 @@ fn a_program_that_pkg_config_helped_to_make_finds_the_moved_plugins() {
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let flags = printed(pkg_config.args(["--cflags", "--libs", "LLVMOffload >= 23.1"]));
-    let mut compiler = Command::new("cc");
-    compiler.current_dir(&folder).args([
-        "-std=c99",
-        "-Wall",
-        "-Werror",
-        "program.c",
-        "-o",
-        "program",
-    ]);
-    printed(compiler.args(flags.split_whitespace()));
+    let example = prefix.join("share/doc/longshore/examples/saxpy.c");
+    for (source, program) in [(&*example, "saxpy"), (Path::new("program.c"), "program")] {
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(&folder).args(["-std=c99", "-Wall", "-Werror"]).arg(source);
+        printed(compiler.args(["-o", program]).args(flags.split_whitespace()));
+    }
     printed(run(folder.join("program")).env("LD_LIBRARY_PATH", prefix.join("lib")));
 }
 
