@@ -9,7 +9,7 @@ const LEAST_LIMIT: usize = 16;
 /// Kernels may use as much stack as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// The commands of a queue, to the crew.
+/// A queue's commands, as the crew sees them.
 pub(crate) trait Attended: Send + Sync + 'static {
     /// Runs the commands that no thread has taken. May block.
     fn attend(self: Arc<Self>);

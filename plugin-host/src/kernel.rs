@@ -1,4 +1,4 @@
-//! Kernels, to the engine that runs them.
+//! Kernels as the engine runs them, and the limits of their groups.
 
 pub(crate) mod abi;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most items of a group, whatever the kernel: the limit that GPUs have.
 pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
-/// Shared memory that a group may have: as much that kernels declare, and as much dynamic.
+/// Bytes of shared memory that a group may have: as many that kernels declare, and as many dynamic.
 pub(crate) const SHARED_BYTES: u64 = 64 << 10;
 /// Costs are kept in picoseconds: small groups take less than a nanosecond.
 pub(crate) const COST_PER_NS: u128 = 1000;

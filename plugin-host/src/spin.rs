@@ -1,9 +1,9 @@
-//! Waiting for a moment without sleep.
+//! Short waits without sleep.
 
 use std::time::{Duration, Instant};
 
-/// Spins until `ready`, for about `limit`; answers whether it was. Gives the processor to other
-/// threads now and then, so that whoever makes it ready gets its turn on a busy machine too.
+/// Spins until `ready`, for about `limit`; returns whether it was. Yields the processor now and
+/// then, so that the thread which makes it ready gets its turn on a busy machine too.
 pub(crate) fn spin_until(limit: Duration, ready: impl Fn() -> bool) -> bool {
     const SPINS: u32 = 64;
     let begin = Instant::now();

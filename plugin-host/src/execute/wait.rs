@@ -1,6 +1,6 @@
-//! How far items are that wait for each other.
+//! The states of items that wait for each other.
 
-/// What an item waits for.
+/// The thing that an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// For all items of its group.
@@ -11,7 +11,7 @@ pub(crate) enum Wait {
     Grid,
 }
 
-/// Where an item is.
+/// An item's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,

@@ -2,22 +2,22 @@
 
 use std::ptr::null_mut;
 
-/// The size of this thread's own stack, if an access to this address was one that overflowed it.
+/// Returns the size of this thread's stack in bytes, if an access to this address overflowed it.
 pub(crate) fn overflow(address: u64) -> Option<usize> {
     let (_, bytes, _) = bounds()?;
     let (start, end) = end()?;
     (start..end).contains(&address).then_some(bytes)
 }
 
-/// Addresses at which an access overflows this thread's stack: those of its guard, and of its lowest page. The first
-/// thread's stack has no guard of its own, and its limit is rounded to a page.
+/// Returns the addresses at which an access overflows this thread's stack: those of its guard, and of its lowest page. The
+/// first thread's stack has no guard of its own, and its limit is rounded to a page.
 pub(crate) fn end() -> Option<(u64, u64)> {
     let (limit, _, guard_bytes) = bounds()?;
     let page = rustix::param::page_size();
     Some((limit.saturating_sub(guard_bytes.max(page) as u64), limit + page as u64))
 }
 
-/// The lowest address of this thread's stack, its size, and that of the guard below it.
+/// Returns the lowest address of this thread's stack, its size, and that of the guard below it.
 fn bounds() -> Option<(u64, usize, usize)> {
     // SAFETY: the attributes are filled for this thread before they are read, and destroyed once.
     unsafe {
