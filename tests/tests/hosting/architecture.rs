@@ -1,5 +1,7 @@
 //! The invariants of `ARCHITECTURE.md` that can be held by looking at the sources.
 
+mod loops;
+
 use longshore_tests::world::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
