@@ -4,7 +4,7 @@
 //! plugins in `../lib/longshore`, and the package files say where they are from where they lie.
 
 use crate::documentation::with_links_to_installed;
-use crate::{offload_library, process, root};
+use crate::{offload_library, process, root, test};
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -38,8 +38,10 @@ const DOCUMENTATION_FOLDER: &str = "share/doc/longshore";
 /// How what is installed is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Without optimization, as tests have it.
+    /// Without optimization.
     Dev,
+    /// Without optimization, with the features of dependencies that a build for tests has: little is left to build after that.
+    Tested,
     /// Optimized.
     Release,
 }
@@ -98,15 +100,19 @@ fn plugins() -> Result<Vec<String>> {
 
 /// Answers the folder with what was built.
 fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
-    let mut cargo = process::cargo(["build", "-p", "longshore-command", "-p", "longshore-capi"]);
-    cargo.args(["-p", "longshore-executor", "-p", "longshore-conformance", "--bins", "--lib"]);
-    for plugin in plugins {
-        cargo.args(["-p", plugin]);
+    let mut cargo = process::cargo(["build", "--bins", "--lib"]);
+    if profile == Profile::Tested {
+        // One test program is enough for dependencies to have the features of all tests.
+        cargo.args(test::TESTED).args(["--test", "install"]);
+    } else {
+        let others = ["command", "capi", "executor", "conformance"];
+        let others = others.iter().map(|name| format!("longshore-{name}"));
+        cargo.args(others.chain(plugins.iter().cloned()).flat_map(|name| ["-p".to_owned(), name]));
     }
     // Part of what the command calls its version.
     cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
     let folder = match profile {
-        Profile::Dev => "debug",
+        Profile::Dev | Profile::Tested => "debug",
         Profile::Release => {
             cargo.arg("--release");
             "release"

@@ -165,10 +165,10 @@ const SHORT: [(&str, &str); 3] = [
 const ALL: &str = "LONGSHORE_TEST_ALL";
 const BENCHMARKS: &str = "longshore-benches";
 /// The packages with tests. Benchmarks have dependencies of their own that take long to build.
-const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
+pub(crate) const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
 /// Tells tests that the whole workspace is built: building packages one by one would build their dependencies again, with
 /// fewer features.
-const BUILT: &str = "LONGSHORE_TEST_BUILT";
+pub const BUILT: &str = "LONGSHORE_TEST_BUILT";
 
 impl Package {
     fn is_missing(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 use xtask::install::{self, Profile};
 use xtask::process;
+use xtask::test::BUILT;
 
 /// Ends well if there is a device, of the backend that its environment leaves.
 const PROGRAM: &str = r#"
@@ -63,7 +64,9 @@ fn installed() -> &'static Installed {
     static INSTALLED: LazyLock<Installed> = LazyLock::new(|| {
         let installed = Installed { folder: TempDir::new().unwrap() };
         let before = installed.folder.path().join("before");
-        install::run(&before, Profile::Dev).unwrap();
+        let is_built = std::env::var_os(BUILT).is_some();
+        let profile = if is_built { Profile::Tested } else { Profile::Dev };
+        install::run(&before, profile).unwrap();
         fs::create_dir_all(installed.prefix().parent().unwrap()).unwrap();
         fs::rename(before, installed.prefix()).unwrap();
         installed

@@ -14,6 +14,8 @@ use longshore_tests::doubled::Doubled;
 use longshore_tests::{effort, vulkan, world};
 use std::path::{Path, PathBuf};
 
+/// Groups of behaviours that are tried with Vulkan's plugin isolated, where not all are.
+const ISOLATED_GROUPS: [&str; 6] = ["copies", "events", "launches", "life", "memory", "queues"];
 /// Groups of behaviours that are tried with staging memory too.
 const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
 /// Groups of behaviours that depend on an image's form.
@@ -69,14 +71,20 @@ pub(crate) fn of(plugin: &Path) -> Vec<Run> {
 fn of_vulkan(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     let strict = setup.clone().environment(vulkan::environment());
     let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
+    let of_wgsl =
+        |setup| Part { setup, is_tried: if effort::is_all() { is_for_layers } else { is_of_wgsl } };
     let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
     let staged = setup.clone().environment(staging);
     let isolated = strict.clone().isolated(world::executor(), true);
+    let of_isolated = |setup| Part {
+        setup,
+        is_tried: if effort::is_all() { is_for_layers } else { is_isolated },
+    };
     let with_layers = |setup| Part { setup, is_tried: is_for_layers };
     let without_layers = |setup| Part { setup, is_tried: |behaviour| !is_for_layers(behaviour) };
     [
-        (" (isolated)", vec![with_layers(isolated)]),
-        (" (WGSL)", vec![with_layers(wgsl(&strict)), without_layers(wgsl(setup))]),
+        (" (isolated)", vec![of_isolated(isolated)]),
+        (" (WGSL)", vec![of_wgsl(wgsl(&strict)), without_layers(wgsl(setup))]),
         (" (staged)", vec![Part { setup: staged, is_tried: is_staged }]),
         ("", vec![with_layers(strict), without_layers(setup.clone())]),
     ]
@@ -88,6 +96,14 @@ fn is_of_images(behaviour: &Behaviour) -> bool {
 
 fn is_for_layers(behaviour: &Behaviour) -> bool {
     !behaviour.name.contains("flipped")
+}
+
+fn is_of_wgsl(behaviour: &Behaviour) -> bool {
+    is_of_images(behaviour) && is_for_layers(behaviour)
+}
+
+fn is_isolated(behaviour: &Behaviour) -> bool {
+    ISOLATED_GROUPS.contains(&behaviour.group) && is_for_layers(behaviour)
 }
 
 fn is_staged(behaviour: &Behaviour) -> bool {

@@ -7,6 +7,7 @@ mod checks;
 mod rig;
 
 use checks::CHECKS;
+use longshore_tests::effort;
 use longshore_tests::kernels::{Build, Language, Shape};
 use longshore_tests::programs::Position;
 use rig::rig;
@@ -18,7 +19,12 @@ const PLAIN: &[&str] = &["-O0"];
 const INDEPENDENT: Shape = Shape::Object(Position::Independent);
 const FIXED: Shape = Shape::Object(Position::Fixed);
 
-/// Runs all checks, on so many threads.
+/// Numbers of threads that are tried always: work is done by one, or taken from each other by several.
+fn threads() -> &'static [u32] {
+    if effort::is_all() { &[1, 2, 5] } else { &[1, 5] }
+}
+
+/// Runs all checks, on each of these numbers of threads.
 fn check(build: Build, threads: &[u32]) {
     if !build.is_available() {
         println!("clang-{} is not installed", build.clang);
@@ -39,7 +45,7 @@ macro_rules! always {
         #[test]
         fn $name() {
             let (language, flags) = (Language::$language, $flags);
-            check(Build { clang: $clang, language, flags, shape: $shape }, &[1, 2, 5]);
+            check(Build { clang: $clang, language, flags, shape: $shape }, threads());
         }
     )* };
 }

@@ -62,13 +62,29 @@ const fn of_the_library(name: &'static str, file: &'static str) -> Program {
     Program { is_of_devices: false, ..program(name, file) }
 }
 
-/// Programs in which each of a device's objects lives and ends, of those that valgrind may watch on Vulkan.
-const CHOSEN: [&str; 3] = ["lifetime", "launches", "an end while a thread waits"];
+/// Programs that valgrind, which is slow, watches where not all are tried: on the CPU, and on Vulkan.
+const WATCHED: [&str; 9] = [
+    "lifetime",
+    "memory",
+    "queues",
+    "events",
+    "programs",
+    "launches",
+    "results",
+    "an end by another thread",
+    "an end while a thread waits",
+];
+const WATCHED_ON_VULKAN: [&str; 2] = ["launches", "an end while a thread waits"];
 
 impl Program {
-    /// Whether valgrind watches it on Vulkan, where it is slow.
-    fn is_watched_on_vulkan(&self) -> bool {
-        self.is_of_devices && (effort::is_all() || CHOSEN.contains(&self.name))
+    /// Whether valgrind watches it on a device.
+    fn is_watched(&self, on: On) -> bool {
+        match on {
+            On::Vulkan if !self.is_of_devices => false,
+            _ if effort::is_all() => true,
+            On::Vulkan => WATCHED_ON_VULKAN.contains(&self.name),
+            _ => WATCHED.contains(&self.name),
+        }
     }
 }
 
@@ -99,7 +115,7 @@ fn trials() -> Vec<Trial> {
             trials.push(trial(format!("{on}, isolated: {}", program.name), move || {
                 run::run(&program, Linked::Shared, on, Under::Isolation)
             }));
-            if matches!(on, On::Vulkan) && !program.is_watched_on_vulkan() {
+            if !program.is_watched(on) {
                 continue;
             }
             trials.push(trial(format!("{on} under valgrind: {}", program.name), move || {

@@ -17,6 +17,8 @@ pub(crate) const BYTES: usize = 96;
 /// Where answers are written that nobody wrote yet.
 const UNTOUCHED: u8 = 0xa5;
 
+/// A kernel in LLVM's host form, and no array of the sizes of its arguments.
+const BARE: &str = "void bump(void **arguments); void bump(void **arguments) { (void)arguments; }";
 /// Kernels whose items wait for each other.
 const MEET: &str = r#"
 #include "longshore_device.h"
@@ -40,6 +42,8 @@ pub(crate) struct World {
     pub(crate) untimed: usize,
     /// Of the first one, with kernels that are called for each group.
     program_of_clang: OnceCell<usize>,
+    /// Of the first one, if that is the CPU.
+    program_without_descriptions: OnceCell<usize>,
     /// What was destroyed.
     pub(crate) gone: Objects,
     /// What there was before the last olShutDown.
@@ -248,6 +252,7 @@ impl World {
             host: devices[1].0,
             sides,
             program_of_clang: OnceCell::new(),
+            program_without_descriptions: OnceCell::new(),
             gone: gone.objects,
             earlier,
             image: devices[0].1.to_vec(),
@@ -289,13 +294,25 @@ impl World {
     pub(crate) fn program_of_clang(&self) -> usize {
         *self.program_of_clang.get_or_init(|| {
             let clang = clangs().pop().expect("there is one");
-            let workshop = Workshop::new();
-            let object = workshop.object(clang, "meet", MEET, &["-O2"]);
-            let image = std::fs::read(object).expect("it was just written");
-            let image = [image.as_ptr() as usize, image.len()];
-            let device = self.first().objects.device;
-            made("olCreateProgram", &[device, image[0], image[1]])
+            self.compiled(clang, "meet", MEET)
         })
+    }
+
+    /// A program with a kernel `bump` whose arguments the image does not describe.
+    pub(crate) fn program_without_descriptions(&self) -> usize {
+        if !self.is_on_cpu() {
+            return self.first().objects.program;
+        }
+        *self.program_without_descriptions.get_or_init(|| self.compiled("cc", "bare", BARE))
+    }
+
+    /// A program of a source in C on the first device, which is the CPU's.
+    fn compiled(&self, compiler: &str, name: &str, source: &str) -> usize {
+        let workshop = Workshop::new();
+        let object = workshop.object(compiler, name, source, &["-O2"]);
+        let image = std::fs::read(object).expect("it was just written");
+        let image = [image.as_ptr() as usize, image.len()];
+        made("olCreateProgram", &[self.first().objects.device, image[0], image[1]])
     }
 
     /// Where answers go.

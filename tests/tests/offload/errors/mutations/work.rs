@@ -214,6 +214,6 @@ pub(super) fn launch_arguments(argument: &str, how: &str) -> Vec<Mutation> {
 
 /// Launches a kernel of which the image does not say what it takes.
 fn undescribed(world: &World, call: &mut Call) {
-    let words = [world.first().objects.program, c"bump".as_ptr() as usize, 0];
+    let words = [world.program_without_descriptions(), c"bump".as_ptr() as usize, 0];
     call.set("Kernel", made("olGetSymbol", &words));
 }
