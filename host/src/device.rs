@@ -29,6 +29,7 @@ pub struct Device {
 
 impl Device {
     /// A number that no other open device of this process has or had.
+    #[inline]
     pub fn id(&self) -> u64 {
         self.core.id
     }

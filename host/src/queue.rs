@@ -222,6 +222,7 @@ impl Queue {
     }
 
     /// The same for what is queued and not waited for.
+    #[inline]
     fn open_to_queue(&self) -> Result<(Pass<'_, Open>, Queued<'_>)> {
         Ok((self.open()?, self.core.queueing()))
     }

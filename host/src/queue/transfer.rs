@@ -141,22 +141,26 @@ impl Queue {
 
 impl Queue {
     /// Copies to an allocation and waits; its size was checked.
+    #[inline]
     pub(crate) fn write_and_wait(&self, to: &Allocation, bytes: &[u8]) -> Result<()> {
         self.write_to(to.pointer(), to.device(), bytes)
     }
 
     /// Copies from an allocation and waits; its size was checked.
+    #[inline]
     pub(crate) fn read_and_wait(&self, from: &Allocation, bytes: &mut [u8]) -> Result<()> {
         self.read_from(from.pointer(), from.device(), bytes)
     }
 
     /// Copies to live memory of `owner` and waits.
+    #[inline]
     pub(crate) fn write_to(&self, to: DevicePointer, owner: &Device, bytes: &[u8]) -> Result<()> {
         let size = bytes.len() as u64;
         self.transfer(Way::ToDevice, to, owner, bytes.as_ptr() as u64, size, true)
     }
 
     /// Copies from live memory of `owner` and waits.
+    #[inline]
     pub(crate) fn read_from(
         &self,
         from: DevicePointer,
@@ -259,6 +263,7 @@ impl Queue {
     }
 
     /// The open device that all of a range lies on.
+    #[inline]
     fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
         let id = self.device.table().device_of(address.address(), bytes)?;
         if id == self.device.id() {
@@ -268,6 +273,7 @@ impl Queue {
     }
 
     /// Whether this queue's plugin can work on that device.
+    #[inline]
     pub(super) fn reaches(&self, device: &Device) -> bool {
         self.device.same_platform(device)
     }

@@ -179,7 +179,7 @@ impl RemotePlatform {
             // SAFETY: a live platform and the sink of this call.
             unsafe { ask(self.handle, index, query as u32, sink) }
         })?;
-        let place = format!("longshore.platform, device_info {query:?} of device {index}");
+        let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
         let answer = answer.of_plugin(self.plugin(), place)?;
         InfoValue::from_bytes(query.value_type(), &answer)
             .map_err(|error| error.context(format_args!("{query:?}")))
