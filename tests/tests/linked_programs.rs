@@ -105,9 +105,12 @@ fn is_chosen(subject: &Subject, compiler: &Compiler, place: &Place) -> bool {
     match (compiler.family, compiler.optimization, compiler.position, compiler.flags) {
         // What is called may be far away, and functions know which registers others leave alone.
         (Gcc, "-O2", Position::Fixed, LARGE) => place.name != " in an executor",
-        (Clang(19), "-O0", Position::Independent, []) => {
-            subject.name == "sqlite3" || !place.name.is_empty()
-        }
+        (Clang(19), "-O0", Position::Independent, []) => match subject.name {
+            "sqlite3" => true,
+            "lua" => place.name.ends_with("by messages"),
+            "zstd" => place.name.starts_with(" lazily"),
+            _ => !place.name.is_empty(),
+        },
         _ => false,
     }
 }
