@@ -22,7 +22,7 @@ fn main() {
     let include = sources.join("../../include");
     let out = path("OUT_DIR");
     let folder = out.join("images");
-    // What was made of a source that is gone would be found there.
+    // An image whose source is gone would be found there.
     if folder.exists() {
         fs::remove_dir_all(&folder).expect("OUT_DIR is writable");
     }

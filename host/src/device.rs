@@ -113,7 +113,7 @@ impl Device {
     /// Opens a device of a plugin.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(crate) fn open(
         host: &Arc<HostShared>,
         plugin: &Arc<LoadedPlugin>,

@@ -103,7 +103,7 @@ fn trials_of(compiler: Compiler, place: &'static Place) -> impl Iterator<Item = 
 fn is_chosen(subject: &Subject, compiler: &Compiler, place: &Place) -> bool {
     use Family::{Clang, Gcc};
     match (compiler.family, compiler.optimization, compiler.position, compiler.flags) {
-        // What is called may be far away, and functions know which registers others leave alone.
+        // Callees may be far away, and callers know which registers they leave alone.
         (Gcc, "-O2", Position::Fixed, LARGE) => place.name != " in an executor",
         (Clang(19), "-O0", Position::Independent, []) => match subject.name {
             "sqlite3" => true,

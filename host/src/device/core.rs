@@ -41,7 +41,7 @@ impl DeviceCore {
     /// Opens a device of a plugin.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(super) fn open(
         host: &Arc<HostShared>,
         plugin: &Arc<LoadedPlugin>,

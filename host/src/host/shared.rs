@@ -1,4 +1,4 @@
-//! What a host and its devices share.
+//! State that a host and its devices share.
 
 use crate::device::core::DeviceCore;
 use crate::environment::Environment;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What a host and its devices share.
+/// State that a host and its devices share.
 pub(crate) struct HostShared {
     pub(crate) table: Arc<AllocationTable>,
     pub(crate) environment: Environment,

@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What kernels are called with, for this launch and no group yet.
+    /// Values that kernels are called with, for this launch and no group yet.
     #[inline]
     pub(super) fn work(&self, shared: &SharedMemory) -> Work {
         let shape = self.shape;

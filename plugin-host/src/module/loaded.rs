@@ -1,4 +1,4 @@
-//! What a module asks of an image in memory, however that came there.
+//! Requests of a module to an image in memory, whether it was opened or linked.
 
 use super::profile;
 use longshore_plugin_api::{Result, SymbolKind};

@@ -264,7 +264,7 @@ fn emulated_executor() -> Option<PathBuf> {
     // The workspace's own, which has what runs on this machine.
     let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let output = Command::new(env!("CARGO"))
-        // What two test programs need, by the same command, so that dependencies have the same features in both.
+        // One command for two test programs: dependencies have the same features in both.
         .args(["build", "-p", "longshore-executor", "-p", "longshore-jitlink", "--bins"])
         .args(["--example", "run", "--target", TARGET, "--target-dir"])
         .arg(target_folder)

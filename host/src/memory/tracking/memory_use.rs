@@ -23,7 +23,7 @@ pub struct MemoryUse {
     pub leaked_bytes: u64,
 }
 
-/// What becomes of an allocation.
+/// A change in the state of an allocation.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     Allocated,
@@ -32,7 +32,7 @@ pub(super) enum Change {
 }
 
 impl MemoryUse {
-    /// What a plugin allows to be allocated may add up to anything.
+    /// Saturates: the sum of sizes that a plugin allows is unbounded.
     pub(super) fn apply(&mut self, change: Change, bytes: u64) {
         let add = |count: &mut u64, more| *count = count.saturating_add(more);
         if let Change::Allocated = change {

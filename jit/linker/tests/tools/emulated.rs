@@ -146,7 +146,7 @@ fn example() -> Option<&'static Path> {
         // The workspace's own target folder, which has what runs on this machine.
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let output = Command::new(env!("CARGO"))
-            // What two test programs need, by the same command, so that dependencies have the same features in both.
+            // One command for two test programs: dependencies have the same features in both.
             .args(["build", "-p", "longshore-executor", "-p", "longshore-jitlink", "--bins"])
             .args(["--example", "run", "--target", TARGET, "--target-dir"])
             .arg(directory)

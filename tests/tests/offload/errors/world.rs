@@ -42,7 +42,7 @@ pub(crate) struct World {
     pub(crate) untimed: usize,
     /// Of the first one, with kernels that are called for each group.
     program_of_clang: OnceCell<usize>,
-    /// Of the first one, if that is the CPU.
+    /// A program on the first device, if that is the CPU.
     program_without_descriptions: OnceCell<usize>,
     /// What was destroyed.
     pub(crate) gone: Objects,

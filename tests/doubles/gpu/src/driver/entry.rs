@@ -13,7 +13,7 @@ thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a function needs.
+/// State that a function of the driver needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing; host functions may call it too.
@@ -22,9 +22,9 @@ pub enum Needs {
     Driver,
 }
 
-/// What functions of drivers return.
+/// Results of functions of drivers.
 pub trait Returned {
-    /// What their work results in.
+    /// Result of their work.
     type Done;
 
     /// The value for what was done.
