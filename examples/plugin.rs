@@ -5,16 +5,10 @@
 //! `target/debug/examples/liblongshore_plugin_example.so`. For a backend of your own, call the
 //! driver where this one does the work itself.
 
-use longshore_plugin_api::{
-    Acceptance, Arguments, Backend, Connected, CopyRequest, Description, Device, DeviceInfo,
-    DeviceType, Error, ErrorCode, Event, HostFunction, ImageBytes, InfoValue, KernelAttributes,
-    LaunchShape, Loading, MemoryKind, Module, Platform, PlatformInfo, Plugin, Queue, Result,
-    Services, Span, SymbolKind, export_plugin,
-};
+use longshore_plugin_api::software::{SoftwareBackend, SoftwareEvent, SoftwareQueue, Work};
+use longshore_plugin_api::*;
 use std::collections::HashMap;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
 
 const IMAGE: &[u8] = b"longshore-example: saxpy\n";
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -28,8 +22,8 @@ impl Backend for Example {
     type Device = Memory;
     type Module = Image;
     type Kernel = Saxpy;
-    type Queue = Line;
-    type Event = Marker;
+    type Queue = SoftwareQueue;
+    type Event = SoftwareEvent;
 }
 
 impl Plugin for Example {
@@ -65,8 +59,7 @@ impl Platform<Example> for Example {
     fn device_info(&self, _: u32, query: DeviceInfo) -> Result<InfoValue> {
         Ok(match query {
             DeviceInfo::Type => DeviceType::Gpu.into(),
-            DeviceInfo::Name | DeviceInfo::ProductName => "example".into(),
-            DeviceInfo::Uid => "example-0".into(),
+            DeviceInfo::Name | DeviceInfo::ProductName | DeviceInfo::Uid => "example-0".into(),
             DeviceInfo::Vendor => "Longshore".into(),
             DeviceInfo::DriverVersion => "1.0.0".into(),
             DeviceInfo::NumComputeUnits => 1u32.into(),
@@ -110,20 +103,16 @@ impl Device<Example> for Memory {
     }
 
     fn load(&self, image: ImageBytes, _: Loading) -> Result<Image> {
-        match self.accepts(image.get())? {
-            Acceptance::Refused(reason) => Err(Error::new(ErrorCode::InvalidBinary, reason)),
-            _ => Ok(Image),
-        }
+        let Acceptance::Refused(reason) = self.accepts(image.get())? else { return Ok(Image) };
+        Err(Error::new(ErrorCode::InvalidBinary, reason))
     }
 
-    fn create_queue(&self) -> Result<Line> {
-        let (work, queued) = channel::<Work>();
-        std::thread::spawn(move || queued.into_iter().for_each(|work| work()));
-        Ok(Line { work, last: Mutex::new(Arc::new(Instant::now().into())) })
+    fn create_queue(&self) -> Result<SoftwareQueue> {
+        SoftwareQueue::new()
     }
 
-    fn create_event(&self, timing: bool) -> Result<Marker> {
-        Ok(Marker { timing, last: Mutex::default() })
+    fn create_event(&self, timing: bool) -> Result<SoftwareEvent> {
+        Ok(SoftwareEvent::new(0, timing))
     }
 }
 
@@ -147,136 +136,38 @@ impl Module<Example> for Image {
     }
 }
 
-type Work = Box<dyn FnOnce() + Send>;
-/// A place behind some work in a queue, and when it was reached.
-type Record = Arc<OnceLock<Instant>>;
-
-/// A queue: the way to its thread, and its last place. The thread ends when the queue is dropped and
-/// all work is done.
-struct Line {
-    work: Sender<Work>,
-    last: Mutex<Record>,
-}
-
-impl Line {
-    /// Queues work, and waits for it if `wait` is set. Returns the place behind it.
-    fn push(&self, wait: bool, work: impl FnOnce() + Send + 'static) -> Result<Record> {
-        let record = Record::default();
-        let reached = Arc::clone(&record);
-        let work = Box::new(move || {
-            work();
-            _ = reached.set(Instant::now());
-        });
-        let mut last = self.last.lock().unwrap();
-        let ended = |_| Error::new(ErrorCode::Unknown, "the thread of the queue has ended");
-        self.work.send(work).map_err(ended)?;
-        *last = Arc::clone(&record);
-        drop(last);
-        if wait {
-            record.wait();
-        }
-        Ok(record)
-    }
-}
-
-impl Queue<Example> for Line {
-    fn launch(&self, _: &Saxpy, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
+impl SoftwareBackend for Example {
+    fn launch(_: &Saxpy, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<Work> {
         shape.refuse_clusters()?;
         let a = f32::from_ne_bytes(arguments.bytes(1)?);
         let [n, x, y] = [arguments.bytes(0)?, arguments.bytes(2)?, arguments.bytes(3)?];
         let [n, x, y] = [n, x, y].map(usize::from_ne_bytes);
-        let saxpy = move || {
+        Ok(Box::new(move || {
             for i in 0..n {
                 // SAFETY: the program that launches it promises `n` elements at `x` and `y`.
                 unsafe { *(y as *mut f32).add(i) += a * *(x as *const f32).add(i) };
             }
-        };
-        self.push(shape.wait, saxpy).map(drop)
+            Ok(())
+        }))
     }
 
-    fn copy(&self, copy: &CopyRequest<'_, Memory>) -> Result<()> {
-        let (to, from) = (copy.destination, copy.source);
-        let copied = move || {
-            let from = from.address() as *const u8;
+    fn copy(copy: &CopyRequest<'_, Memory>) -> Result<Work> {
+        let (to, from) = (copy.destination.address(), copy.source.address());
+        let bytes = copy.source.bytes() as usize;
+        Ok(Box::new(move || {
             // SAFETY: the spans, memory of this process, are valid until the copy is done.
-            unsafe { (to.address() as *mut u8).copy_from(from, to.bytes() as usize) };
-        };
-        self.push(copy.wait, copied).map(drop)
+            unsafe { (to as *mut u8).copy_from(from as *const u8, bytes) };
+            Ok(())
+        }))
     }
 
-    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
+    fn fill(destination: Span, pattern: &[u8]) -> Result<Work> {
         let bytes = pattern.repeat(destination.bytes() as usize / pattern.len());
-        let filled = move || {
+        Ok(Box::new(move || {
+            let to = destination.address() as *mut u8;
             // SAFETY: the span, as long as the repeated pattern, is valid until the fill is done.
-            unsafe { (destination.address() as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
-        };
-        self.push(wait, filled).map(drop)
-    }
-
-    fn host_function(&self, function: HostFunction) -> Result<()> {
-        self.push(false, move || function.call()).map(drop)
-    }
-
-    fn wait_event(&self, event: &Marker) -> Result<()> {
-        match event.last() {
-            Some(record) => self.push(false, move || _ = record.wait()).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    fn record_event(&self, event: &Marker) -> Result<()> {
-        let mut last = event.last.lock().unwrap();
-        *last = Some(self.push(false, || ())?);
-        Ok(())
-    }
-
-    fn is_idle(&self) -> Result<bool> {
-        Ok(self.last.lock().unwrap().get().is_some())
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        let last = self.last.lock().unwrap().clone();
-        last.wait();
-        Ok(())
-    }
-}
-
-/// An event: the place that it was last recorded at.
-struct Marker {
-    timing: bool,
-    last: Mutex<Option<Record>>,
-}
-
-impl Marker {
-    fn last(&self) -> Option<Record> {
-        self.last.lock().unwrap().clone()
-    }
-
-    fn reached(&self) -> Result<Instant> {
-        if !self.timing {
-            let message = "the event was made without timing";
-            return Err(Error::new(ErrorCode::InvalidArgument, message));
-        }
-        let reached = self.last().and_then(|record| record.get().copied());
-        reached.ok_or_else(|| Error::new(ErrorCode::InvalidEvent, "the event was not reached"))
-    }
-}
-
-impl Event<Example> for Marker {
-    fn is_complete(&self) -> Result<bool> {
-        Ok(self.last().is_none_or(|record| record.get().is_some()))
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        if let Some(record) = self.last() {
-            record.wait();
-        }
-        Ok(())
-    }
-
-    fn elapsed_ns(&self, end: &Marker) -> Result<i64> {
-        let (start, end) = (self.reached()?, end.reached()?);
-        let ns = |later: Instant, earlier| later.duration_since(earlier).as_nanos() as i64;
-        Ok(ns(end, start) - ns(start, end))
+            unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+            Ok(())
+        }))
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Build it as a `cdylib` called `liblongshore_plugin_<backend>.so`. Panics become errors at the
 //! boundary. `log` records go to the host. A plugin that touches no foreign memory needs no
-//! `unsafe`.
+//! `unsafe`. A driver whose calls all block gets queues and events from [`software`].
 //!
 //! **To write one in C or C++**, include `longshore_plugin.h`, which is generated from [`abi`].
 //!
@@ -47,6 +47,7 @@ mod raw;
 pub mod remote;
 mod request;
 mod services;
+pub mod software;
 mod text;
 mod workers;
 

@@ -1,0 +1,269 @@
+//! Queues and events for drivers that have none.
+//!
+//! A backend whose driver has only calls that block implements [`SoftwareBackend`], and takes [`SoftwareQueue`] and
+//! [`SoftwareEvent`] for its queues and events. They keep the promises of `docs/plugin-interface.md` on order, errors
+//! and events. `examples/plugin.rs` is such a backend.
+
+use crate::backend::{Backend, Event, Queue};
+use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Span};
+use crate::{Error, ErrorCode, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
+
+/// A piece of work, called once, on the thread of its queue. It may block until the driver has done it.
+pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// A backend with [`SoftwareQueue`]s.
+///
+/// Each function checks what is asked for and returns the work, with all that it needs: the arguments and the pattern
+/// are gone when the work is called. An error of the function is the caller's at once; an error of the work is told by
+/// the next [`Queue::synchronize`].
+pub trait SoftwareBackend: Backend<Queue = SoftwareQueue, Event = SoftwareEvent> {
+    /// Returns the work of [`Queue::launch`].
+    ///
+    /// # Errors
+    /// Those of [`Queue::launch`] that show before the kernel runs.
+    fn launch(kernel: &Self::Kernel, shape: &LaunchShape, arguments: Arguments<'_>)
+    -> Result<Work>;
+
+    /// Returns the work of [`Queue::copy`]. The spans are as long as each other, and may be of 0 bytes.
+    ///
+    /// # Errors
+    /// Those of the driver that show before the copy begins.
+    fn copy(copy: &CopyRequest<'_, Self::Device>) -> Result<Work>;
+
+    /// Returns the work of [`Queue::fill`]. The pattern's length, at least 1 byte, divides the span's.
+    ///
+    /// # Errors
+    /// Those of the driver that show before the fill begins.
+    fn fill(destination: Span, pattern: &[u8]) -> Result<Work>;
+}
+
+/// An in-order queue: a thread that calls one piece of work after the other. The thread ends when the queue is dropped and
+/// all its work is done; dropping does not wait for that.
+pub struct SoftwareQueue {
+    jobs: Sender<Job>,
+    thread: ThreadId,
+    last: Mutex<Arc<Record>>,
+    untold: Arc<Mutex<Option<Error>>>,
+}
+
+struct Job {
+    work: Work,
+    record: Arc<Record>,
+}
+
+impl SoftwareQueue {
+    /// An idle queue, with its thread started.
+    ///
+    /// # Errors
+    /// `OutOfResources` if the thread cannot be started.
+    pub fn new() -> Result<SoftwareQueue> {
+        let (jobs, queued) = channel();
+        let untold = Arc::default();
+        let errors = Arc::clone(&untold);
+        let builder = thread::Builder::new().name("longshore-queue".to_owned());
+        let started = builder.spawn(move || run_all(queued, &errors)).map_err(|error| {
+            let message = format!("a thread for a queue cannot be started: {error}");
+            Error::new(ErrorCode::OutOfResources, message)
+        })?;
+        let last = Arc::<Record>::default();
+        last.reach(None);
+        Ok(SoftwareQueue { jobs, thread: started.thread().id(), last: Mutex::new(last), untold })
+    }
+
+    /// Queues work, and waits for it if `wait` is set.
+    ///
+    /// # Errors
+    /// If it waits, those of [`Queue::synchronize`].
+    pub fn push(&self, wait: bool, work: Work) -> Result<()> {
+        if wait {
+            self.refuse_own_thread()?;
+        }
+        self.append(work)?;
+        if wait { self.wait_for_all() } else { Ok(()) }
+    }
+
+    /// Queues work, and returns the place behind it.
+    fn append(&self, work: Work) -> Result<Arc<Record>> {
+        let record = Arc::<Record>::default();
+        let mut last = lock(&self.last);
+        let ended = |_| Error::new(ErrorCode::Unknown, "the thread of the queue has ended");
+        self.jobs.send(Job { work, record: Arc::clone(&record) }).map_err(ended)?;
+        *last = Arc::clone(&record);
+        Ok(record)
+    }
+
+    /// Waits for all that was queued, and takes the error that nobody was told of.
+    fn wait_for_all(&self) -> Result<()> {
+        let last = Arc::clone(&lock(&self.last));
+        last.wait();
+        lock(&self.untold).take().map_or(Ok(()), Err)
+    }
+
+    fn refuse_own_thread(&self) -> Result<()> {
+        if thread::current().id() != self.thread {
+            return Ok(());
+        }
+        let message = "a host function waits for its own queue, which waits for the function";
+        Err(Error::new(ErrorCode::InvalidQueue, message))
+    }
+}
+
+/// The life of a queue's thread.
+fn run_all(jobs: Receiver<Job>, untold: &Mutex<Option<Error>>) {
+    for Job { work, record } in jobs {
+        let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            Err(Error::new(ErrorCode::Unknown, "the work of a queue has panicked"))
+        });
+        let mut untold = lock(untold);
+        if let Err(error) = result {
+            untold.get_or_insert(error);
+        }
+        record.reach(untold.clone());
+    }
+}
+
+impl<B: SoftwareBackend> Queue<B> for SoftwareQueue {
+    fn launch(
+        &self,
+        kernel: &B::Kernel,
+        shape: &LaunchShape,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.push(shape.wait, B::launch(kernel, shape, arguments)?)
+    }
+
+    fn copy(&self, copy: &CopyRequest<'_, B::Device>) -> Result<()> {
+        self.push(copy.wait, B::copy(copy)?)
+    }
+
+    fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
+        self.push(wait, B::fill(destination, pattern)?)
+    }
+
+    fn host_function(&self, function: HostFunction) -> Result<()> {
+        let work = move || {
+            function.call();
+            Ok(())
+        };
+        self.push(false, Box::new(work))
+    }
+
+    fn wait_event(&self, event: &SoftwareEvent) -> Result<()> {
+        let Some(record) = event.last() else { return Ok(()) };
+        self.push(false, Box::new(move || record.wait().map_or(Ok(()), Err)))
+    }
+
+    fn record_event(&self, event: &SoftwareEvent) -> Result<()> {
+        let mut last = lock(&event.last);
+        *last = Some(self.append(Box::new(|| Ok(())))?);
+        Ok(())
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        Ok(lock(&self.last).is_reached())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.refuse_own_thread()?;
+        self.wait_for_all()
+    }
+}
+
+/// An event: the place in a [`SoftwareQueue`] that it was last recorded at.
+pub struct SoftwareEvent {
+    device: u32,
+    timing: bool,
+    last: Mutex<Option<Arc<Record>>>,
+}
+
+impl SoftwareEvent {
+    /// An event of the device with this index, recorded nowhere; `timing` if its time will be asked for.
+    pub fn new(device: u32, timing: bool) -> SoftwareEvent {
+        SoftwareEvent { device, timing, last: Mutex::default() }
+    }
+
+    fn last(&self) -> Option<Arc<Record>> {
+        lock(&self.last).clone()
+    }
+
+    fn reached_at(&self) -> Result<Instant> {
+        if !self.timing {
+            let message = "the event was made without timing";
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        let reached = self.last().and_then(|record| record.reached_at());
+        let message = "the event was not recorded, or its record was not reached";
+        reached.ok_or_else(|| Error::new(ErrorCode::InvalidEvent, message))
+    }
+}
+
+impl<B: SoftwareBackend> Event<B> for SoftwareEvent {
+    fn is_complete(&self) -> Result<bool> {
+        Ok(self.last().is_none_or(|record| record.is_reached()))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.last().and_then(|record| record.wait()).map_or(Ok(()), Err)
+    }
+
+    fn elapsed_ns(&self, end: &SoftwareEvent) -> Result<i64> {
+        if self.device != end.device {
+            let message = format!("events of the devices {} and {}", self.device, end.device);
+            return Err(Error::new(ErrorCode::InvalidDevice, message));
+        }
+        let (start, end) = (self.reached_at()?, end.reached_at()?);
+        let ns = |later: Instant, earlier| later.duration_since(earlier).as_nanos() as i64;
+        Ok(ns(end, start) - ns(start, end))
+    }
+}
+
+/// A place in a queue. Once reached, it stays so.
+#[derive(Default)]
+struct Record {
+    reached: Mutex<Option<Reached>>,
+    changed: Condvar,
+}
+
+struct Reached {
+    at: Instant,
+    /// The first failure of the work in front that no caller was told of.
+    failure: Option<Error>,
+}
+
+impl Record {
+    fn reach(&self, failure: Option<Error>) {
+        *lock(&self.reached) = Some(Reached { at: Instant::now(), failure });
+        self.changed.notify_all();
+    }
+
+    fn is_reached(&self) -> bool {
+        lock(&self.reached).is_some()
+    }
+
+    fn reached_at(&self) -> Option<Instant> {
+        lock(&self.reached).as_ref().map(|reached| reached.at)
+    }
+
+    /// Blocks until the place is reached, and returns the failure in front of it.
+    fn wait(&self) -> Option<Error> {
+        let mut reached = lock(&self.reached);
+        loop {
+            if let Some(reached) = &*reached {
+                return reached.failure.clone();
+            }
+            reached = self.changed.wait(reached).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+use super::*;
+use crate::{
+    Acceptance, Device, DeviceInfo, ImageBytes, InfoValue, KernelAttributes, Loading, MemoryKind,
+    Module, Platform, PlatformInfo, SymbolKind,
+};
+
+/// A backend of queues and events alone: there is no platform, device or module of it.
+enum Never {}
+
+impl Backend for Never {
+    type Platform = Never;
+    type Device = Never;
+    type Module = Never;
+    type Kernel = Never;
+    type Queue = SoftwareQueue;
+    type Event = SoftwareEvent;
+}
+
+impl SoftwareBackend for Never {
+    fn launch(kernel: &Never, _: &LaunchShape, _: Arguments<'_>) -> Result<Work> {
+        match *kernel {}
+    }
+    fn copy(_: &CopyRequest<'_, Never>) -> Result<Work> {
+        Ok(Box::new(|| Ok(())))
+    }
+    fn fill(_: Span, _: &[u8]) -> Result<Work> {
+        Ok(Box::new(|| Ok(())))
+    }
+}
+
+impl Platform<Never> for Never {
+    fn info(&self, _: PlatformInfo) -> Result<String> {
+        match *self {}
+    }
+    fn device_count(&self) -> u32 {
+        match *self {}
+    }
+    fn device_info(&self, _: u32, _: DeviceInfo) -> Result<InfoValue> {
+        match *self {}
+    }
+    fn open(&self, _: u32) -> Result<Never> {
+        match *self {}
+    }
+}
+
+impl Device<Never> for Never {
+    fn accepts(&self, _: &[u8]) -> Result<Acceptance> {
+        match *self {}
+    }
+    fn allocate(&self, _: MemoryKind, _: u64, _: u64) -> Result<u64> {
+        match *self {}
+    }
+    fn free(&self, _: MemoryKind, _: u64) -> Result<()> {
+        match *self {}
+    }
+    fn load(&self, _: ImageBytes, _: Loading) -> Result<Never> {
+        match *self {}
+    }
+    fn create_queue(&self) -> Result<SoftwareQueue> {
+        match *self {}
+    }
+    fn create_event(&self, _: bool) -> Result<SoftwareEvent> {
+        match *self {}
+    }
+}
+
+impl Module<Never> for Never {
+    fn kernel(&self, _: &str) -> Result<(Arc<Never>, KernelAttributes)> {
+        match *self {}
+    }
+    fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
+        match *self {}
+    }
+}
+
+type Line = <Never as Backend>::Queue;
+
+fn wait(queue: &Line) -> Result<()> {
+    Queue::<Never>::synchronize(queue)
+}
+
+fn record(queue: &Line, event: &SoftwareEvent) {
+    Queue::<Never>::record_event(queue, event).unwrap();
+}
+
+fn settle(event: &SoftwareEvent) -> Result<()> {
+    Event::<Never>::synchronize(event)
+}
+
+fn elapsed_ns(start: &SoftwareEvent, end: &SoftwareEvent) -> Result<i64> {
+    Event::<Never>::elapsed_ns(start, end)
+}
+
+fn failing(message: &'static str) -> Work {
+    Box::new(move || Err(Error::new(ErrorCode::BackendFailure, message)))
+}
+
+fn doing(work: impl FnOnce() + Send + 'static) -> Work {
+    Box::new(|| {
+        work();
+        Ok(())
+    })
+}
+
+fn code(result: Result<()>) -> ErrorCode {
+    result.unwrap_err().code()
+}
+
+#[test]
+fn the_first_error_is_told_once_and_later_work_is_done() {
+    let queue = SoftwareQueue::new().unwrap();
+    queue.push(false, failing("one")).unwrap();
+    queue.push(false, failing("two")).unwrap();
+    let (done, told) = channel();
+    queue.push(false, doing(move || done.send(7).unwrap())).unwrap();
+    assert_eq!(wait(&queue).unwrap_err().message(), "one");
+    assert_eq!(told.try_recv(), Ok(7));
+    wait(&queue).unwrap();
+    assert_eq!(code(queue.push(true, failing("three"))), ErrorCode::BackendFailure);
+    wait(&queue).unwrap();
+}
+
+#[test]
+fn an_event_tells_a_failure_each_time_and_hands_it_to_queues_that_wait() {
+    let [failed, other] = [(); 2].map(|()| SoftwareQueue::new().unwrap());
+    let event = SoftwareEvent::new(0, false);
+    failed.push(false, failing("before the event")).unwrap();
+    record(&failed, &event);
+    assert_eq!(code(settle(&event)), ErrorCode::BackendFailure);
+    assert_eq!(code(settle(&event)), ErrorCode::BackendFailure);
+    Queue::<Never>::wait_event(&other, &event).unwrap();
+    assert_eq!(wait(&other).unwrap_err().message(), "before the event");
+    assert_eq!(code(wait(&failed)), ErrorCode::BackendFailure);
+    record(&failed, &event);
+    settle(&event).unwrap();
+}
+
+#[test]
+fn a_panic_is_an_error_of_the_queue() {
+    let queue = SoftwareQueue::new().unwrap();
+    assert_eq!(code(queue.push(true, Box::new(|| panic!("a mistake")))), ErrorCode::Unknown);
+    wait(&queue).unwrap();
+}
+
+#[test]
+fn work_cannot_wait_for_its_own_queue() {
+    let queue = Arc::new(SoftwareQueue::new().unwrap());
+    let own = Arc::clone(&queue);
+    let (pass, passed) = channel();
+    let work = move || {
+        let waits = own.push(true, failing("never queued"));
+        pass.send((code(waits), code(wait(&own)))).unwrap();
+        Ok(())
+    };
+    queue.push(false, Box::new(work)).unwrap();
+    assert_eq!(passed.recv(), Ok((ErrorCode::InvalidQueue, ErrorCode::InvalidQueue)));
+    wait(&queue).unwrap();
+}
+
+#[test]
+fn a_dropped_queue_does_what_was_queued() {
+    let queue = SoftwareQueue::new().unwrap();
+    let event = SoftwareEvent::new(0, false);
+    let (open, gate) = channel::<()>();
+    queue.push(false, doing(move || gate.recv().unwrap())).unwrap();
+    record(&queue, &event);
+    assert!(!Queue::<Never>::is_idle(&queue).unwrap());
+    drop(queue);
+    assert!(!Event::<Never>::is_complete(&event).unwrap());
+    open.send(()).unwrap();
+    settle(&event).unwrap();
+}
+
+#[test]
+fn times_are_between_reached_events_of_one_device_with_timing() {
+    let queue = SoftwareQueue::new().unwrap();
+    let [start, end, untimed] = [true, true, false].map(|timing| SoftwareEvent::new(0, timing));
+    let other = SoftwareEvent::new(1, true);
+    let refused = |start: &_, end: &_| elapsed_ns(start, end).unwrap_err().code();
+    assert_eq!(refused(&start, &end), ErrorCode::InvalidEvent);
+    for event in [&start, &end, &untimed, &other] {
+        record(&queue, event);
+    }
+    wait(&queue).unwrap();
+    assert!(elapsed_ns(&start, &end).unwrap() > 0);
+    assert_eq!(elapsed_ns(&end, &start), elapsed_ns(&start, &end).map(|ns| -ns));
+    assert_eq!(refused(&start, &untimed), ErrorCode::InvalidArgument);
+    assert_eq!(refused(&start, &other), ErrorCode::InvalidDevice);
+}
