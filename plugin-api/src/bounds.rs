@@ -85,7 +85,7 @@ pub fn value(
 ) -> Result<()> {
     let bytes = value.to_bytes();
     answer(plugin, place, &bytes)?;
-    InfoValue::from_bytes(query.value_type(), &bytes).map(drop)
+    InfoValue::from_bytes(query.value_type(), bytes).map(drop)
 }
 
 /// Checks the description of a plugin.

@@ -239,38 +239,41 @@ impl DeviceType {
 impl InfoValue {
     /// The answer as the bytes that cross the boundary.
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.with_bytes(<[u8]>::to_vec)
+    }
+
+    /// Has `read` look at the bytes that cross the boundary; allocates nothing.
+    pub(crate) fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            InfoValue::Text(text) => text.as_bytes().to_vec(),
-            InfoValue::Bool(value) => vec![u8::from(*value)],
-            InfoValue::U32(value) => value.to_le_bytes().to_vec(),
-            InfoValue::U64(value) => value.to_le_bytes().to_vec(),
-            InfoValue::Dimensions(xyz) => xyz.iter().flat_map(|v| v.to_le_bytes()).collect(),
-            InfoValue::Uuid(bytes) => bytes.to_vec(),
+            InfoValue::Text(text) => read(text.as_bytes()),
+            InfoValue::Bool(value) => read(&[u8::from(*value)]),
+            InfoValue::U32(value) => read(&value.to_le_bytes()),
+            InfoValue::U64(value) => read(&value.to_le_bytes()),
+            InfoValue::Dimensions(xyz) => read(xyz.map(u32::to_le_bytes).as_flattened()),
+            InfoValue::Uuid(bytes) => read(bytes),
         }
     }
 
-    /// Reads back what [`InfoValue::to_bytes`] wrote.
+    /// Reads back what [`InfoValue::to_bytes`] wrote; a text keeps the memory of `bytes`.
     ///
     /// # Errors
     /// `BackendFailure` if the bytes do not have the size of the type, or are not UTF-8 without NUL.
-    pub fn from_bytes(kind: InfoType, bytes: &[u8]) -> Result<InfoValue> {
+    pub fn from_bytes(kind: InfoType, bytes: Vec<u8>) -> Result<InfoValue> {
+        let (size, array) = (bytes.len(), &*bytes);
         let value = match kind {
             InfoType::Text => {
-                let text = String::from_utf8(bytes.to_vec()).ok();
-                text.filter(|text| !text.contains('\0')).map(InfoValue::Text)
+                let text = String::from_utf8(bytes).ok();
+                text.filter(|text| !text.as_bytes().contains(&0)).map(InfoValue::Text)
             }
-            InfoType::Bool => bytes.try_into().ok().map(|[b]: [u8; 1]| InfoValue::Bool(b != 0)),
-            InfoType::U32 => word(bytes).map(InfoValue::U32),
-            InfoType::U64 => bytes.try_into().ok().map(u64::from_le_bytes).map(InfoValue::U64),
-            InfoType::Dimensions => dimensions(bytes).map(InfoValue::Dimensions),
-            InfoType::Uuid => bytes.try_into().ok().map(InfoValue::Uuid),
+            InfoType::Bool => array.try_into().ok().map(|[b]: [u8; 1]| InfoValue::Bool(b != 0)),
+            InfoType::U32 => word(array).map(InfoValue::U32),
+            InfoType::U64 => array.try_into().ok().map(u64::from_le_bytes).map(InfoValue::U64),
+            InfoType::Dimensions => dimensions(array).map(InfoValue::Dimensions),
+            InfoType::Uuid => array.try_into().ok().map(InfoValue::Uuid),
         };
         value.ok_or_else(|| {
-            let size = bytes.len();
-            Error::new(
-                ErrorCode::BackendFailure,
-                format!("the plugin answered {size} bytes that are no {kind:?}"),
-            )
+            let message = format!("the plugin answered {size} bytes that are no {kind:?}");
+            Error::new(ErrorCode::BackendFailure, message)
         })
     }
 
@@ -348,14 +351,14 @@ mod tests {
             (InfoType::Uuid, InfoValue::Uuid([9; 16])),
         ];
         for (kind, value) in values {
-            assert_eq!(InfoValue::from_bytes(kind, &value.to_bytes()), Ok(value));
+            assert_eq!(InfoValue::from_bytes(kind, value.to_bytes()), Ok(value));
         }
     }
 
     #[test]
     fn an_answer_of_the_wrong_size_or_with_nul_is_the_backends_failure() {
         for (kind, bytes) in [(InfoType::U32, &[1, 2, 3][..]), (InfoType::Text, b"a\0b")] {
-            let error = InfoValue::from_bytes(kind, bytes).unwrap_err();
+            let error = InfoValue::from_bytes(kind, bytes.to_vec()).unwrap_err();
             assert_eq!(error.code(), ErrorCode::BackendFailure);
         }
     }

@@ -172,7 +172,7 @@ mod tests {
                 answer => answer.unwrap(),
             };
             let kind = query.value_type();
-            assert_eq!(InfoValue::from_bytes(kind, &answer.to_bytes()).as_ref(), Ok(&answer));
+            assert_eq!(InfoValue::from_bytes(kind, answer.to_bytes()).as_ref(), Ok(&answer));
             match kind {
                 InfoType::Text => assert_ne!(answer.as_text(), Some(""), "{query:?}"),
                 InfoType::U32 | InfoType::U64 if query != DeviceInfo::NativeVectorWidthHalf => {

@@ -27,7 +27,7 @@ pub(crate) unsafe fn text(answer: String, to: abi::Sink) {
 
 pub(crate) unsafe fn value(answer: InfoValue, to: abi::Sink) {
     // SAFETY: the sink of the call under way.
-    unsafe { write_sink(to, &answer.to_bytes()) }
+    answer.with_bytes(|bytes| unsafe { write_sink(to, bytes) });
 }
 
 pub(crate) unsafe fn acceptance(answer: Acceptance, accepted: *mut u32, reason: abi::Sink) {

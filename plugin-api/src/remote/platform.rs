@@ -181,7 +181,7 @@ impl RemotePlatform {
         })?;
         let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
         let answer = answer.of_plugin(self.plugin(), place)?;
-        InfoValue::from_bytes(query.value_type(), &answer)
+        InfoValue::from_bytes(query.value_type(), answer)
             .map_err(|error| error.context(format_args!("{query:?}")))
     }
 }
