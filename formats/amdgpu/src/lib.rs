@@ -20,6 +20,8 @@ mod kernel;
 mod loadable;
 mod metadata;
 mod processor;
+#[cfg(test)]
+mod real_images;
 mod target;
 mod variable;
 

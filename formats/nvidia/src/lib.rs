@@ -17,6 +17,8 @@ mod fatbin;
 mod fields;
 mod kind;
 mod ptx;
+#[cfg(test)]
+mod real_images;
 
 pub use arch::{Arch, Variant};
 pub use contents::{Contents, Kernel, Linkage, Place, Reference, Space, Variable};

@@ -20,6 +20,8 @@ mod reflect;
 mod requirements;
 mod shared;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod types;
 mod wgsl;
 mod words;

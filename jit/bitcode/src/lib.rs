@@ -41,6 +41,8 @@ mod compiler;
 mod module;
 mod partition;
 mod symbols;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 pub use bitcode::{Bitcode, architecture};
 pub use compiler::{Compiler, Limits};

@@ -1,34 +1,14 @@
-//! What the linker does with objects of real compilers: each test compiles a few lines, links them in memory, and calls
-//! them. Where a system linker's behaviour is the measure, it links the same objects, and the results are compared.
+//! The linker: objects of real compilers that this process executes or another does, memory that it takes, and other tools
+//! beside it.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "`processes` repeats tests of `in_process` with another process"
+)]
 
-mod archives;
-mod bounds;
-mod copies;
-mod definitions;
-mod endings;
-mod generators;
-mod graphs;
-mod initializers;
-mod lazy;
-mod lifetimes;
-mod passes;
-mod pruning;
-mod refused;
-mod relocations;
-mod removal;
-mod sessions;
-mod support;
-mod symbols;
-mod tables;
-mod thread_locals;
-mod together;
-mod unwinding;
-
-use longshore_jitlink::session::SessionBuilder;
-
-/// A session whose code the tests' own process executes.
-fn executed(session: SessionBuilder) -> SessionBuilder {
-    session
-}
+mod heap;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod in_process;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod processes;
+mod tools;

@@ -1,9 +1,0 @@
-//! Modules of bitcode that are compiled piece by piece do what they do when they are compiled whole.
-
-#![cfg(target_os = "linux")]
-
-mod calls;
-mod cplusplus;
-mod failures;
-mod language;
-mod support;

@@ -1,0 +1,32 @@
+//! What the linker does with objects of real compilers: each test compiles a few lines, links them in memory, and calls
+//! them. Where a system linker's behaviour is the measure, it links the same objects, and the results are compared.
+
+mod archives;
+mod bounds;
+mod copies;
+mod definitions;
+mod endings;
+mod generators;
+mod graphs;
+mod initializers;
+mod lazy;
+mod lifetimes;
+mod passes;
+mod pruning;
+mod refused;
+mod relocations;
+mod removal;
+mod sessions;
+mod support;
+mod symbols;
+mod tables;
+mod thread_locals;
+mod together;
+mod unwinding;
+
+use longshore_jitlink::session::SessionBuilder;
+
+/// A session whose code the tests' own process executes.
+fn executed(session: SessionBuilder) -> SessionBuilder {
+    session
+}
