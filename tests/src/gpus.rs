@@ -13,7 +13,7 @@ use longshore_conformance::DeviceName;
 pub unsafe fn take_drivers() {
     // SAFETY: promised by the caller.
     unsafe {
-        vulkan::add_swiftshader();
+        vulkan::choose_drivers();
         doubled::ALL.iter().for_each(|of| of.take_driver());
     }
 }

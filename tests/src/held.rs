@@ -217,7 +217,7 @@ mod tests {
             let run = move || {
                 // Irregular, so that it keeps no step with the spans.
                 for number in (0_usize..).take_while(|_| !over.load(Ordering::Relaxed)) {
-                    let bytes = (number * 7 % 5 + 1) * (40 << 20);
+                    let bytes = (number * 7 % 5 + 1) * (8 << 20);
                     let files = [(); 3].map(|()| fs::File::open("/dev/null").unwrap());
                     let memory = map(bytes);
                     thread::sleep(Duration::from_millis(number as u64 * 29 % 60));

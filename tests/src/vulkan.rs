@@ -16,22 +16,31 @@ use std::path::{Path, PathBuf};
 const PLUGIN: &str = "liblongshore_plugin_vulkan.so";
 /// Drivers that the loader finds beside those that are installed.
 const FURTHER_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
+/// Files of the kernel's drivers for GPUs.
+const GPU_FILES: [&str; 4] = ["/dev/dri", "/dev/dxg", "/dev/kfd", "/dev/nvidiactl"];
 /// Where the loader looks for drivers and layers.
 const DATA_FOLDERS: [&str; 3] = ["/etc", "/usr/local/share", "/usr/share"];
 /// The only drivers that it finds, by the variable's new and its old name.
 const ONLY_DRIVERS: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
 /// Adds SwiftShader to the drivers that the Vulkan loader will find in this process, unless the
-/// variables of the environment already say which. To be called first in `main`.
+/// variables of the environment already say which. Where there is no GPU, leaves out the drivers of
+/// GPUs, which take time to find that out. To be called first in `main`.
 ///
 /// # Safety
 /// No other thread runs yet.
-pub unsafe fn add_swiftshader() {
+pub unsafe fn choose_drivers() {
     let said = ONLY_DRIVERS.into_iter().chain([FURTHER_DRIVERS]);
-    let is_said = said.into_iter().any(|name| std::env::var_os(name).is_some());
-    if let Some(driver) = swiftshader().filter(|_| !is_said) {
+    if said.into_iter().any(|name| std::env::var_os(name).is_some()) {
+        return;
+    }
+    let has_gpu = GPU_FILES.iter().any(|file| Path::new(file).exists());
+    let lavapipe = lavapipe().filter(|_| !has_gpu);
+    let variable = if lavapipe.is_some() { ONLY_DRIVERS[0] } else { FURTHER_DRIVERS };
+    let drivers: Vec<_> = lavapipe.into_iter().chain(swiftshader()).collect();
+    if let Some(list) = std::env::join_paths(&drivers).ok().filter(|list| !list.is_empty()) {
         // SAFETY: promised by the caller.
-        unsafe { std::env::set_var(FURTHER_DRIVERS, driver) };
+        unsafe { std::env::set_var(variable, list) };
     }
 }
 

@@ -1,5 +1,6 @@
 //! Images that are no images, or damaged ones: an error or a load, never a crash.
 
+use crate::is_all;
 use crate::support::{build, load, run_compiler};
 use longshore_plugin_api::{ErrorCode, Module};
 use longshore_plugin_host::elf;
@@ -96,11 +97,11 @@ fn no_single_bit_makes_the_loader_crash() {
     }
 }
 
-/// Loads and unloads the image once for each bit that differs: each bit of what the loader reads, or one in three where tests
+/// Loads and unloads the image once for each bit that differs: each bit of what the loader reads, or one in seven where tests
 /// do not try all, and one in 61 of the rest.
 fn flip_each_bit(image: &[u8]) -> (u32, u32) {
     let tables = loader_reads(image);
-    let step = if std::env::var("LONGSHORE_TEST_ALL").as_deref() == Ok("1") { 1 } else { 3 };
+    let step = if is_all() { 1 } else { 7 };
     let is_read = |bit: usize| tables.iter().any(|table| table.contains(&(bit / 8)));
     let (mut loaded, mut refused) = (0, 0);
     let mut image = image.to_vec();
@@ -159,7 +160,7 @@ fn random_damage_does_not_make_the_loader_crash() {
         state ^= state << 17;
         (state >> 11) as usize % below
     };
-    for _ in 0..20_000 {
+    for _ in 0..if is_all() { 20_000 } else { 5_000 } {
         let mut damaged = image.clone();
         for _ in 0..1 + random(3) {
             let table = &tables[random(2)];

@@ -1,5 +1,6 @@
 //! Images that are linked as they are called.
 
+use crate::is_all;
 use crate::relocatable::{archive, in_every_way, object};
 use crate::support::{ADD, ORDER, build, load, load_lazily};
 use longshore_plugin_api::{ErrorCode, Module};
@@ -50,7 +51,7 @@ fn a_shared_object_is_loaded_whole() {
 
 #[test]
 fn random_damage_is_an_error_or_a_symbol_and_never_a_crash() {
-    const TRIALS: usize = 3000;
+    let trials = if is_all() { 3000 } else { 1000 };
     let image = archive(&[&object(ADD, &[]), &object(ORDER, &[])]);
     let mut state = 7u64;
     let mut random = |below: usize| {
@@ -58,7 +59,7 @@ fn random_damage_is_an_error_or_a_symbol_and_never_a_crash() {
         (state >> 33) as usize % below
     };
     let (mut refused, mut found) = (0, 0);
-    for _ in 0..TRIALS {
+    for _ in 0..trials {
         let mut damaged = image.clone();
         for _ in 0..1 + random(4) {
             damaged[random(image.len())] = random(256) as u8;
@@ -73,6 +74,6 @@ fn random_damage_is_an_error_or_a_symbol_and_never_a_crash() {
             found += u32::from(module.kernel(name).is_ok() || module.global(name).is_ok());
         }
     }
-    assert!(refused < TRIALS / 2 && found > 100, "{refused} refused, {found} found");
+    assert!(refused < trials / 2 && found > 30, "{refused} refused, {found} found");
     assert!(load(&image).is_ok());
 }

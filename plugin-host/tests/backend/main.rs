@@ -7,3 +7,8 @@ mod libraries;
 mod objects;
 mod relocatable;
 mod support;
+
+/// Whether tests try all, and not a choice of what is alike.
+fn is_all() -> bool {
+    std::env::var("LONGSHORE_TEST_ALL").as_deref() == Ok("1")
+}

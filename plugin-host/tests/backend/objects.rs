@@ -1,5 +1,6 @@
 //! What relocatable objects and archives can do as images, and what is refused of them.
 
+use crate::is_all;
 use crate::relocatable::{FIXED, archive, error, in_every_way, object, ran};
 use crate::support;
 use crate::support::{ADD, ORDER, load, run_compiler};
@@ -331,7 +332,7 @@ fn no_single_bit_makes_the_linker_crash() {
     {
         let (mut loaded, mut refused) = (0, 0);
         let mut image = image.clone();
-        for bit in (0..image.len() * 8).step_by(7) {
+        for bit in (0..image.len() * 8).step_by(if is_all() { 7 } else { 23 }) {
             image[bit / 8] ^= 1 << (bit % 8);
             match load(&image) {
                 Ok(module) => {

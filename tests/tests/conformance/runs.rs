@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// Groups of behaviours that are tried with Vulkan's plugin isolated, where not all are.
 const ISOLATED_GROUPS: [&str; 6] = ["copies", "events", "launches", "life", "memory", "queues"];
 /// Groups of behaviours that are tried with staging memory too.
-const STAGED_GROUPS: [&str; 3] = ["copies", "life", "threads"];
+const STAGED_GROUPS: [&str; 3] = ["copies", "life", THREADS];
+const THREADS: &str = "threads";
 /// Groups of behaviours that depend on an image's form.
 const GROUPS_OF_IMAGES: [&str; 4] = ["bad_input", "launches", "life", "programs"];
 /// Texts in the names of behaviours; others are not run.
@@ -67,14 +68,20 @@ pub(crate) fn of(plugin: &Path) -> Vec<Run> {
 }
 
 /// Vulkan's validation layer may be of another year than the plugin's own validator, and of another opinion on modules that
-/// no compiler would make: these are tried without it.
+/// no compiler would make: these are tried without it. So are threads at once, where not all is tried: in the layer they
+/// may wait 10 s for each other.
 fn of_vulkan(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     let strict = setup.clone().environment(vulkan::environment());
     let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
     let of_wgsl =
         |setup| Part { setup, is_tried: if effort::is_all() { is_for_layers } else { is_of_wgsl } };
     let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
-    let staged = setup.clone().environment(staging);
+    let staged = Part { setup: setup.clone().environment(staging), is_tried: is_staged };
+    let staging = vulkan::environment_without_layer().with("LONGSHORE_VULKAN_STAGING", "always");
+    let staged_threads = Part {
+        setup: setup.clone().environment(staging),
+        is_tried: |behaviour| behaviour.group == THREADS && !is_for_layers(behaviour),
+    };
     let isolated = strict.clone().isolated(world::executor(), true);
     let of_isolated = |setup| Part {
         setup,
@@ -85,7 +92,7 @@ fn of_vulkan(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     [
         (" (isolated)", vec![of_isolated(isolated)]),
         (" (WGSL)", vec![of_wgsl(wgsl(&strict)), without_layers(wgsl(setup))]),
-        (" (staged)", vec![Part { setup: staged, is_tried: is_staged }]),
+        (" (staged)", vec![staged, staged_threads]),
         ("", vec![with_layers(strict), without_layers(setup.clone())]),
     ]
 }
@@ -95,7 +102,8 @@ fn is_of_images(behaviour: &Behaviour) -> bool {
 }
 
 fn is_for_layers(behaviour: &Behaviour) -> bool {
-    !behaviour.name.contains("flipped")
+    let is_for_all = !behaviour.name.contains("flipped");
+    is_for_all && (effort::is_all() || behaviour.group != THREADS)
 }
 
 fn is_of_wgsl(behaviour: &Behaviour) -> bool {

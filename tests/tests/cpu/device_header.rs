@@ -4,6 +4,7 @@
 
 use longshore_tests::cuda::nvidia_tool;
 use longshore_tests::device_code::clangs;
+use longshore_tests::effort;
 use longshore_tests::world::root;
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -11,6 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LANGUAGES: [&str; 6] = ["c99", "c11", "c17", "c++11", "c++17", "c++20"];
+
+/// All languages, or the oldest and the newest, beside those in which code is made.
+fn languages() -> impl Iterator<Item = &'static str> {
+    let is_extreme = |language: &str| matches!(language, "c99" | "c++11" | "c++20");
+    LANGUAGES.into_iter().filter(move |language| effort::is_all() || is_extreme(language))
+}
 
 /// What is compiled for.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +131,7 @@ fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
     });
     for clang in versions() {
         for target in TARGETS.into_iter().filter(|(target, _)| is_wanted(*target)) {
-            for language in LANGUAGES {
+            for language in languages() {
                 image(clang, target, language, "-fsyntax-only", folder.path());
             }
             let optimised = if target.0.needs_dialect(clang) { "c++17" } else { "c11" };
@@ -216,6 +223,10 @@ fn kernels_on_the_cpu_do_what_they_say() {
         for language in ["c11", "c++11"] {
             for flags in ["-O0", "-O3", "-O3 -march=x86-64-v3"] {
                 if flags.contains("v3") && !std::is_x86_feature_detected!("avx2") {
+                    continue;
+                }
+                // In C++ the operations are the same.
+                if language == "c++11" && flags != "-O3" && !effort::is_all() {
                     continue;
                 }
                 let flags = format!("{flags} -Wl,-lm");

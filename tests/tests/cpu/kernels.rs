@@ -51,12 +51,10 @@ macro_rules! always {
 }
 
 always! {
-    kernels_of_clang_14_are_right_unoptimised: 14, C, PLAIN, INDEPENDENT;
     kernels_of_clang_14_are_right_for_this_cpu: 14, C, NATIVE, FIXED;
     kernels_of_clang_14_are_right_in_a_shared_object: 14, C, FAST, Shape::Shared;
     kernels_of_clang_19_are_right_unoptimised: 19, Cpp, PLAIN, Shape::Shared;
-    kernels_of_clang_19_are_right_for_any_cpu: 19, C, FAST, FIXED;
-    kernels_of_clang_19_are_right_for_this_cpu: 19, C, NATIVE, INDEPENDENT;
+    kernels_of_clang_19_are_right_for_any_cpu: 19, C, FAST, INDEPENDENT;
     kernels_of_clang_19_are_right_in_cpp: 19, Cpp, NATIVE, Shape::Shared;
 }
 

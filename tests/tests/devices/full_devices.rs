@@ -22,7 +22,7 @@ const LARGE: u64 = 256 << 20;
 pub(crate) const SUITE: Suite = Suite {
     // SAFETY: promised by the caller.
     prepare: || unsafe {
-        vulkan::add_swiftshader();
+        vulkan::choose_drivers();
         doubled::ALL.iter().for_each(|of| of.take_double("memory=1G"));
     },
     child: is_done,

@@ -6,36 +6,44 @@ mod checks;
 mod rig;
 
 use checks::CHECKS;
-use libtest_mimic::Trial;
+use libtest_mimic::{Completion, Trial};
 use longshore::DeviceInfo;
 use longshore_conformance::DeviceName;
 use longshore_tests::doubled::Doubled;
 
-/// Makes the kernels for an architecture: names of forms, and images, as far as there are tools.
-pub(crate) type Images = fn(&str) -> Vec<(&'static str, Vec<u8>)>;
-
-/// Lists the kernels in each form of image, for the first device of a backend.
-pub(crate) fn trials(of: &'static Doubled, images: Images) -> Vec<Trial> {
-    let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
-    // All devices of a machine show the same.
-    devices.first().map(|device| trials_of(of, device, images)).unwrap_or_default()
+/// A form of image.
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    /// Makes the kernels for an architecture; `None` without the tools.
+    pub(crate) make: fn(&str) -> Option<Vec<u8>>,
 }
 
-fn trials_of(of: &'static Doubled, device: &DeviceName, images: Images) -> Vec<Trial> {
-    let trial = |(form, image): (&'static str, Vec<u8>)| {
+/// Lists a trial for each form of image, for the first device of a backend. The image is made when the trial runs.
+pub(crate) fn trials(of: &'static Doubled, forms: &'static [Form]) -> Vec<Trial> {
+    let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
+    // All devices of a machine show the same.
+    devices.first().map(|device| trials_of(of, device, forms)).unwrap_or_default()
+}
+
+fn trials_of(of: &'static Doubled, device: &DeviceName, forms: &'static [Form]) -> Vec<Trial> {
+    let trial = |form: &'static Form| {
         let device = device.clone();
-        let name = format!("{}:{} {form}: all kernels are right", device.backend, device.index);
-        Trial::test(name, move || {
+        let name =
+            format!("{}:{} {}: all kernels are right", device.backend, device.index, form.name);
+        Trial::ignorable_test(name, move || {
+            let Some(image) = (form.make)(&architecture(of, &device)) else {
+                return Ok(Completion::ignored_with("the tools that make it are not installed"));
+            };
             for (name, check) in CHECKS {
                 println!("{name}");
                 let rig = rig::open(of, &device, &image)?;
                 check(&rig);
                 rig.close()?;
             }
-            Ok(())
+            Ok(Completion::Completed)
         })
     };
-    images(&architecture(of, device)).into_iter().map(trial).collect()
+    forms.iter().map(trial).collect()
 }
 
 /// "sm_90".

@@ -22,7 +22,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Numbers { ui
 ";
 
 pub(crate) const SUITE: Suite =
-    Suite { prepare: vulkan::add_swiftshader, ..Suite::new("vulkan_images", trials) };
+    Suite { prepare: vulkan::choose_drivers, ..Suite::new("vulkan_images", trials) };
 
 fn trials() -> Vec<Trial> {
     let devices = match vulkan::devices() {

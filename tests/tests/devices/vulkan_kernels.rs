@@ -12,7 +12,7 @@ use longshore_tests::vulkan;
 use rig::{Language, Rig};
 
 pub(crate) const SUITE: Suite =
-    Suite { prepare: vulkan::add_swiftshader, ..Suite::new("vulkan_kernels", trials) };
+    Suite { prepare: vulkan::choose_drivers, ..Suite::new("vulkan_kernels", trials) };
 
 fn trials() -> Vec<Trial> {
     let devices = match vulkan::devices() {

@@ -28,8 +28,7 @@ fn a_behaviour_that_dies_has_failed_with_its_signal_and_the_others_run() {
     world.add_faulty("faulty");
     for (fault, end) in FAULTS {
         world.set_fault("longshore.queue", 0, fault);
-        let output =
-            check(&world, &["--isolated", "info: ", "memory: ", "events: "]).output().unwrap();
+        let output = check(&world, &["--isolated", "info: ", "events: "]).output().unwrap();
         let lines = lines(&output);
         assert_eq!(output.status.code(), Some(4), "{fault}: {lines:#?}");
         let dead: Vec<_> = lines.iter().filter(|line| line.ends_with(end)).collect();

@@ -3,12 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use longshore_executor::rpc::{Connection, Options, Peer, Service, Transport};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// Answers with the argument.
 pub(crate) const ECHO: u32 = 1;
@@ -28,7 +27,8 @@ pub(crate) const NEST: u32 = 7;
 #[derive(Default)]
 pub(crate) struct Tester {
     pub(crate) posts: Mutex<Vec<(u32, Vec<u8>)>>,
-    met: AtomicUsize,
+    met: Mutex<usize>,
+    has_met: Condvar,
 }
 
 impl Service for Tester {
@@ -38,12 +38,14 @@ impl Service for Tester {
             FAIL => Err(String::from_utf8(argument.to_vec()).unwrap()),
             CALL_BACK => peer.call(ECHO, argument).map_err(|error| error.to_string()),
             MEET => {
-                self.met.fetch_add(1, Ordering::SeqCst);
                 let number =
                     argument.iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte));
-                while self.met.load(Ordering::SeqCst) < number {
-                    thread::sleep(Duration::from_millis(1));
+                let mut met = self.met.lock();
+                *met += 1;
+                if *met >= number {
+                    self.has_met.notify_all();
                 }
+                self.has_met.wait_while(&mut met, |met| *met < number);
                 Ok(Vec::new())
             }
             COUNT => Ok(self.posts.lock().len().to_le_bytes().to_vec()),
