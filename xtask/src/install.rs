@@ -103,7 +103,7 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     let mut cargo = process::cargo(["build", "--bins", "--lib"]);
     if profile == Profile::Tested {
         // One test program is enough for dependencies to have the features of all tests.
-        cargo.args(test::TESTED).args(["--test", "install"]);
+        cargo.args(test::TESTED).args(["--test", "tasks"]);
     } else {
         let others = ["command", "capi", "executor", "conformance"];
         let others = others.iter().map(|name| format!("longshore-{name}"));

@@ -214,7 +214,8 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     offload_library::link(&process::target_folder().join("debug"))?;
     process::run(cargo(&["test", "--doc"]).args(TESTED))?;
     if process::starts("cargo", &["nextest", "--version"]) {
-        let mut nextest = cargo(&["nextest", "run", "--no-fail-fast"]);
+        let threads = test_threads().to_string();
+        let mut nextest = cargo(&["nextest", "run", "--no-fail-fast", "--test-threads", &threads]);
         process::run(sized(nextest.args(TESTED), all).env(BUILT, "1"))?;
     } else {
         // Tests of a program share a process here, and some look at all of it.
@@ -227,6 +228,12 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         process::run(cargo(&benchmarks).args(["--", "-D", "warnings"]))?;
     }
     Ok(())
+}
+
+/// Number of tests that run at once: more than there are processors, as some wait for a download, a driver or a process.
+fn test_threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    processors + processors.div_ceil(2)
 }
 
 /// Has tests run in their short forms, unless all is tried or the user says how much.

@@ -20,9 +20,9 @@ mod kernel;
 mod loadable;
 mod metadata;
 mod processor;
-#[cfg(test)]
-mod real_images;
 mod target;
+#[cfg(test)]
+mod tests;
 mod variable;
 
 pub use argument::{Argument, ArgumentKind};

@@ -18,7 +18,7 @@ mod fields;
 mod kind;
 mod ptx;
 #[cfg(test)]
-mod real_images;
+mod tests;
 
 pub use arch::{Arch, Variant};
 pub use contents::{Contents, Kernel, Linkage, Place, Reference, Space, Variable};
