@@ -164,6 +164,17 @@ const SHORT: [(&str, &str); 3] = [
 /// Has tests try all compilers, programs and devices, and not a choice of those that are alike.
 const ALL: &str = "LONGSHORE_TEST_ALL";
 const BENCHMARKS: &str = "longshore-benches";
+/// The packages with fuzz targets.
+const FUZZED: [&str; 8] = [
+    "executor",
+    "formats/amdgpu",
+    "formats/nvidia",
+    "formats/spirv",
+    "host",
+    "jit/bitcode",
+    "jit/linker",
+    "plugin-host",
+];
 /// The packages with tests. Benchmarks have dependencies of their own that take long to build.
 pub(crate) const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
 /// Tells tests that the whole workspace is built: building packages one by one would build their dependencies again, with
@@ -178,7 +189,7 @@ impl Package {
 
 /// Builds what tests load, then runs all tests, the documentation's too. With `install`, installs the
 /// packages that tests use; with `all`, runs rounds and stress tests in their long forms,
-/// and lints the benchmarks, which no other task but `bench` builds.
+/// lints the benchmarks, which no other task but `bench` builds, and checks the fuzz targets.
 ///
 /// # Errors
 /// A package that cannot be installed; a build or a test that fails.
@@ -226,6 +237,7 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     if all {
         let benchmarks = ["clippy", "--package", BENCHMARKS, "--all-targets", "--all-features"];
         process::run(cargo(&benchmarks).args(["--", "-D", "warnings"]))?;
+        check_fuzz_targets()?;
     }
     Ok(())
 }
@@ -247,6 +259,17 @@ fn sized(command: &mut Command, all: bool) -> &mut Command {
         }
     }
     command
+}
+
+/// Checks the fuzz targets, whose packages are outside the workspace.
+fn check_fuzz_targets() -> Result<()> {
+    for package in FUZZED {
+        let manifest = root().join(package).join("fuzz/Cargo.toml");
+        let mut check = cargo(&["check", "--bins", "--manifest-path"]);
+        check.arg(manifest).arg("--target-dir").arg(root().join("target/fuzz"));
+        process::run(&mut check)?;
+    }
+    Ok(())
 }
 
 /// `cargo`; on a build machine without debug information, which nobody would look at there.

@@ -7,8 +7,12 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../src/module.rs"]
-mod module;
+#[path = "../../src"]
+mod source {
+    pub(crate) mod module;
+}
+
+use source::module;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(module) = module::Module::read(bytes) else { return };

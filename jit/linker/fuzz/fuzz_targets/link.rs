@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/heap/hostile/exercise.rs"]
+#[path = "../../tests/linker/heap/hostile/exercise.rs"]
 mod exercise;
 
 fuzz_target!(|bytes: &[u8]| {
