@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::waiting::{Forked, Role, attend, code_of, fork};
+use super::waiting::{Forked, HeldSignals, Role, attend, code_of, fork};
 use crate::remote::Epitaph;
 
 /// Returns in a new process, which ends with this one. This one waits for its end, tells the controller, and ends alike.
@@ -21,8 +21,9 @@ use crate::remote::Epitaph;
 /// The process has one thread.
 pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
     let parent = getpid();
+    let held = HeldSignals::hold();
     // SAFETY: promised by the caller.
-    match unsafe { fork()? } {
+    match unsafe { fork(&held)? } {
         Forked::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() != Some(parent) {
@@ -31,7 +32,7 @@ pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
             Ok(())
         }
         Forked::Parent(child) => {
-            tell(epitaph, attend(child, Role::Work, Some(epitaph.controller())))
+            tell(epitaph, attend(child, Role::Work, Some(epitaph.controller()), held))
         }
     }
 }

@@ -28,14 +28,44 @@ pub(super) enum Forked {
     Child,
 }
 
+/// Signals that a parent passes on, held back until this is dropped: in the parent they wait until [`attend`] passes them on,
+/// in the child until it can end by them. Number 1 of a PID namespace would lose those that come while it has no handler.
+pub(super) struct HeldSignals {
+    /// The signals that the thread had held back before.
+    before: libc::sigset_t,
+}
+
+impl HeldSignals {
+    /// Holds the signals back from the calling thread.
+    pub(super) fn hold() -> HeldSignals {
+        // SAFETY: the sets are this function's; a set without members is one of zeros.
+        unsafe {
+            let (mut held, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            for signal in PASSED_ON.into_iter().chain([libc::SIGTSTP]) {
+                libc::sigaddset(&raw mut held, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
+            HeldSignals { before }
+        }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the system.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+    }
+}
+
 /// Forks. The system will tell the parent how the child ends, also if the program that has started this one ignores such ends.
+/// Signals are held back in both.
 ///
 /// # Errors
 /// Errors of the system.
 ///
 /// # Safety
 /// The process has one thread.
-pub(super) unsafe fn fork() -> io::Result<Forked> {
+pub(super) unsafe fn fork(_: &HeldSignals) -> io::Result<Forked> {
     // SAFETY: the default action needs nothing of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: promised by the caller: the child can do all that this process can.
@@ -59,9 +89,14 @@ pub(super) enum Role {
     Wait,
 }
 
-/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue programs.
-/// If there is a controller's socket, the child is killed some time after the controller has gone: it may be stopped.
-pub(super) fn attend(child: Pid, role: Role, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
+/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue programs,
+/// also those that were held back since before the fork. If there is a controller's socket, the child is killed some time after the controller has gone: it may be stopped.
+pub(super) fn attend(
+    child: Pid,
+    role: Role,
+    controller: Option<BorrowedFd<'_>>,
+    held: HeldSignals,
+) -> ExitStatus {
     // For people who list processes.
     let _ = rustix::thread::set_name(c"longshore-wait");
     CHILD.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
@@ -74,6 +109,7 @@ pub(super) fn attend(child: Pid, role: Role, controller: Option<BorrowedFd<'_>>)
             unsafe { libc::signal(*signal, handler as usize) };
         }
     }
+    drop(held);
     if let Some(controller) = controller {
         end_with(child, controller);
     }

@@ -29,7 +29,7 @@ use super::give_up_capabilities;
 use crate::protocol::NO_SANDBOX;
 use crate::readiness::is_ready_within;
 use crate::target::hygiene::close_all_but;
-use crate::target::waiting::{Forked, Role, attend, fork};
+use crate::target::waiting::{Forked, HeldSignals, Role, attend, fork};
 use crate::target::{fail, leave};
 
 /// Which process has returned from [`enter`].
@@ -57,14 +57,15 @@ pub(in crate::target) unsafe fn enter() -> io::Result<Entered> {
     let is_traceable = dumpable_behavior()? == DumpableBehavior::Dumpable;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    let held = HeldSignals::hold();
     // SAFETY: promised by the caller.
-    if let Forked::Parent(process) = unsafe { fork()? } {
+    if let Forked::Parent(process) = unsafe { fork(&held)? } {
         drop(writer);
-        return Ok(Entered::Waiting(First { process, status: reader.into() }));
+        return Ok(Entered::Waiting(First { process, status: reader.into(), held }));
     }
     drop(reader);
     // SAFETY: a forked process has one thread.
-    if let Err(error) = unsafe { be_first(writer) } {
+    if let Err(error) = unsafe { be_first(writer, held) } {
         fail(NO_SANDBOX, &format!("--sandbox: number 1 of the namespace: {error}"));
     }
     if is_traceable {
@@ -84,6 +85,7 @@ pub(super) fn enter_of_users() -> bool {
 pub(in crate::target) struct First {
     process: Pid,
     status: File,
+    held: HeldSignals,
 }
 
 impl First {
@@ -95,7 +97,7 @@ impl First {
     /// Waits until nothing is left in the namespace. How number 2 has ended, be it that it was killed some time after the end of
     /// the controller, if that has this socket.
     pub(in crate::target) fn end(mut self, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
-        let own = attend(self.process, Role::Wait, controller);
+        let own = attend(self.process, Role::Wait, controller, self.held);
         let mut told = [0; 4];
         match self.status.read_exact(&mut told) {
             Ok(()) => ExitStatus::from_raw(i32::from_le_bytes(told)),
@@ -112,16 +114,16 @@ impl First {
 ///
 /// # Safety
 /// The process has one thread.
-unsafe fn be_first(status: OwnedFd) -> io::Result<()> {
+unsafe fn be_first(status: OwnedFd, held: HeldSignals) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // A parent that has ended already sends no signal, and its number is not known here.
     if has_no_reader(&status) {
         leave(1);
     }
     // SAFETY: promised by the caller.
-    if let Forked::Parent(second) = unsafe { fork()? } {
+    if let Forked::Parent(second) = unsafe { fork(&held)? } {
         close_all_but(status.as_raw_fd())?;
-        let ended = attend(second, Role::Work, None).into_raw();
+        let ended = attend(second, Role::Work, None, held).into_raw();
         // The reader waits for this.
         let _ = File::from(status).write_all(&ended.to_le_bytes());
         leave(0);

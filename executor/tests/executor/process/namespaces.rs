@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use longshore_executor::controller::{Executor, Spawn};
@@ -170,6 +170,34 @@ fn signals_to_the_process_that_was_started_reach_the_one_that_serves() {
         let error = executor.peer().wait_for_end();
         let Ended::Died(death) = &error else { panic!("{error}") };
         assert_eq!(death.0.signal(), Some(signal.as_raw()), "{error}");
+    }
+}
+
+#[test]
+fn a_signal_ends_them_however_early_it_comes() {
+    if three().is_none() {
+        return;
+    }
+    for step in 0..100 {
+        let before = children();
+        let sender = thread::spawn(move || {
+            let started = || children().difference(&before).next().copied();
+            let outer = std::iter::repeat_with(started).flatten().next().unwrap();
+            sleep(Duration::from_micros(100 * step));
+            send(outer, Signal::TERM);
+            let is_ended = (0..500).any(|_| {
+                sleep(Duration::from_millis(20));
+                is_gone(outer)
+            });
+            if !is_ended {
+                send(outer, Signal::KILL);
+            }
+            is_ended
+        });
+        let executor = sandboxed().start(Arc::new(NoService));
+        let is_ended = sender.join().unwrap();
+        let serves = executor.is_ok_and(|executor| executor.peer().call(ECHO, &[]).is_ok());
+        assert!(is_ended && !serves, "the signal of step {step} was lost");
     }
 }
 
