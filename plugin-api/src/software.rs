@@ -25,25 +25,26 @@ pub trait SoftwareBackend: Backend<Queue = SoftwareQueue, Event = SoftwareEvent>
     /// Returns the work of [`Queue::launch`].
     ///
     /// # Errors
-    /// Those of [`Queue::launch`] that show before the kernel runs.
+    /// `InvalidArgument` and `Unsupported`, as for [`Queue::launch`].
     fn launch(kernel: &Self::Kernel, shape: &LaunchShape, arguments: Arguments<'_>)
     -> Result<Work>;
 
     /// Returns the work of [`Queue::copy`]. The spans are as long as each other, and may be of 0 bytes.
     ///
     /// # Errors
-    /// Those of the driver that show before the copy begins.
+    /// Errors of the driver that show before the copy begins.
     fn copy(copy: &CopyRequest<'_, Self::Device>) -> Result<Work>;
 
     /// Returns the work of [`Queue::fill`]. The pattern's length, at least 1 byte, divides the span's.
     ///
     /// # Errors
-    /// Those of the driver that show before the fill begins.
+    /// Errors of the driver that show before the fill begins.
     fn fill(destination: Span, pattern: &[u8]) -> Result<Work>;
 }
 
 /// An in-order queue: a thread that calls one piece of work after the other. The thread ends when the queue is dropped and
-/// all its work is done; dropping does not wait for that.
+/// all its work is done. Dropping does not block, and the thread may outlive the queue's device: work that uses an object of
+/// the driver owns a reference to it. Any thread may call any method.
 pub struct SoftwareQueue {
     jobs: Sender<Job>,
     thread: ThreadId,
@@ -75,10 +76,10 @@ impl SoftwareQueue {
         Ok(SoftwareQueue { jobs, thread: started.thread().id(), last: Mutex::new(last), untold })
     }
 
-    /// Queues work, and waits for it if `wait` is set.
+    /// Queues work. Blocks if `wait` is set, until it is done.
     ///
     /// # Errors
-    /// If it waits, those of [`Queue::synchronize`].
+    /// If it waits, errors of [`Queue::synchronize`].
     pub fn push(&self, wait: bool, work: Work) -> Result<()> {
         if wait {
             self.refuse_own_thread()?;
@@ -192,10 +193,6 @@ impl SoftwareEvent {
     }
 
     fn reached_at(&self) -> Result<Instant> {
-        if !self.timing {
-            let message = "the event was made without timing";
-            return Err(Error::new(ErrorCode::InvalidArgument, message));
-        }
         let reached = self.last().and_then(|record| record.reached_at());
         let message = "the event was not recorded, or its record was not reached";
         reached.ok_or_else(|| Error::new(ErrorCode::InvalidEvent, message))
@@ -212,6 +209,10 @@ impl<B: SoftwareBackend> Event<B> for SoftwareEvent {
     }
 
     fn elapsed_ns(&self, end: &SoftwareEvent) -> Result<i64> {
+        if !(self.timing && end.timing) {
+            let message = "an event was made without timing";
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
         if self.device != end.device {
             let message = format!("events of the devices {} and {}", self.device, end.device);
             return Err(Error::new(ErrorCode::InvalidDevice, message));

@@ -89,8 +89,9 @@ pub(super) enum Role {
     Wait,
 }
 
-/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue programs,
-/// also those that were held back since before the fork. If there is a controller's socket, the child is killed some time after the controller has gone: it may be stopped.
+/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue
+/// programs, also those that were held back since before the fork. If there is a controller's socket, the child is killed
+/// some time after the controller has gone: it may be stopped.
 pub(super) fn attend(
     child: Pid,
     role: Role,

@@ -1,4 +1,4 @@
-//! What the linker does with objects of real compilers: each test compiles a few lines, links them in memory, and calls
+//! Objects of real compilers, executed in this process: each test compiles a few lines, links them in memory, and calls
 //! them. Where a system linker's behaviour is the measure, it links the same objects, and the results are compared.
 
 mod archives;
