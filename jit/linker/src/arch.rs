@@ -1,4 +1,4 @@
-//! What differs between instruction sets: what each relocation needs and how it is applied.
+//! Instruction sets: the value that each relocation needs, and its application.
 
 pub mod aarch64;
 pub(crate) mod reach;
@@ -16,7 +16,8 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The one that this program was compiled for; `None` if it is neither.
+    /// Returns the instruction set that this program was compiled for; `None` for any other than
+    /// these.
     pub const fn native() -> Option<Self> {
         if cfg!(target_arch = "x86_64") {
             Some(Self::X86_64)
@@ -27,7 +28,7 @@ impl Architecture {
         }
     }
 
-    /// The triple of Linux with glibc on it.
+    /// Returns the triple of Linux with glibc on this instruction set.
     pub const fn triple(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-linux-gnu",
@@ -35,7 +36,7 @@ impl Architecture {
         }
     }
 
-    /// The name of a relocation in the ELF supplement, e.g. `R_X86_64_PC32`.
+    /// Returns the name of a relocation in the ELF supplement, e.g. `R_X86_64_PC32`.
     pub fn relocation_name(self, number: u32) -> Option<&'static str> {
         match self {
             Self::X86_64 => x86_64::X86_64::name(number),
@@ -44,17 +45,19 @@ impl Architecture {
     }
 }
 
-/// Which value a relocation is computed from. S is the symbol's address, A the addend, P the place; GOT is the address of
-/// the global offset table of the graph. `value` is what `Arch::apply` is given.
+/// The value from which a relocation is computed. S is the symbol's address, A the addend, P the
+/// place; GOT is the address of the graph's global offset table. [`Arch::apply`] receives it as
+/// `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing: a marker.
+    /// No value: the relocation is a marker.
     Nothing,
     /// S.
     Symbol,
-    /// S, or a stub that jumps there when S is out of reach (a call or a jump).
+    /// S, or a stub that jumps there if S is out of a call's or jump's reach.
     Call,
-    /// The address of the GOT slot that holds S. If `Arch::relax` can rewrite the instruction, S itself will do.
+    /// The address of the GOT slot with S. Where `Arch::relax` can rewrite the instruction, S
+    /// itself suffices.
     Slot,
     /// The slot's offset from GOT.
     SlotFromGot,
@@ -68,7 +71,8 @@ pub enum Need {
     Got,
     /// The size of the symbol.
     Size,
-    /// The address of a pair of slots: module and offset of a thread-local symbol (general dynamic).
+    /// The address of a pair of slots: module and offset of a thread-local symbol (general
+    /// dynamic).
     TlsPair,
     /// The address of a pair of slots: module of this graph, zero (local dynamic).
     TlsModule,
@@ -82,41 +86,41 @@ pub enum Need {
     TlsDescriptor,
 }
 
-/// Why a relocation cannot be applied.
+/// The reason why a relocation cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The distance or value does not fit.
+    /// A distance or value that does not fit into its field.
     OutOfRange {
-        /// What was to be encoded.
+        /// The value.
         value: i128,
         /// The smallest value that fits.
         min: i128,
         /// The largest value that fits.
         max: i128,
     },
-    /// The value is not a multiple of what the instruction encodes.
+    /// A value that is not a multiple of the instruction's unit.
     Misaligned {
-        /// What was to be encoded.
+        /// The value.
         value: u64,
-        /// What it must be a multiple of.
+        /// The instruction's unit in bytes.
         alignment: u64,
     },
-    /// The field ends behind the end of the section's content.
+    /// A field that ends behind the end of the section's content.
     Truncated,
-    /// The instruction is not one that this relocation can apply to.
+    /// An instruction to which the relocation does not apply.
     UnexpectedInstruction {
         /// The bytes found, as a number.
         found: u64,
-        /// What was expected.
+        /// The expected instructions.
         expected: &'static str,
     },
-    /// The symbol was taken out of the link with its section.
+    /// A symbol that was taken out of the link with its section.
     Discarded,
-    /// The symbol is another object's, of which only the address is known.
+    /// A symbol of another object, of which only the address is known.
     UnknownSize,
-    /// The variable is not at a fixed offset from the thread pointer.
+    /// A variable without a fixed offset from the thread pointer.
     NoStaticTls,
-    /// The graph was changed after its tables were made: there is no entry for the symbol.
+    /// A symbol without an entry, because its edge was added after the graph's tables were made.
     NoEntry,
 }
 
@@ -143,24 +147,26 @@ impl fmt::Display for Fault {
     }
 }
 
-/// One instruction set. Its functions are total: any bytes and any numbers give a result or a [`Fault`].
+/// An instruction set. Its functions are total: any bytes and any numbers give a result or a
+/// [`Fault`].
 pub(crate) trait Arch {
-    /// Bytes of a stub: a jump through a GOT slot.
+    /// Size of a stub, a jump through a GOT slot, in bytes.
     const STUB_SIZE: usize;
-    /// Alignment of a stub.
+    /// Alignment of a stub in bytes.
     const STUB_ALIGNMENT: u64;
-    /// How far a call or a program-counter-relative reference reaches at least, in bytes in both directions.
+    /// Guaranteed reach of a call or a program-counter-relative reference, in bytes in both
+    /// directions.
     const CALL_REACH: u64;
-    /// How far an instruction reaches that [`Arch::relax`] has rewritten.
+    /// Reach of an instruction rewritten by [`Arch::relax`], in bytes.
     const RELAXED_REACH: u64;
 
-    /// The name of a relocation number in the ELF supplement; `None` for unknown numbers.
+    /// Returns the name of a relocation number in the ELF supplement; `None` for unknown numbers.
     fn name(kind: u32) -> Option<&'static str>;
 
-    /// What a relocation needs; `None` if it is not supported.
+    /// Returns the value that a relocation needs; `None` for an unsupported one.
     fn need(kind: u32) -> Option<Need>;
 
-    /// Writes the relocation's field at `content[offset..]`, which will execute at the address `place`.
+    /// Writes the relocation's field at `content[offset..]`, which will execute at address `place`.
     fn apply(
         kind: u32,
         content: &mut [u8],
@@ -170,11 +176,11 @@ pub(crate) trait Arch {
         addend: i64,
     ) -> Result<(), Fault>;
 
-    /// Whether [`Arch::relax`] can rewrite the instruction at `offset`, whatever the distance.
+    /// Returns whether [`Arch::relax`] can rewrite the instruction at `offset`, at any distance.
     fn can_relax(kind: u32, content: &[u8], offset: usize, addend: i64) -> bool;
 
-    /// Rewrites an instruction that loads an address from a GOT slot into one that computes it, for a target within
-    /// [`Arch::RELAXED_REACH`]. Only called where [`Arch::can_relax`] said so.
+    /// Rewrites an instruction that loads an address from a GOT slot into one that computes it, for
+    /// a target within [`Arch::RELAXED_REACH`]. [`Arch::can_relax`] must have returned true.
     fn relax(
         kind: u32,
         content: &mut [u8],
@@ -184,6 +190,6 @@ pub(crate) trait Arch {
         addend: i64,
     ) -> Result<(), Fault>;
 
-    /// Writes a stub that will execute at `place` and jumps to where `slot` points.
+    /// Writes a stub that will execute at `place` and jumps to the address in `slot`.
     fn write_stub(stub: &mut [u8], place: u64, slot: u64) -> Result<(), Fault>;
 }

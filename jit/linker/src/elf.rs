@@ -1,7 +1,7 @@
-//! Reading ELF: relocatable objects and archives of them.
+//! The reader of ELF: relocatable objects and archives of them.
 //!
-//! What is read here is checked once: tables lie in the file, indices lie in their tables. Nothing is copied and nothing
-//! is allocated in proportion to a number that the file claims.
+//! The reader checks everything once: tables lie in the file, indices lie in their tables. It
+//! copies nothing, and allocates nothing in proportion to a number that the file claims.
 
 mod archive;
 mod object;

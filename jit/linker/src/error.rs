@@ -1,57 +1,57 @@
-//! What can go wrong, with the object, the section and the offset at which it did.
+//! Errors, with the object, the section and the offset at which they occurred.
 
 use std::fmt;
 
-/// The result of everything in this crate that can fail.
+/// The result of each fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a link, a look-up or a removal failed. What failed has changed nothing.
+/// The reason why a link, a look-up or a removal failed. A failed call has changed nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not what they claim to be.
+    /// Damaged bytes: they are not in the format that they claim to have.
     #[error("{file}: {problem}")]
     Malformed {
         /// The object, or `archive(member)`.
         file: String,
-        /// What is wrong, with the value found and what was expected.
+        /// The damage, with the value found and the expected one.
         problem: String,
     },
 
-    /// The bytes are fine, but ask for something that this linker, or the place it links for, does not have.
+    /// A sound object with a feature that this linker, or its target process, does not support.
     #[error("{file}: {problem}")]
     Unsupported {
         /// The object, or `archive(member)`.
         file: String,
-        /// What is asked for, and what could be done instead.
+        /// The feature, and the alternative.
         problem: String,
     },
 
-    /// A piece of a [`Source`](crate::lazy::Source) could not be made when it was asked for.
+    /// A failure to make a piece of a [`Source`](crate::lazy::Source) on demand.
     #[error("{file}: {piece} could not be made: {problem}")]
     Piece {
-        /// Where it is a piece of.
+        /// The source's name.
         file: String,
-        /// Which one.
+        /// The piece's name.
         piece: String,
-        /// What was tried, and what was said to it.
+        /// The attempt, and the error that it met.
         problem: String,
     },
 
     /// A relocation of a kind that is not supported.
     #[error("{place}: relocation {kind} is not supported")]
     UnsupportedRelocation {
-        /// Where the relocation is.
+        /// The relocation's place.
         place: Place,
-        /// Its name in the ELF supplement, or its number.
+        /// The kind's name in the ELF supplement, or its number.
         kind: String,
     },
 
-    /// A relocation could not be applied.
+    /// A relocation that could not be applied.
     #[error("{0}")]
     Relocation(Box<RelocationError>),
 
-    /// Symbols that nothing defines, all of them.
+    /// All symbols without a definition.
     #[error("undefined symbols: {}", list(.0))]
     Undefined(Vec<Undefined>),
 
@@ -66,50 +66,50 @@ pub enum Error {
         second: String,
     },
 
-    /// An object cannot be removed: others use its symbols.
+    /// An object that cannot be removed, because other objects use its symbols.
     #[error("{object} is used by {}", .users.join(", "))]
     InUse {
         /// The object that was to be removed.
         object: String,
-        /// The objects that use it.
+        /// The objects that use its symbols.
         users: Vec<String>,
     },
 
-    /// A memory manager could not do what it was asked.
+    /// A failed request to a memory manager.
     #[error("memory for {name}: {problem}")]
     Memory {
-        /// What the memory is for.
+        /// The memory's purpose.
         name: String,
-        /// What failed, with the operating system's error.
+        /// The failed operation, with the operating system's error.
         problem: String,
     },
 
-    /// A finalize or deallocate action returned an error, or several did.
+    /// The errors of one or several finalize or deallocate actions.
     #[error("{}", .0.join("; "))]
     Action(Vec<String>),
 
-    /// A file or a library could not be opened.
+    /// A file or a library that could not be opened.
     #[error("{path}: {problem}")]
     Open {
         /// The path.
         path: String,
-        /// What the operating system said.
+        /// The operating system's error.
         problem: String,
     },
 
-    /// The process that executes the code is gone.
+    /// The end of the process that executes the code.
     #[error("the process that executes the code is gone: {how}")]
     ProcessGone {
-        /// How it ended, or how the connection did.
+        /// The end of the process, or of the connection to it.
         how: String,
     },
 
-    /// A function of the process that executes the code could not be called, or not to its end.
+    /// A call of a function of the executing process that could not be started or finished.
     #[error("calling {function} in the process that executes the code: {problem}")]
     Call {
-        /// Its name, or its address.
+        /// The function's name, or its address.
         function: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
 }
@@ -127,13 +127,13 @@ impl From<longshore_orc_rt::Error> for Error {
 /// A relocation that could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelocationError {
-    /// Where the relocation is.
+    /// The relocation's place.
     pub place: Place,
-    /// Its name in the ELF supplement.
+    /// The kind's name in the ELF supplement.
     pub kind: String,
-    /// The symbol it refers to.
+    /// The symbol that the relocation refers to.
     pub symbol: String,
-    /// Why not.
+    /// The reason.
     pub fault: crate::arch::Fault,
 }
 
@@ -144,10 +144,10 @@ impl fmt::Display for RelocationError {
     }
 }
 
-/// A symbol that nothing defines.
+/// A symbol without a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undefined {
-    /// Its name.
+    /// The symbol's name.
     pub symbol: String,
     /// A file that refers to it; empty for a name that was looked up.
     pub file: String,
@@ -170,7 +170,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// A name of an object in a message: not all of it if somebody made it absurdly long.
+/// Returns an object's name for a message, cut after 4096 bytes: a hostile object's names may be of
+/// any length.
 pub(crate) fn for_message(name: &[u8]) -> String {
     const LONGEST: usize = 4096;
     match name.get(..LONGEST) {

@@ -1,13 +1,18 @@
-//! The link graph: one object while it is linked.
+//! The link graph: one object during its link.
 //!
-//! A [`LinkGraph`] has sections, which have blocks of content; symbols, which name places in blocks or outside of the graph;
-//! and edges, which say that a field in a block is to be computed from a symbol. It corresponds to JITLink's `LinkGraph`,
-//! with one difference that governs everything here: it is an *index over the object's bytes*. A section of the object
-//! is one block, a symbol is an entry of the object's symbol table and an edge one of its relocations, all read where they
-//! are. Only what a pass adds or changes is stored beside them. So a graph costs a few bytes for each section, whatever
-//! the number of symbols and relocations, and every step takes time in proportion to what it looks at.
+//! A [`LinkGraph`] has sections, blocks of content in them, symbols and edges. A symbol names a
+//! place in a block or outside of the graph. An edge makes a field in a block computed from a
+//! symbol.
 //!
-//! `__start_x` and `__stop_x` are the bounds of the sections `x` of all objects that are linked together.
+//! The graph corresponds to JITLink's `LinkGraph`, with one difference that governs everything
+//! here: it is an *index over the object's bytes*. A section of the object is one block, a symbol
+//! an entry of the object's symbol table, an edge one of its relocations, all read in place. Only
+//! additions and changes by passes are stored beside them. So a graph costs a few bytes for each
+//! section, whatever the number of symbols and relocations, and every step takes time in proportion
+//! to the data that it reads.
+//!
+//! `__start_x` and `__stop_x` are the bounds of the sections `x` of all objects that are linked
+//! together.
 
 mod addresses;
 mod blocks;
@@ -58,7 +63,8 @@ pub struct BlockId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SymbolId(u32);
 
-/// What an edge means: the number of an ELF relocation of the graph's architecture, or [`EdgeKind::KEEP_ALIVE`].
+/// The meaning of an edge: the number of an ELF relocation of the graph's architecture, or
+/// [`EdgeKind::KEEP_ALIVE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeKind(pub u32);
 
@@ -67,40 +73,40 @@ impl SymbolId {
         Self(index)
     }
 
-    /// Its place in the graph's symbols.
+    /// Returns the symbol's index in the graph.
     pub(crate) fn index(self) -> u32 {
         self.0
     }
 }
 
 impl EdgeKind {
-    /// No field: the target lives when the block does (JITLink's `Edge::KeepAlive`).
+    /// An edge without a field: the target lives when the block does (JITLink's `Edge::KeepAlive`).
     pub const KEEP_ALIVE: Self = Self(u32::MAX);
 }
 
 /// A field of a block that is computed from a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// Where the field is, in bytes from the start of the block.
+    /// The field's offset in bytes from the start of the block.
     pub offset: u64,
-    /// How it is computed.
+    /// The field's computation.
     pub kind: EdgeKind,
-    /// The symbol it is computed from.
+    /// The symbol from which the field is computed.
     pub target: SymbolId,
-    /// A number added to it.
+    /// A number that is added to the symbol's value.
     pub addend: i64,
 }
 
-/// A section: a view, made when asked for.
+/// A section: a view, made on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct Section<'a> {
-    /// Its place in the graph.
+    /// The section's identifier in the graph.
     pub id: SectionId,
-    /// Its name; not UTF-8 in a hostile object.
+    /// The section's name; not UTF-8 in a hostile object.
     pub name: &'a [u8],
-    /// What the executing side may do with it.
+    /// The executing side's permitted accesses.
     pub protection: Protection,
-    /// How long its memory lives.
+    /// The lifetime of the section's memory.
     pub lifetime: Lifetime,
     /// Whether it holds the initial values of thread-local variables.
     pub thread_local: bool,
@@ -110,14 +116,14 @@ pub struct Section<'a> {
     pub alignment: u64,
 }
 
-/// A block: a view, made when asked for.
+/// A block: a view, made on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
-    /// Its place in the graph.
+    /// The block's identifier in the graph.
     pub id: BlockId,
-    /// Its section.
+    /// The block's section.
     pub section: SectionId,
-    /// Its size in bytes.
+    /// The block's size in bytes.
     pub size: u64,
     /// Alignment in bytes, a power of two.
     pub alignment: u64,
@@ -125,15 +131,16 @@ pub struct Block {
     pub zero_fill: bool,
     /// Whether it will be in the linked code.
     pub live: bool,
-    /// Its address on the executing side: 0 before allocation and for [`Lifetime::NoAlloc`].
+    /// The block's address on the executing side: 0 before allocation and for
+    /// [`Lifetime::NoAlloc`].
     pub address: u64,
 }
 
-/// One object while it is linked. See the [module](self).
+/// An object during its link. See the [module](self).
 pub struct LinkGraph {
     object: ElfObject,
     base: ObjectBlocks,
-    /// The object's blocks that hold frames for unwinding, ascending.
+    /// The object's blocks with frames for unwinding, ascending.
     frames: Vec<BlockId>,
     added_sections: Vec<edit::AddedSection>,
     added_blocks: Vec<edit::AddedBlock>,
@@ -142,18 +149,18 @@ pub struct LinkGraph {
     edited_edges: HashMap<u32, Vec<Edge>>,
     /// Content of blocks of the object that a pass has changed.
     edited_content: HashMap<u32, Vec<u8>>,
-    /// Symbols of the object that are not, or no longer, what the object says.
+    /// Symbols of the object with another definition than the object's.
     redefined: HashMap<u32, Definition>,
     lifetimes: HashMap<u32, Lifetime>,
-    /// Blocks that have taken the place of the object's frames, ascending.
+    /// The blocks that replace the object's frames, ascending.
     compacted_frames: Vec<BlockId>,
     has_thread_locals: bool,
-    /// What `__dso_handle` stands for in this graph.
+    /// The block that `__dso_handle` stands for in this graph.
     dso_handle: Option<BlockId>,
     properties: u32,
     segments: Vec<Segment>,
     tables: tables::Tables,
-    /// From allocation to finalization.
+    /// Present from allocation to finalization.
     memory: Option<WorkingMemory>,
 }
 
@@ -193,34 +200,36 @@ fn edge_of(relocation: &Relocation) -> Edge {
 }
 
 impl LinkGraph {
-    /// The object's name, `archive(member)` for a member of an archive.
+    /// Returns the object's name, `archive(member)` for a member of an archive.
     pub fn name(&self) -> &Arc<str> {
         self.object.name()
     }
 
-    /// The instruction set of its code.
+    /// Returns the instruction set of the object's code.
     pub fn architecture(&self) -> Architecture {
         self.object.architecture()
     }
 
-    /// The bytes of the object it was read from.
+    /// Returns the bytes of the object from which the graph was read.
     pub fn object_bytes(&self) -> &Bytes {
         self.object.bytes()
     }
 
-    /// The AND-combined features of its `.note.gnu.property` (`GNU_PROPERTY_X86_FEATURE_1_AND` or the AArch64 one); 0 without.
+    /// Returns the AND-combined features of the object's `.note.gnu.property`
+    /// (`GNU_PROPERTY_X86_FEATURE_1_AND` or the AArch64 one); 0 without the note.
     pub fn property_features(&self) -> u32 {
         self.properties
     }
 
-    /// The sections that have blocks: the object's in its order, then those that passes have added.
+    /// Returns the sections that have blocks: the object's in its order, then the sections added by
+    /// passes.
     pub fn sections(&self) -> impl Iterator<Item = Section<'_>> {
         let base = self.base.ids().map(|block| SectionId(block.0));
         let added = (0..self.added_sections.len()).map(|index| self.added_section_id(index));
         base.chain(added).map(|id| self.section(id))
     }
 
-    /// A section by its place.
+    /// Returns a section by its identifier.
     pub fn section(&self, id: SectionId) -> Section<'_> {
         if let Some(section) = self.added_section(id) {
             return section.view(id);
@@ -238,13 +247,14 @@ impl LinkGraph {
         }
     }
 
-    /// All blocks: the object's in the order of its sections, then those that passes have added.
+    /// Returns all blocks: the object's in the order of its sections, then the blocks added by
+    /// passes.
     pub fn blocks(&self) -> impl Iterator<Item = Block> {
         let added = (self.base.count()..self.id_count()).map(|id| BlockId(id as u32));
         self.base.ids().chain(added).map(|id| self.block(id))
     }
 
-    /// A block by its place.
+    /// Returns a block by its identifier.
     pub fn block(&self, id: BlockId) -> Block {
         let address = self.block_address(id);
         match self.base.state(id) {
@@ -264,12 +274,13 @@ impl LinkGraph {
         }
     }
 
-    /// The edges of a block.
+    /// Returns the edges of a block.
     pub fn edges(&self, block: BlockId) -> Edges<'_> {
         self.edges_in(self.object.view(), block)
     }
 
-    /// The content of a block as the object or a pass gives it, before fix-up. Empty for zeroes.
+    /// Returns the content of a block before fix-up, as given by the object or a pass; empty for
+    /// zeroes.
     pub fn content(&self, block: BlockId) -> &[u8] {
         match self.base.state(block) {
             Some(_) => match self.edited_content.get(&block.0) {
@@ -293,7 +304,7 @@ impl LinkGraph {
         }
     }
 
-    /// The address of a block that has memory.
+    /// Returns the address of a block that has memory.
     #[inline]
     fn live_address(&self, block: BlockId) -> Option<u64> {
         self.is_live(block).then(|| self.block_address(block))
@@ -320,22 +331,24 @@ impl LinkGraph {
         Edges(EdgesIn::Object(self.base.relocations(view, block).iter()))
     }
 
-    /// One more than the last number of a block. Some of the numbers before it are of no block, and none of these is live.
+    /// Returns the last block's number plus one. Some lower numbers have no block and are never
+    /// live.
     fn id_count(&self) -> usize {
         self.base.count() + self.added_blocks.len()
     }
 
-    /// All numbers up to the last of a block.
+    /// Returns all numbers up to the last block's.
     fn ids(&self) -> impl Iterator<Item = BlockId> + use<> {
         (0..self.id_count() as u32).map(BlockId)
     }
 
-    /// Whether a block's edges are what the object says, in which nothing means [`EdgeKind::KEEP_ALIVE`].
+    /// Returns whether a block's edges are the object's, in which no number means
+    /// [`EdgeKind::KEEP_ALIVE`].
     fn has_edges_of_object(&self, block: BlockId) -> bool {
         self.base.state(block).is_some() && !self.edited_edges.contains_key(&block.0)
     }
 
-    /// ELF section index and address of each section of the object that has memory.
+    /// Returns ELF section index and address of each section of the object that has memory.
     pub(crate) fn section_addresses(&self) -> Vec<(usize, u64)> {
         let placed = |block: &BlockId| {
             self.base
@@ -362,7 +375,7 @@ impl LinkGraph {
         }
     }
 
-    /// The place of an offset in a block, for errors.
+    /// Returns the place of an offset in a block, for errors.
     fn place(&self, block: BlockId, offset: u64) -> Place {
         let section = self.section(self.block(block).section);
         Place {
@@ -389,7 +402,7 @@ impl LinkGraph {
     }
 }
 
-/// What may be done with a section of an object.
+/// Returns the permitted accesses to a section of an object.
 fn protection(view: View<'_>, header: &crate::elf::Section) -> Protection {
     let flags = header.sh_flags.get(LE);
     if flags.contains(elf::SHF_EXECINSTR) {
@@ -404,14 +417,15 @@ fn protection(view: View<'_>, header: &crate::elf::Section) -> Protection {
     }
 }
 
-/// Sections that only the linker writes: data that holds addresses, and is constant once they are known.
+/// Returns whether a section is written by the linker only: data with addresses, constant once they
+/// are known.
 fn is_relro(name: &[u8]) -> bool {
     [&b".data.rel.ro"[..], b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"]
         .iter()
         .any(|prefix| is_kind(name, prefix))
 }
 
-/// Whether a section is named `kind`, or `kind.` and more.
+/// Returns whether a section is named `kind`, or `kind.` with a suffix.
 pub(crate) fn is_kind(name: &[u8], kind: &[u8]) -> bool {
     name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
 }

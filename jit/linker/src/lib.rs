@@ -1,20 +1,24 @@
-//! The in-memory linker: relocatable ELF objects and static archives become code that can be called, without a
-//! file, a compiler or a system linker. It keeps the ideas and names of LLVM's JITLink and ORC.
+//! The in-memory linker: it makes callable code of relocatable ELF objects and static archives,
+//! without a file, a compiler or a system linker. It keeps the ideas and names of LLVM's JITLink
+//! and ORC.
 //!
-//! - [`Session`] owns [`Library`]s (ORC's `JITDylib`): named tables of symbols in which objects, archives and
-//!   generators are put, and from which addresses are looked up. A look-up links what it needs, and only that.
-//! - [`LinkGraph`](graph::LinkGraph) is one object while it is linked: sections, blocks, symbols and edges. It is an index
-//!   over the object's bytes, so its size and the time to build it grow with the number of sections and nothing else.
-//! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the process that executes.
+//! - [`Session`] owns [`Library`]s (ORC's `JITDylib`): named tables of symbols. Objects, archives
+//!   and generators are added to them, and addresses are looked up in them. A look-up links the
+//!   objects that it needs, and only these.
+//! - [`LinkGraph`](graph::LinkGraph) is one object during its link: sections, blocks, symbols and
+//!   edges. It is an index over the object's bytes, so its size and the time to build it grow with
+//!   the number of sections and nothing else.
+//! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the executing
+//!   process.
 //! - [`lazy`] makes functions that can be called before they are linked.
-//! - A [`TargetProcess`](process::TargetProcess) is the process that executes: this one, or another.
-//! - What linked code needs while it runs, in the process in which it runs, is `longshore-orc-rt`: frames for unwinding, thread-local
-//!   storage, exit handlers.
+//! - A [`TargetProcess`](process::TargetProcess) is the executing process: this one, or another.
+//! - `longshore-orc-rt` is the runtime library of linked code, in the executing process: frames for
+//!   unwinding, thread-local storage, exit handlers.
 //!
 //! ```no_run
 //! use longshore_jitlink::session::{ProcessSymbols, Session};
 //!
-//! // SAFETY: square.o, and what it uses of this process, is as sound to have as a library that is opened.
+//! // SAFETY: square.o, and its uses of this process, are as sound as a library that is opened.
 //! let session = unsafe { Session::new() }?;
 //! let library = session.create_library("program");
 //! library.add("square.o", std::fs::read("square.o").unwrap().into())?;
@@ -26,8 +30,8 @@
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
-//! Start reading at [`session`], which drives the steps in their order: read, prune, resolve, lay out, allocate, fix up,
-//! finalize.
+//! Start reading at [`session`], which drives the steps in their order: read, prune, resolve, lay
+//! out, allocate, fix up, finalize.
 
 pub mod arch;
 pub mod debug;

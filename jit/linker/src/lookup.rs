@@ -1,4 +1,4 @@
-//! How strictly names are looked up, in a session or in a process.
+//! Strictness of a look-up of names, in a session or in a process.
 
 /// Whether a name that is looked up must be defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Waiting for answers.
+//! Blocking on futures.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Blocks until a future is ready. One that is ready when it is made costs nothing.
+/// Blocks until a future is ready. A future that is ready at its first poll costs nothing.
 ///
-/// It works where thread-local variables are gone, which those of executors have: sessions are used when a process ends.
+/// The function works after the thread-local variables of its thread are gone, unlike common
+/// executors: sessions are used when a process ends.
 pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -25,7 +26,7 @@ pub fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Whether a future wants to be polled again.
+/// A flag that says whether a future wants to be polled again.
 #[derive(Default)]
 struct Signal {
     is_set: Mutex<bool>,
@@ -60,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A future that another thread makes ready, after it was polled a few times.
+    /// Returns a future that another thread makes ready, after it was polled a few times.
     fn answered_elsewhere() -> impl Future<Output = u32> {
         let mut polls = 0;
         poll_fn(move |context| {
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_thread_is_waited_for() {
-        // The first time nobody could be told.
+        // At the first poll there was no waker yet.
         assert_eq!(wait(answered_elsewhere()), 4);
         assert_eq!(wait(async { 5 }), 5);
     }
@@ -95,7 +96,8 @@ mod tests {
         let (send, receive) = mpsc::channel();
         let ends = thread::spawn(move || {
             LATE.set(Some(Late(send)));
-            // What this sets up goes before the variable.
+            // The destructors of the variables that this call sets up run before the variable's
+            // own.
             wait(answered_elsewhere())
         });
         assert_eq!(ends.join().unwrap(), 4);

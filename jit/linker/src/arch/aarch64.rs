@@ -1,5 +1,5 @@
-//! AArch64: the relocations of "ELF for the Arm 64-bit Architecture", and its relaxation of loads from the GOT. JITLink's
-//! counterpart is `aarch64.h` with `ELF_aarch64.cpp`.
+//! AArch64: the relocations of "ELF for the Arm 64-bit Architecture", and their relaxation of loads
+//! from the GOT. JITLink's counterpart is `aarch64.h` with `ELF_aarch64.cpp`.
 
 mod field;
 mod names;
@@ -20,7 +20,8 @@ impl Arch for Aarch64 {
     const STUB_SIZE: usize = 12;
     const STUB_ALIGNMENT: u64 = 4;
     const CALL_REACH: u64 = (1 << 27) - 4;
-    /// One page less than ADRP's, which counts from the page of the place to the page of the target.
+    /// ADRP's reach less one page: ADRP counts from the page of the place to the page of the
+    /// target.
     const RELAXED_REACH: u64 = (1 << 32) - 4096;
 
     fn name(kind: u32) -> Option<&'static str> {
@@ -28,7 +29,7 @@ impl Arch for Aarch64 {
     }
 
     fn need(kind: u32) -> Option<Need> {
-        Some(Relocation::of(RelocationType(kind))?.need)
+        Some(Relocation::from_type(RelocationType(kind))?.need)
     }
 
     fn apply(
@@ -39,7 +40,7 @@ impl Arch for Aarch64 {
         value: u64,
         addend: i64,
     ) -> Result<(), Fault> {
-        let relocation = Relocation::of(RelocationType(kind)).ok_or_else(|| unsupported(kind))?;
+        let relocation = Relocation::from_type(RelocationType(kind)).ok_or_else(|| unsupported(kind))?;
         let result = relocation.compute(place, value, addend)?;
         relocation.field.write(content, offset, result)
     }
@@ -62,7 +63,7 @@ impl Arch for Aarch64 {
             found: found.into(),
             expected: "ADRP or LDR of a GOT slot",
         })?;
-        let relocation = Relocation::of(direct).ok_or_else(|| unsupported(kind))?;
+        let relocation = Relocation::from_type(direct).ok_or_else(|| unsupported(kind))?;
         let result = relocation.compute(place, target, addend)?;
         let mut bytes = instruction.to_le_bytes();
         relocation.field.write(&mut bytes, 0, result)?;
@@ -84,10 +85,11 @@ impl Arch for Aarch64 {
     }
 }
 
-/// What an instruction that uses a GOT slot becomes, and the relocation that then applies to it.
+/// Returns the instruction that replaces one with a GOT slot, and the relocation that then applies
+/// to it.
 ///
-/// `ADRP x, slot` becomes `ADRP x, target`, and `LDR x, [y, slot]` becomes `ADD x, y, target`. A load to XZR cannot be
-/// rewritten: register 31 is SP in ADD.
+/// `ADRP x, slot` becomes `ADRP x, target`, and `LDR x, [y, slot]` becomes `ADD x, y, target`. A
+/// load to XZR cannot be rewritten: register 31 is SP in ADD.
 fn relaxed(kind: u32, found: u32) -> Option<(u32, RelocationType)> {
     const LDR_X: u32 = 0xf940_0000;
     const ADD_X: u32 = 0x9100_0000;

@@ -1,4 +1,5 @@
-//! How far a reference to a symbol reaches: what decides whether a symbol elsewhere needs a stand-in nearby.
+//! The reach of references to symbols, which decides whether a symbol elsewhere needs an entry
+//! nearby.
 
 use object::elf;
 
@@ -6,24 +7,25 @@ use super::Arch;
 use super::aarch64::Aarch64;
 use super::x86_64::X86_64;
 
-/// How far a reference to a symbol's own address reaches.
+/// The reach of a reference to a symbol's own address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Everywhere.
+    /// The whole address space.
     Any,
-    /// As far as the instruction does from where it is.
+    /// The instruction's reach from its place.
     Relative,
-    /// Addresses in the first two or four gigabytes.
+    /// The first 2 or 4 GiB of the address space.
     Narrow,
 }
 
-/// An instruction set that knows how far its relocations reach.
+/// An instruction set that knows the reach of its relocations.
 pub(crate) trait Reaching: Arch {
-    /// For a relocation that needs [`Need::Symbol`](super::Need::Symbol).
+    /// Returns the reach of a relocation that needs [`Need::Symbol`](super::Need::Symbol).
     fn reach(kind: u32) -> Reach;
 
-    /// How far a relocation reaches that takes the address of a function, itself or by a slot, and not to call it; nothing for
-    /// others, and for those of some place in a function.
+    /// Returns the reach of a relocation that takes a function's address, itself or by a slot,
+    /// other than for a call. `None` for other relocations, and for the address of a place inside a
+    /// function.
     fn address_taken(kind: u32, content: &[u8], offset: u64, addend: i64) -> Option<Reach>;
 }
 
@@ -63,7 +65,8 @@ impl Reaching for X86_64 {
     }
 }
 
-/// Whether the instruction whose last four bytes start at an offset is a call or a jump, direct or by a slot.
+/// Returns whether the instruction with its last four bytes at `offset` is a call or a jump, direct
+/// or by a slot.
 fn is_branch(content: &[u8], offset: u64) -> bool {
     let before = usize::try_from(offset).ok().and_then(|offset| content.get(..offset));
     matches!(before, Some([.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xff, 0x15 | 0x25]))
@@ -97,7 +100,7 @@ impl Reaching for Aarch64 {
             | elf::R_AARCH64_MOVW_UABS_G2
             | elf::R_AARCH64_MOVW_UABS_G2_NC
             | elf::R_AARCH64_MOVW_UABS_G3 => Reach::Any,
-            // Two instructions, of which the second takes what the first leaves.
+            // Pairs of instructions: the second adds to the first one's result.
             elf::R_AARCH64_ADR_PREL_PG_HI21
             | elf::R_AARCH64_ADR_PREL_PG_HI21_NC
             | elf::R_AARCH64_ADD_ABS_LO12_NC

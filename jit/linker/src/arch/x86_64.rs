@@ -1,4 +1,4 @@
-//! x86-64: the relocations of the System V supplement, and the relaxation of loads from the GOT that it describes.
+//! x86-64: the relocations of the System V supplement, and its relaxation of loads from the GOT.
 //! JITLink's counterpart is `x86_64.h` with `ELF_x86_64.cpp`.
 
 #[cfg(test)]
@@ -12,10 +12,10 @@ use super::{Arch, Fault, Need};
 pub(crate) struct X86_64;
 
 impl Arch for X86_64 {
-    /// `jmp *slot(%rip)` has six bytes; eight let no stub straddle a cache line.
+    /// `jmp *slot(%rip)` has six bytes; with eight bytes, no stub straddles a cache line.
     const STUB_SIZE: usize = 8;
     const STUB_ALIGNMENT: u64 = 8;
-    /// A page below 2 GiB: room for the length of the instruction and for small addends.
+    /// One page below 2 GiB: room for the length of the instruction and for small addends.
     const CALL_REACH: u64 = 0x7fff_f000;
     const RELAXED_REACH: u64 = 0x7fff_f000;
 
@@ -47,7 +47,8 @@ impl Arch for X86_64 {
         Load::decode(kind, content, offset, addend).is_some()
     }
 
-    /// The instruction keeps its length. Where the field moves, the bytes around it still belong to the instruction.
+    /// Rewrites the instruction, which keeps its length. Where the field moves, the bytes around it
+    /// still belong to the instruction.
     fn relax(
         kind: u32,
         content: &mut [u8],
@@ -78,7 +79,8 @@ impl Arch for X86_64 {
         Ok(())
     }
 
-    /// The two bytes behind the jump are `int3`, which also stops processors that speculate past an indirect jump.
+    /// Writes the jump and two bytes of `int3`, which also stop processors that speculate past an
+    /// indirect jump.
     fn write_stub(stub: &mut [u8], place: u64, slot: u64) -> Result<(), Fault> {
         let stub = stub.first_chunk_mut::<{ Self::STUB_SIZE }>().ok_or(Fault::Truncated)?;
         let after_jump = place.wrapping_add(6);
@@ -103,10 +105,10 @@ const CALL_SLOT: u8 = 0x15;
 /// ModRM of `jmp *slot(%rip)`.
 const JMP_SLOT: u8 = 0x25;
 
-/// How a relocation is applied: BFD's `reloc_howto_type`.
+/// The application of a relocation: BFD's `reloc_howto_type`.
 struct Howto {
     need: Need,
-    /// Whether the place is subtracted.
+    /// Whether the place's address is subtracted.
     relative: bool,
     field: Field,
 }
@@ -164,8 +166,9 @@ const fn howto(kind: u32) -> Option<Howto> {
     Some(Howto { need, relative, field })
 }
 
-/// What a relocation writes, and which values it accepts. Sums wrap at 64 bits, as addresses do. Where the supplement
-/// states no range, fields of 8 and 16 bits have LLD's, and a size has GNU ld's: it has no sign.
+/// The field that a relocation writes, and its accepted values. Sums wrap at 64 bits, as addresses
+/// do. Where the supplement states no range, fields of 8 and 16 bits have LLD's, and a size has GNU
+/// ld's: it has no sign.
 #[derive(Clone, Copy)]
 enum Field {
     Nothing,
@@ -196,7 +199,7 @@ impl Field {
     }
 }
 
-/// Writes the low `N` bytes of `value` if it is, as a signed number, from `min` to `max`.
+/// Writes the low `N` bytes of `value` if, as a signed number, it is from `min` to `max`.
 #[inline]
 fn put<const N: usize>(
     content: &mut [u8],
@@ -215,7 +218,7 @@ fn put<const N: usize>(
     Ok(())
 }
 
-/// An instruction that loads an address from a GOT slot and can do without.
+/// A relaxable instruction that loads an address from a GOT slot.
 enum Load {
     /// `mov slot(%rip), %reg`, which becomes `lea target(%rip), %reg`.
     Move,
@@ -226,9 +229,9 @@ enum Load {
 }
 
 impl Load {
-    /// The instruction whose displacement is at `offset`. The relocation says where its opcode is: with the plain
-    /// `GOTPCREL`, which does not, any bytes could be there. With another addend than that of a displacement at the
-    /// end of an instruction, the instruction reads something else than the slot.
+    /// Returns the instruction whose displacement is at `offset`. The relocation kind locates the
+    /// opcode; the plain `GOTPCREL` does not, so any bytes could stand there. An addend other than
+    /// -4, that of a displacement at the end of an instruction, reads something else than the slot.
     #[inline]
     fn decode(kind: u32, content: &[u8], offset: usize, addend: i64) -> Option<Self> {
         let end = offset.checked_add(4)?;
@@ -251,8 +254,9 @@ impl Load {
         }
     }
 
-    /// A general-dynamic TLS sequence ends in `data16 rex.W call`. That is left as it is: in `data16 rex.W addr32 call`
-    /// the REX prefix is void, and AMD's processors would take the call for one with 16 bits.
+    /// Decodes an instruction without a prefix. A general-dynamic TLS sequence ends in `data16
+    /// rex.W call`, which stays as it is: in `data16 rex.W addr32 call` the REX prefix is void, and
+    /// AMD's processors would read a 16-bit call.
     #[inline]
     fn unprefixed(before: &[u8]) -> Option<Self> {
         match *before.last_chunk()? {
@@ -266,7 +270,7 @@ impl Load {
     }
 }
 
-/// Whether the memory operand is `displacement(%rip)`.
+/// Returns whether the memory operand is `displacement(%rip)`.
 #[inline]
 const fn is_rip_relative(modrm: u8) -> bool {
     modrm & 0xc7 == 0x05

@@ -1,21 +1,22 @@
-//! Static archives: their members, and which of them defines a symbol.
+//! Static archives: their members, and the symbols that each defines.
 
 use bytes::Bytes;
 use object::read::archive::ArchiveFile;
 
 use crate::{Error, Result};
 
-/// The longest path on Linux. Names may overlap in a hostile archive, so a longer one would be kept many times.
+/// The longest path on Linux, in bytes. Names in a hostile archive may overlap, so that a longer
+/// one would be stored many times.
 const MAX_NAME: usize = libc::PATH_MAX as usize;
 
-/// Whether the bytes start as an archive does.
+/// Returns whether the bytes start like an archive.
 pub(crate) fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n")
 }
 
-/// The members of an archive, in its order. Nothing is copied.
+/// The members of an archive, in its order, without copies.
 pub(crate) struct Archive {
-    /// Each member's name, `archive(member)`, and its bytes.
+    /// Name, `archive(member)`, and bytes of each member.
     pub(crate) members: Vec<(String, Bytes)>,
 }
 
@@ -28,7 +29,7 @@ impl Archive {
         };
         let archive = ArchiveFile::parse(&**bytes).map_err(|e| malformed(&e))?;
         if archive.is_thin() {
-            let problem = "it is a thin archive, whose members are other files; give those, or make a regular one".to_owned();
+            let problem = "it is a thin archive, whose members are other files; add these files, or make a regular archive".to_owned();
             return Err(Error::Unsupported { file: name.to_owned(), problem });
         }
         let mut members = Vec::new();

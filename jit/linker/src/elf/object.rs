@@ -1,4 +1,4 @@
-//! A relocatable ELF object: where its tables are.
+//! A relocatable ELF object: the places of its tables.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub(crate) type Section = elf::SectionHeader64<LittleEndian>;
 pub(crate) type Symbol = elf::Sym64<LittleEndian>;
 pub(crate) type Relocation = elf::Rela64<LittleEndian>;
 
-/// An object whose headers have been checked: every table lies in the file, every section's content too, and every symbol
-/// is in a section that exists. Cheap to clone.
+/// An object with checked headers, cheap to clone. Every table and every section's content lies in
+/// the file, and every symbol is in a section that exists.
 #[derive(Clone)]
 pub(crate) struct ElfObject {
     name: Arc<str>,
@@ -48,7 +48,7 @@ pub(crate) struct View<'a> {
     extended: &'a [U32<LittleEndian>],
 }
 
-/// Where a symbol is defined.
+/// The kind of a symbol's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     Undefined,
@@ -58,7 +58,7 @@ pub(crate) enum Home {
 }
 
 impl ElfObject {
-    /// Reads and checks the headers of `bytes`, which are kept.
+    /// Reads and checks the headers of `bytes`, and keeps `bytes`.
     pub(crate) fn read(name: &str, bytes: Bytes) -> Result<Self> {
         let malformed = |problem: String| Error::Malformed { file: name.to_owned(), problem };
         let (architecture, sections, names_index) =
@@ -74,7 +74,7 @@ impl ElfObject {
         Ok(object)
     }
 
-    /// An object with nothing in it, under a graph that is made by hand.
+    /// Creates an empty object, for a graph that is made by hand.
     pub(crate) fn empty(name: &str, architecture: Architecture) -> Self {
         let none = Table::default();
         Self {
@@ -102,7 +102,7 @@ impl ElfObject {
         self.architecture
     }
 
-    /// The name of a symbol: [`View::symbol_name`], for who wants one now and then.
+    /// Returns the name of a symbol, as [`View::symbol_name`] does; for occasional use.
     #[inline]
     pub(crate) fn symbol_name(&self, index: u32) -> &[u8] {
         let symbols: &[Symbol] = self.symbols.of(&self.bytes);
@@ -113,14 +113,14 @@ impl ElfObject {
         }
     }
 
-    /// Whether that is the name of a symbol.
+    /// Returns whether a symbol has this name.
     #[inline]
     pub(crate) fn is_symbol_named(&self, index: u32, name: &[u8]) -> bool {
         let symbols: &[Symbol] = self.symbols.of(&self.bytes);
         let names: &[u8] = self.symbol_names.of(&self.bytes);
         let start = symbols[index as usize].st_name.get(LE) as usize;
         match names.get(start..).and_then(|rest| rest.split_at_checked(name.len())) {
-            // A name with a zero in it would be taken for two that follow each other.
+            // A name with a zero byte in it would be read as two names in sequence.
             Some((start, [0, ..])) if !name.is_empty() => {
                 start == name && memchr::memchr(0, name).is_none()
             }
@@ -128,7 +128,7 @@ impl ElfObject {
         }
     }
 
-    /// The tables. Cheap, but not for inner loops.
+    /// Returns the tables. The call is cheap, but not cheap enough for inner loops.
     pub(crate) fn view(&self) -> View<'_> {
         View {
             bytes: &self.bytes,
@@ -197,7 +197,7 @@ impl<'a> View<'a> {
         string(self.section_names, section.sh_name.get(LE))
     }
 
-    /// The content of a section; empty if it has none in the file.
+    /// Returns the content of a section; empty for a section without bytes in the file.
     pub(crate) fn content(&self, section: &Section) -> &'a [u8] {
         match section.sh_type.get(LE) {
             elf::SHT_NOBITS | elf::SHT_NULL => &[],
@@ -205,14 +205,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The entries of a relocation section.
+    /// Returns the entries of a relocation section.
     pub(crate) fn relocations(&self, section: u32) -> &'a [Relocation] {
         let content = self.content(&self.sections[section as usize]);
         let count = content.len() / size_of::<Relocation>();
         slice_from_bytes(content, count).map_or(&[], |(entries, _)| entries)
     }
 
-    /// The name of a symbol; for a section's symbol that has none, the section's.
+    /// Returns the name of a symbol; for a section's symbol without a name, the section's.
     pub(crate) fn symbol_name(&self, index: u32) -> &'a [u8] {
         let symbol = &self.symbols[index as usize];
         let name = string(self.symbol_names, symbol.st_name.get(LE));
@@ -224,7 +224,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a symbol's own name starts so. Cheaper than to look for its end.
+    /// Returns whether a symbol's own name starts with `prefix`, without a search for the name's
+    /// end.
     pub(crate) fn name_starts_with(&self, index: u32, prefix: &[u8]) -> bool {
         let offset = self.symbols[index as usize].st_name.get(LE) as usize;
         self.symbol_names.get(offset..).is_some_and(|name| name.starts_with(prefix))
@@ -265,20 +266,21 @@ enum Problem {
     Unsupported(String),
 }
 
-/// What is wrong with an object for link-time optimization.
+/// The message for an object with bitcode for link-time optimization.
 pub(crate) const NO_MACHINE_CODE: &str = "it was compiled with -flto and has no machine code: compile it without, or with -ffat-lto-objects";
 
-/// The common symbol that such an object of gcc has.
+/// The common symbol that marks such an object of gcc.
 pub(crate) const SLIM: &[u8] = b"__gnu_lto_slim";
 
-/// How bitcode starts, without and with a wrapper.
+/// The first bytes of bitcode, without and with a wrapper.
 const BITCODE: [[u8; 4]; 2] = [*b"BC\xc0\xde", [0xde, 0xc0, 0x17, 0x0b]];
 
 pub(crate) fn is_bitcode(bytes: &[u8]) -> bool {
     BITCODE.iter().any(|magic| bytes.starts_with(magic))
 }
 
-/// Architecture, section table and the index of the section with the sections' names.
+/// Returns the architecture, the section table and the index of the section with the sections'
+/// names.
 fn file_header(bytes: &[u8]) -> Result<(Architecture, Table, usize), Problem> {
     use Problem::{Malformed, Unsupported};
     if is_bitcode(bytes) {
@@ -373,7 +375,8 @@ fn outside(bytes: &[u8], index: usize, section: &Section) -> String {
     )
 }
 
-/// The string that starts at `offset`, without its zero; empty where there is none.
+/// Returns the string that starts at `offset`, without its terminating zero; empty without a
+/// string.
 fn string(table: &[u8], offset: u32) -> &[u8] {
     let rest = table.get(offset as usize..).unwrap_or(&[]);
     memchr::memchr(0, rest).map_or(&[], |end| &rest[..end])

@@ -1,4 +1,4 @@
-//! The addresses of symbols: computed from the object when they are wanted, but for a few that are listed.
+//! The addresses of symbols: computed from the object on demand, except for a few listed ones.
 
 use super::{BlockId, Definition, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::elf::{Home, LE, View};
@@ -6,23 +6,23 @@ use crate::elf::{Home, LE, View};
 /// The address of a symbol whose block is not in the linked code.
 pub(super) const GONE: u64 = u64::MAX;
 
-/// The addresses of all symbols of a graph that has memory: those that are not where the object says are listed, and found by a
-/// bit for each symbol.
+/// The addresses of all symbols of a graph with memory. Symbols that are not at the object's
+/// definition are listed, and found by one bit for each symbol.
 pub(super) struct Addresses<'a> {
     graph: &'a LinkGraph,
     view: View<'a>,
-    /// By the number that a block's state has.
+    /// The segments' addresses, by the segment number in a block's state.
     segments: [u64; NO_SEGMENT as usize + 1],
     is_listed: Vec<u64>,
-    /// For each word of [`Self::is_listed`], how many symbols before it are listed.
+    /// Number of listed symbols before each word of [`Self::is_listed`].
     ranks: Vec<u32>,
     listed: Vec<u64>,
 }
 
 impl<'a> Addresses<'a> {
-    /// The addresses that follow from where symbols are defined, but for these symbols, which are at 0 until [`Self::set`] says
-    /// where.
-    pub(super) fn of(
+    /// Creates the addresses that follow from the symbols' definitions. The symbols in `others` are
+    /// at 0 until [`Self::set`] gives their addresses.
+    pub(super) fn new(
         graph: &'a LinkGraph,
         view: View<'a>,
         others: impl Iterator<Item = SymbolId>,
@@ -51,14 +51,14 @@ impl<'a> Addresses<'a> {
         addresses
     }
 
-    /// Says where a symbol is that is listed.
+    /// Sets the address of a listed symbol.
     pub(super) fn set(&mut self, symbol: SymbolId, address: u64) {
         if let Some(index) = self.index(symbol) {
             self.listed[index] = address;
         }
     }
 
-    /// The address of a symbol; [`GONE`] if its block is not in the linked code.
+    /// Returns the address of a symbol; [`GONE`] if its block is not in the linked code.
     #[inline]
     pub(super) fn get(&self, symbol: SymbolId) -> u64 {
         if let Some(index) = self.index(symbol) {
@@ -101,7 +101,7 @@ impl<'a> Addresses<'a> {
         self.listed = vec![0; count as usize];
     }
 
-    /// The place of a symbol's address among those that are listed.
+    /// Returns the index of a symbol's address among the listed ones.
     #[inline]
     fn index(&self, symbol: SymbolId) -> Option<usize> {
         let (word, bit) = (symbol.0 as usize / 64, 1 << (symbol.0 % 64));

@@ -1,21 +1,23 @@
 //! The blocks of an object: six bytes for each of its sections.
 //!
-//! A block has the number of its section. Sections without content, which are the tables of the object, have a number and no block.
+//! A block has the number of its section. Sections without content, the object's tables, have a
+//! number and no block.
 
 use super::BlockId;
 use crate::elf::{Relocation, View};
 
-/// No segment: the block has no memory. There are fewer segments: one for each protection and lifetime, and for each name of
-/// sections between bounds.
+/// The value for a block without memory. The number of segments is smaller: one for each protection
+/// and lifetime, and for each name of sections between bounds.
 pub(super) const NO_SEGMENT: u8 = u8::MAX;
 
-/// What is stored for each section of an object.
+/// The data stored for each section of an object.
 #[derive(Default)]
 pub(super) struct ObjectBlocks {
     states: Box<[State]>,
-    /// Bytes from the start of the segment.
+    /// Offsets of the blocks in bytes from the start of their segment.
     placements: Box<[u32]>,
-    /// Blocks whose relocations are not in the section after their own, and the section where these are; ascending.
+    /// Blocks whose relocations are not in the section after their own, each with the section of
+    /// its relocations; ascending.
     relocations: Vec<(BlockId, u32)>,
 }
 
@@ -27,11 +29,11 @@ impl State {
     const SEGMENT: u16 = NO_SEGMENT as u16;
     const BLOCK: u16 = 1 << 8;
     const LIVE: u16 = 1 << 9;
-    /// Its COMDAT group is another object's.
+    /// A flag of a block whose COMDAT group is another object's.
     const DISCARDED: u16 = 1 << 10;
-    /// The next section holds its relocations.
+    /// A flag of a block whose relocations are in the next section.
     const RELOCATIONS_NEXT: u16 = 1 << 11;
-    /// Another section does.
+    /// A flag of a block whose relocations are in another section than the next.
     const RELOCATIONS_ELSEWHERE: u16 = 1 << 12;
 
     #[inline]
@@ -51,7 +53,7 @@ impl State {
 }
 
 impl ObjectBlocks {
-    /// No blocks yet, and room for those of so many sections.
+    /// Creates an empty set of blocks with room for `count` sections.
     pub(super) fn of_sections(count: usize) -> Self {
         Self {
             states: vec![State(State::SEGMENT); count].into(),
@@ -60,7 +62,7 @@ impl ObjectBlocks {
         }
     }
 
-    /// The number of the object's sections: that of the first block that is not the object's.
+    /// Returns the number of the object's sections, which is the number of the first added block.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.states.len()
@@ -71,30 +73,30 @@ impl ObjectBlocks {
         self.states[section as usize].0 |= State::BLOCK | State::LIVE;
     }
 
-    /// Whether a section that the object has, has a block.
+    /// Returns whether one of the object's sections has a block.
     #[inline]
     pub(super) fn contains(&self, section: u32) -> bool {
         self.states[section as usize].0 & State::BLOCK != 0
     }
 
-    /// The block of a section, if there is such a section and it has one.
+    /// Returns the block of a section; `None` for an unknown section or one without a block.
     pub(super) fn of_section(&self, section: u32) -> Option<BlockId> {
         let known = (section as usize) < self.count() && self.contains(section);
         known.then_some(BlockId(section))
     }
 
-    /// The blocks, ascending.
+    /// Returns the blocks, ascending.
     pub(super) fn ids(&self) -> impl Iterator<Item = BlockId> {
         (0..self.count() as u32).filter(|section| self.contains(*section)).map(BlockId)
     }
 
-    /// `None` for a block that is not the object's.
+    /// Returns a block's state; `None` for a block that is not the object's.
     #[inline]
     pub(super) fn state(&self, block: BlockId) -> Option<State> {
         self.states.get(block.0 as usize).copied()
     }
 
-    /// Whether the object has the block, and it is live.
+    /// Returns whether the block is the object's, and live.
     pub(super) fn is_live(&self, block: BlockId) -> bool {
         self.state(block).is_some_and(State::is_live)
     }
@@ -104,19 +106,20 @@ impl ObjectBlocks {
         *state = *state & !State::LIVE | if live { State::LIVE } else { 0 };
     }
 
-    /// Takes a block out, whose group is another object's.
+    /// Takes out a block whose group is another object's.
     pub(super) fn discard(&mut self, block: BlockId) {
         self.set_live(block, false);
         self.states[block.0 as usize].0 |= State::DISCARDED;
     }
 
-    /// Segment and bytes from its start; `None` for a block that is not the object's.
+    /// Returns a block's segment and its offset in bytes there; `None` for a block that is not the
+    /// object's.
     #[inline]
     pub(super) fn position(&self, block: BlockId) -> Option<(u8, u32)> {
         Some((self.state(block)?.segment(), self.placements[block.0 as usize]))
     }
 
-    /// As [`Self::position`], for a block that is live.
+    /// Returns the same as [`Self::position`], for a live block only.
     #[inline]
     pub(super) fn live_position(&self, block: BlockId) -> Option<(u8, u32)> {
         let state = self.state(block).filter(|state| state.is_live())?;
@@ -130,7 +133,7 @@ impl ObjectBlocks {
         self.placements[block.0 as usize] = placement;
     }
 
-    /// The relocations of a block of the object.
+    /// Returns the relocations of a block of the object.
     #[inline]
     pub(super) fn relocations<'a>(&self, view: View<'a>, block: BlockId) -> &'a [Relocation] {
         let state = self.states[block.0 as usize].0;
@@ -144,7 +147,8 @@ impl ObjectBlocks {
         }
     }
 
-    /// Notes which section holds the relocations of a block; `false` if another one does already. [`Self::sort_relocations`] is to follow.
+    /// Records the section that holds the relocations of a block; `false` if another one does
+    /// already. [`Self::sort_relocations`] must follow.
     pub(super) fn set_relocations(&mut self, block: BlockId, section: u32) -> bool {
         let state = &mut self.states[block.0 as usize].0;
         if *state & (State::RELOCATIONS_NEXT | State::RELOCATIONS_ELSEWHERE) != 0 {

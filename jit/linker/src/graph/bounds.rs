@@ -1,7 +1,8 @@
 //! Bounds of sections: `__start_x` and `__stop_x`, which the linker defines.
 //!
-//! They are those of all sections named `x` of what is linked together. The session finds out who has some; a graph that is alone
-//! with its own needs nobody. Where nothing is left of these, both bounds are one and the same address of the graph.
+//! The bounds enclose the sections named `x` of all objects that are linked together. The session
+//! finds the graphs with such sections; a graph without others of the name defines its bounds
+//! alone. If no such section is left, both bounds are one address of the graph.
 
 use std::ops::Range;
 
@@ -22,26 +23,26 @@ pub(super) struct Bound {
     is_start: bool,
 }
 
-/// Sections of a name that lie together with those of other graphs.
+/// Sections of a name that lie together with those sections of other graphs.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     section: Vec<u8>,
-    /// The group of their segment.
+    /// Group of their segment.
     group: u32,
 }
 
-/// The blocks between bounds: for each name those that have a byte.
+/// The blocks between bounds: for each name, its nonempty blocks.
 #[derive(Default)]
 pub(super) struct Bounded {
-    /// For each name the index of its blocks.
+    /// Index of a name's blocks in `items`.
     names: HashMap<Vec<u8>, usize>,
     pub(super) items: Vec<Vec<Item>>,
-    /// The groups of those that lie together with other graphs' too.
+    /// Groups of the blocks that lie together with other graphs' blocks.
     pub(super) groups: HashMap<BlockId, u32>,
     pub(super) blocks: HashSet<BlockId>,
 }
 
-/// The sections that a symbol of this name is a bound of, and whether it is the start.
+/// Returns the name of the sections of which this symbol is a bound, and whether it is the start.
 pub(crate) fn bounded_section(name: &[u8]) -> Option<(&[u8], bool)> {
     match name.strip_prefix(b"__start_") {
         Some(section) => Some((section, true)),
@@ -50,7 +51,7 @@ pub(crate) fn bounded_section(name: &[u8]) -> Option<(&[u8], bool)> {
 }
 
 impl LinkGraph {
-    /// Notes which of these undefined symbols are bounds of sections of this graph.
+    /// Records the bounds of sections of this graph among these undefined symbols.
     pub(super) fn find_bounds(&mut self, symbols: &[(SymbolId, Vec<u8>)]) {
         let bound = |(symbol, name): &(SymbolId, Vec<u8>)| {
             let (section, is_start) = bounded_section(name)?;
@@ -67,7 +68,8 @@ impl LinkGraph {
         self.tables.bounds = bounds;
     }
 
-    /// The blocks of each name of a section, live or not, but for those that never have memory.
+    /// Returns the blocks of each section name, live or not, except for blocks that never have
+    /// memory.
     pub(super) fn blocks_by_name(&self) -> HashMap<&[u8], Vec<BlockId>> {
         let mut names: HashMap<&[u8], Vec<BlockId>> = HashMap::new();
         for block in self.blocks() {
@@ -79,10 +81,10 @@ impl LinkGraph {
         names
     }
 
-    /// The blocks that are to lie together, without anything between them.
+    /// Returns the blocks that must lie together, without anything between them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if those of one name cannot.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the blocks of one name cannot.
     pub(super) fn bounded(&self, view: View<'_>) -> Result<Bounded> {
         let mut bounded = Bounded::default();
         let (bounds, shared) = (&self.tables.bounds, &self.tables.shared);
@@ -115,12 +117,13 @@ impl LinkGraph {
         Ok(bounded)
     }
 
-    /// The names of the sections whose bounds it refers to and has some of. After [`Self::scan`].
+    /// Returns the names of the graph's sections with referenced bounds. Requires [`Self::scan`].
     pub(crate) fn bounded_names(&self) -> impl Iterator<Item = &[u8]> {
         self.tables.bounds.iter().map(|bound| &*bound.section)
     }
 
-    /// Which of these names its sections have, and what kind of memory those take. Sections without a byte do not count.
+    /// Returns the kind of memory of the graph's sections with these names. Empty sections do not
+    /// count.
     pub(crate) fn kinds_of_sections<V>(
         &self,
         names: &HashMap<Vec<u8>, V>,
@@ -135,34 +138,39 @@ impl LinkGraph {
             .collect()
     }
 
-    /// Lets its sections of a name lie together with those of other graphs, in segments of a group. To be done before layout.
+    /// Lets the graph's sections of a name lie together with other graphs' sections, in segments of
+    /// a group. Must precede layout.
     pub(crate) fn share_sections(&mut self, name: &[u8], group: u32) {
         self.tables.shared.push(Shared { section: name.to_vec(), group });
     }
 
-    /// The names of its sections of a kind that have a byte: those named `kind`, or `kind.` and more.
+    /// Returns the names of the graph's nonempty sections of a kind: named `kind`, or `kind.` with
+    /// a suffix.
     pub(crate) fn section_names_of_kind(&self, kind: &str) -> impl Iterator<Item = Vec<u8>> {
         let blocks = self.blocks().filter(|block| block.live && block.size > 0);
         let names = blocks.map(|block| self.section(block.section).name);
         names.filter(move |name| is_kind(name, kind.as_bytes())).map(<[u8]>::to_vec)
     }
 
-    /// Has an undefined symbol defined with what is linked together: it needs no entries. To be done before layout.
+    /// Marks an undefined symbol as defined in the batch, so that it needs no entries. Must precede
+    /// layout.
     pub(crate) fn define_in_batch(&mut self, symbol: SymbolId) {
         self.tables.needs.insert(symbol, need::OWN);
     }
 
-    /// Lets its zeroes lie together with those of other graphs, behind all data. To be done before layout.
+    /// Lets the graph's zeroes lie together with other graphs' zeroes, behind all data. Must
+    /// precede layout.
     pub(crate) fn separate_zeroes(&mut self) {
         self.tables.separates_zeroes = true;
     }
 
-    /// Its segments, once allocated.
+    /// Returns the graph's segments, once allocated.
     pub(crate) fn placed_segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()
     }
 
-    /// Makes an undefined symbol a bound of sections that only other graphs have. To be done before layout.
+    /// Makes an undefined symbol a bound of sections that only other graphs have. Must precede
+    /// layout.
     pub(crate) fn bound_others(&mut self, symbol: SymbolId) {
         let name = self.symbol(symbol).name;
         let Some((section, is_start)) = bounded_section(name) else { return };
@@ -171,12 +179,12 @@ impl LinkGraph {
         self.tables.bounds.push(Bound { symbol, section, is_start });
     }
 
-    /// Where its part of a group lies, once allocated.
+    /// Returns the address range of the graph's part of a group, once allocated.
     pub(crate) fn range_of_group(&self, group: u32) -> Option<Range<u64>> {
         self.segments.iter().find(|segment| segment.group == group).map(Segment::range)
     }
 
-    /// Says where the sections of a name are that it shares, its own and others'.
+    /// Sets the address range of the sections of a name that several graphs share.
     pub(crate) fn define_shared_bounds(&mut self, name: &[u8], range: &Range<u64>) {
         let bounds = std::mem::take(&mut self.tables.bounds);
         for bound in bounds.iter().filter(|bound| bound.section == name) {
@@ -202,7 +210,7 @@ impl LinkGraph {
         self.tables.bounds = bounds;
     }
 
-    /// An address within reach, of no meaning.
+    /// Returns an arbitrary address within reach.
     fn anywhere(&self, view: View<'_>) -> Definition {
         let placed = |id: &BlockId| self.item(view, *id).is_some_and(|item| item.size > 0);
         match self.ids().find(placed) {
@@ -212,7 +220,7 @@ impl LinkGraph {
     }
 }
 
-/// Whether layout has one place for all of them.
+/// Returns whether layout can place all items together.
 fn lie_together(items: &[Item]) -> bool {
     let place = |item: &Item| (item.part, item.protection, item.lifetime);
     matches!(items[0].part, Part::Content | Part::Zero)

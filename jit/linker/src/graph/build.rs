@@ -1,4 +1,4 @@
-//! From an object to a graph.
+//! The construction of a graph from an object.
 
 use bytes::Bytes;
 use object::elf;
@@ -12,30 +12,31 @@ use crate::elf::{ElfObject, Home, LE, Relocation, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
 
-/// Sections that hold relocations in LLVM's compact form.
+/// The type of sections with relocations in LLVM's compact form.
 const SHT_CREL: elf::SectionType = elf::SectionType(0x4000_0014);
 const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
 const GNU_PROPERTY_X86_FEATURE_1_AND: u32 = 0xc000_0002;
 const GNU_PROPERTY_AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
-/// Larger alignments are taken for damage.
+/// The largest accepted alignment in bytes; larger ones count as damage.
 pub(super) const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// A COMDAT group: of all objects that have one of the same signature, one keeps its sections.
+/// A COMDAT group: of all objects with a group of the same signature, one keeps its sections.
 pub(crate) struct Group<'a> {
-    /// The section that describes it.
+    /// The section that describes the group.
     pub(crate) section: u32,
-    /// The symbol by which it is known, and its name.
+    /// The symbol whose name is the signature.
     pub(crate) symbol: u32,
     pub(crate) signature: &'a [u8],
     members: &'a [U32<object::LittleEndian>],
 }
 
 impl LinkGraph {
-    /// The graph of a relocatable object, which it keeps.
+    /// Reads the graph of a relocatable object, and keeps the bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) for bytes that are not a sound object, [`Error::Unsupported`](crate::Error::Unsupported) for one of another kind or with
-    /// sections that nothing in memory can hold (writable and executable at once, for example).
+    /// [`Error::Malformed`](crate::Error::Malformed) for bytes that are not a sound object.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for an object of another kind, or with
+    /// sections that memory cannot hold (writable and executable at once, for example).
     pub fn read(name: &str, bytes: Bytes) -> Result<Self> {
         Self::of_object(ElfObject::read(name, bytes)?)
     }
@@ -63,7 +64,7 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Whether memory can hold a section, and what it means for the graph.
+    /// Checks whether memory can hold a section, and records its properties in the graph.
     fn check_section(&mut self, view: View<'_>, index: u32, section: &Section) -> Result<()> {
         let alignment = section.sh_addralign.get(LE);
         if (alignment != 0 && !alignment.is_power_of_two()) || alignment > MAX_ALIGNMENT {
@@ -154,7 +155,7 @@ impl LinkGraph {
         }
     }
 
-    /// Common symbols get zeroes of their own.
+    /// Gives common symbols zeroes of their own.
     fn place_common_symbols(&mut self) -> Result<()> {
         let object = self.object.clone();
         let view = object.view();
@@ -185,12 +186,13 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The COMDAT groups of an object.
+    /// Returns the COMDAT groups of an object.
     pub(crate) fn groups<'a>(view: View<'a>) -> impl Iterator<Item = Group<'a>> {
         (0..view.sections.len() as u32).filter_map(move |index| group_at(view, index))
     }
 
-    /// The signatures of the COMDAT groups whose sections would have memory, but are not live any more.
+    /// Returns the signatures of the COMDAT groups with sections for memory of which none is live
+    /// any more.
     pub(crate) fn dead_groups(&self) -> impl Iterator<Item = &[u8]> {
         let view = self.object.view();
         let is_dead = move |group: &Group<'_>| {
@@ -205,13 +207,13 @@ impl LinkGraph {
         self.base.of_section(section).is_some_and(|block| self.base.is_live(block))
     }
 
-    /// The members of the group, COMDAT or not, that a section describes.
+    /// Returns the members of the group, COMDAT or not, that a section describes.
     pub(super) fn group_members(view: View<'_>, section: u32) -> impl Iterator<Item = u32> {
         let members = any_group_at(view, section).map_or(&[][..], |(_, members)| members);
         members.iter().map(|member| member.get(LE))
     }
 
-    /// The sections of the groups that these sections describe, in order.
+    /// Returns the sections of the groups that these sections describe, in order.
     pub(crate) fn sections_of_groups(view: View<'_>, groups: &[u32]) -> Vec<u32> {
         let groups = groups.iter().filter_map(|index| group_at(view, *index));
         let mut sections: Vec<u32> =
@@ -220,7 +222,8 @@ impl LinkGraph {
         sections
     }
 
-    /// Takes the sections of the groups out that these sections describe: other objects have them. Their frames go too.
+    /// Takes out the sections of the groups that these sections describe, and their frames: other
+    /// objects have them.
     pub(crate) fn discard_groups(&mut self, groups: &[u32]) -> Result<()> {
         let object = self.object.clone();
         let sections = Self::sections_of_groups(object.view(), groups);
@@ -234,19 +237,19 @@ impl LinkGraph {
         if any { self.compact_frames() } else { Ok(()) }
     }
 
-    /// Whether the block was taken out with its COMDAT group.
+    /// Returns whether the block was taken out with its COMDAT group.
     pub(super) fn is_discarded(&self, block: BlockId) -> bool {
         self.base.state(block).is_some_and(State::is_discarded)
     }
 }
 
-/// Whether a section has memory in a linked program.
+/// Returns whether a section has memory in a linked program.
 fn is_allocated(view: View<'_>, section: u32) -> bool {
     let header = view.sections.get(section as usize);
     header.is_some_and(|header| header.sh_flags.get(LE).contains(elf::SHF_ALLOC))
 }
 
-/// The COMDAT group that a section describes.
+/// Returns the COMDAT group that a section describes.
 fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
     let (flags, members) = any_group_at(view, index)?;
     let signature = view.sections[index as usize].sh_info.get(LE);
@@ -259,7 +262,7 @@ fn group_at(view: View<'_>, index: u32) -> Option<Group<'_>> {
     })
 }
 
-/// Flags and members of the group that a section describes.
+/// Returns flags and members of the group that a section describes.
 #[inline]
 fn any_group_at(view: View<'_>, index: u32) -> Option<(u32, &[U32<object::LittleEndian>])> {
     let section = view.sections.get(index as usize)?;
@@ -273,7 +276,8 @@ fn any_group_at(view: View<'_>, index: u32) -> Option<(u32, &[U32<object::Little
     Some((flags.get(LE), members))
 }
 
-/// Whether a section has content of the program, or of tools, as opposed to tables for the linker.
+/// Returns whether a section has content of the program or of tools, as opposed to tables for the
+/// linker.
 fn has_content(section: &Section) -> bool {
     const TABLES: [elf::SectionType; 8] = [
         elf::SHT_NULL,
@@ -289,7 +293,7 @@ fn has_content(section: &Section) -> bool {
         && !section.sh_flags.get(LE).contains(elf::SHF_EXCLUDE)
 }
 
-/// The feature bits in a `.note.gnu.property`; 0 where it has none or is damaged.
+/// Returns the feature bits in a `.note.gnu.property`; 0 for a note that is damaged or has none.
 fn property_features(architecture: Architecture, mut note: &[u8]) -> u32 {
     let wanted = match architecture {
         Architecture::X86_64 => GNU_PROPERTY_X86_FEATURE_1_AND,

@@ -1,4 +1,4 @@
-//! A graph as text, for people.
+//! The text form of a graph, for debugging.
 
 use std::fmt;
 

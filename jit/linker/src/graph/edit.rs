@@ -1,4 +1,4 @@
-//! Changing a graph: what passes, and graphs made by hand, do.
+//! The changes of a graph by passes, and the construction of graphs by hand.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use crate::Architecture;
 use crate::elf::{ElfObject, View};
 use crate::memory::{Lifetime, Protection};
 
-/// The content of a block that is added.
+/// The content of an added block.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// These bytes.
+    /// Given bytes.
     Bytes(Vec<u8>),
-    /// So many zeroes, which are not stored.
+    /// A number of zero bytes, which are not stored.
     Zero(u64),
 }
 
-/// A symbol that is added.
+/// A symbol to add.
 #[derive(Debug, Clone)]
 pub struct NewSymbol<'a> {
-    /// Its name.
+    /// The symbol's name.
     pub name: &'a str,
-    /// Where it is.
+    /// The symbol's definition.
     pub definition: Definition,
-    /// Its size in bytes, 0 if not known.
+    /// Size in bytes, 0 if not known.
     pub size: u64,
     /// Strong or weak.
     pub linkage: Linkage,
-    /// Who sees it.
+    /// The symbol's visibility.
     pub scope: Scope,
     /// Whether it is a function.
     pub callable: bool,
@@ -50,7 +50,7 @@ pub(super) struct AddedBlock {
     content: Content,
     alignment: u64,
     edges: Vec<Edge>,
-    /// What stands for content and edges until somebody changes them.
+    /// The source of content and edges until one of them is changed.
     pub(super) frames: Option<Box<KeptFrames>>,
     pub(super) live: bool,
     pub(super) segment: u8,
@@ -66,9 +66,9 @@ pub(super) struct AddedSymbol {
     callable: bool,
 }
 
-/// Adding.
+/// Additions.
 impl LinkGraph {
-    /// An empty graph, to be filled by hand.
+    /// Creates an empty graph, to be filled by hand.
     pub fn new(name: &str, architecture: Architecture) -> Self {
         Self::over(ElfObject::empty(name, architecture))
     }
@@ -84,7 +84,7 @@ impl LinkGraph {
         self.added_section_id(self.added_sections.len() - 1)
     }
 
-    /// Adds a live block at the end of a section that was added. `alignment` is a power of two.
+    /// Adds a live block at the end of an added section. `alignment` is a power of two, in bytes.
     pub fn add_block(&mut self, section: SectionId, content: Content, alignment: u64) -> BlockId {
         debug_assert!(alignment.is_power_of_two());
         self.added_blocks.push(AddedBlock {
@@ -126,7 +126,7 @@ impl LinkGraph {
         SymbolId(self.symbol_count() - 1)
     }
 
-    /// Adds an edge at the end of a block's.
+    /// Adds an edge after the other edges of a block.
     pub fn add_edge(&mut self, block: BlockId, edge: Edge) {
         match (block.0 as usize).checked_sub(self.base.count()) {
             Some(_) => self.own_block(block).edges.push(edge),
@@ -141,9 +141,9 @@ impl LinkGraph {
     }
 }
 
-/// Changing.
+/// Changes.
 impl LinkGraph {
-    /// Gives a block other edges.
+    /// Replaces the edges of a block.
     pub fn set_edges(&mut self, block: BlockId, edges: Vec<Edge>) {
         match (block.0 as usize).checked_sub(self.base.count()) {
             Some(_) => self.own_block(block).edges = edges,
@@ -159,7 +159,7 @@ impl LinkGraph {
         }
     }
 
-    /// Gives a common symbol a block with at least such an alignment, unless that is absurd.
+    /// Raises the alignment of a common symbol's block to `alignment` bytes; ignores absurd values.
     pub(crate) fn align_common(&mut self, symbol: SymbolId, alignment: u64) {
         let Some(Definition::Block(block, _)) = self.redefined.get(&symbol.0).copied() else {
             return;
@@ -173,7 +173,7 @@ impl LinkGraph {
         }
     }
 
-    /// Gives a section's memory another lifetime. To be done before allocation.
+    /// Changes the lifetime of a section's memory. Must precede allocation.
     pub fn set_lifetime(&mut self, section: SectionId, lifetime: Lifetime) {
         match self.added_index(section) {
             Some(added) => self.added_sections[added].lifetime = lifetime,
@@ -189,8 +189,9 @@ impl LinkGraph {
         }
     }
 
-    /// The content of a block, to be changed. Before fix-up and for [`Lifetime::NoAlloc`] this is a copy in the graph, made now;
-    /// afterwards it is the working memory, with final content. Empty for zeroes.
+    /// Returns the content of a block, to be changed; empty for zeroes. Before fix-up and for
+    /// [`Lifetime::NoAlloc`] the content is a copy in the graph, made now; afterwards it is the
+    /// working memory, with final content.
     pub fn content_mut(&mut self, block: BlockId) -> &mut [u8] {
         let Block { size, zero_fill, live, .. } = self.block(block);
         let (segment, placement) = self.position(block);
@@ -216,7 +217,7 @@ impl LinkGraph {
         })
     }
 
-    /// The content of a block, not of zeroes, as bytes that the graph owns.
+    /// Returns the content of a block, not of zeroes, as bytes owned by the graph.
     pub(super) fn own_content(&mut self, block: BlockId) -> &mut Vec<u8> {
         if self.base.state(block).is_none() {
             return self.own_block(block).content.bytes_mut();
@@ -230,7 +231,7 @@ impl LinkGraph {
 }
 
 impl LinkGraph {
-    /// A graph over an object that nobody has looked into yet.
+    /// Creates a graph over an object, without reading the object's tables.
     pub(super) fn over(object: ElfObject) -> Self {
         Self {
             object,
@@ -261,7 +262,7 @@ impl LinkGraph {
         self.added_index(id).map(|index| &self.added_sections[index])
     }
 
-    /// A block that was added, with content and edges of its own.
+    /// Returns an added block, with content and edges of its own.
     fn own_block(&mut self, id: BlockId) -> &mut AddedBlock {
         if self.added_block(id).frames.is_some() {
             let (content, edges) = (self.content(id).to_vec(), self.edges(id).collect());
@@ -319,7 +320,7 @@ impl Content {
         }
     }
 
-    /// The bytes, made from zeroes if need be.
+    /// Returns the bytes; stored zeroes replace a [`Self::Zero`].
     fn bytes_mut(&mut self) -> &mut Vec<u8> {
         if let Self::Zero(size) = *self {
             *self = Self::Bytes(vec![0; size as usize]);

@@ -14,9 +14,9 @@ pub(crate) struct External {
 /// The kind of definition of an [`External`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExternalKind {
-    /// In memory of the same session, which is assumed within reach until addresses are known.
+    /// A definition in memory of the same session, assumed within reach until addresses are known.
     Linked,
-    /// At any distance.
+    /// A definition at any distance.
     Process { callable: bool },
     /// A weak reference without a definition: null.
     Missing,
@@ -27,7 +27,7 @@ pub(crate) enum ExternalKind {
 /// The symbols of a graph that are defined outside of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Externals {
-    /// In the order of the graph's symbols.
+    /// Ascending by the graph's symbols.
     pub(crate) symbols: Vec<External>,
     /// Places of the symbols of [`ExternalKind::ThreadLocal`], in the same order.
     pub(crate) thread_locals: Vec<(SymbolId, ThreadLocalPlace)>,

@@ -1,4 +1,4 @@
-//! Fix-up: content into working memory, and every edge's field computed.
+//! Fix-up: the copy of content into working memory, and the computation of every edge's field.
 
 use std::cell::OnceCell;
 
@@ -18,7 +18,7 @@ use crate::error::{RelocationError, for_message};
 use crate::memory::Lifetime;
 use crate::{Architecture, Error, Result};
 
-/// Everything that edges are computed from.
+/// The values from which edges are computed.
 struct Values<'a> {
     graph: &'a LinkGraph,
     view: View<'a>,
@@ -31,8 +31,8 @@ struct Values<'a> {
 }
 
 impl LinkGraph {
-    /// Whether everything that is taken to be within reach is so, now that addresses are known. If not, the graph has to be
-    /// laid out again with entries for everything that is outside of it.
+    /// Returns whether the memory assumed to be within reach is so, now that addresses are known.
+    /// If not, the graph must be laid out again with entries for everything outside of it.
     pub(crate) fn is_within(&self, reach: Reach) -> bool {
         match self.architecture() {
             _ if reach == Reach::Graph => true,
@@ -52,11 +52,12 @@ impl LinkGraph {
         }
     }
 
-    /// Computes the fields of a block with [`Lifetime::NoAlloc`], in a copy that the graph keeps; where that was done already, only
-    /// returns it. After fix-up of the rest.
+    /// Computes the fields of a block with [`Lifetime::NoAlloc`], in a copy that the graph keeps. A
+    /// second call returns the same copy. Requires fix-up of the other blocks.
     ///
     /// # Errors
-    /// As for the rest, with fields that cannot hold their value left as they are where tools do not mind.
+    /// The errors of [`Error::Relocation`] and their like, except that a field which cannot hold
+    /// its value stays as it is where tools tolerate that.
     pub fn fix_up_no_alloc(&mut self, block: BlockId) -> Result<&[u8]> {
         let is_no_alloc = self.section(self.block(block).section).lifetime == Lifetime::NoAlloc;
         if is_no_alloc && !self.tables.fixed.contains(&block) {
@@ -77,7 +78,8 @@ impl LinkGraph {
         values.apply_edges::<A>(block, content, 0, true)
     }
 
-    /// The functions of this graph that return the address to use: the slot that wants it, and the function.
+    /// Returns the slot and the address of each indirect function of this graph, which returns the
+    /// address to use.
     pub(crate) fn indirect_functions(&self) -> Vec<(u64, u64)> {
         let Some(slots) = self.tables.indirect_got.map(|block| self.block_address(block)) else {
             return Vec::new();
@@ -90,13 +92,13 @@ impl LinkGraph {
             .collect()
     }
 
-    /// The address by which others know a symbol of this graph, once allocated: for an indirect function its stub's. `None` if it is not in
-    /// the linked code.
+    /// Returns a symbol's address for other objects, once allocated: for an indirect function, its
+    /// stub's. `None` for a symbol outside of the linked code.
     pub(crate) fn exported_address(&self, symbol: SymbolId) -> Option<u64> {
         self.exported_address_in(self.object.view(), symbol)
     }
 
-    /// Those of many symbols.
+    /// Returns the same as [`Self::exported_address`], as a function for many symbols.
     pub(crate) fn exported_addresses(&self) -> impl Fn(SymbolId) -> Option<u64> {
         let view = self.object.view();
         move |symbol| self.exported_address_in(view, symbol)
@@ -120,13 +122,13 @@ impl LinkGraph {
         }
     }
 
-    /// What the symbols outside of the graph are, now that addresses are known: the same as before, in the same order. Or none:
-    /// they may be forgotten when they are not needed for a while.
+    /// Sets the symbols outside of the graph, with their final addresses: the same symbols as
+    /// before, in the same order. An empty value drops them while they are not needed.
     pub(crate) fn set_externals(&mut self, externals: Externals) {
         self.tables.externals = externals;
     }
 
-    /// The content of a segment, with its fields computed.
+    /// Returns the content of a segment, with its fields computed.
     pub(crate) fn working_memory(&mut self, segment: u8) -> &mut [u8] {
         match &mut self.memory {
             Some(memory) => memory.segment(usize::from(segment)),
@@ -159,7 +161,7 @@ impl LinkGraph {
         result
     }
 
-    /// Gives the entries that are needed their places, and leaves out those whose target is within reach.
+    /// Gives the needed entries their places, and leaves out the entries with targets within reach.
     fn choose_entries<A: Reaching>(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         let range = self.address_range();
@@ -258,8 +260,8 @@ impl LinkGraph {
         }
     }
 
-    /// The addresses of all symbols: of those outside of the graph, of the start of its module, and of functions that are known by their
-    /// stubs to everyone, what these say.
+    /// Returns the addresses of all symbols, with the special ones listed: symbols outside of the
+    /// graph, the start of its module, and functions that every object knows by their stubs.
     fn addresses<'a>(&'a self, view: View<'a>, stubs: u64, module_start: u64) -> Addresses<'a> {
         let tables = &self.tables;
         let externals = tables.externals.symbols.iter().map(|e| (e.symbol, e.address));
@@ -271,7 +273,7 @@ impl LinkGraph {
         let by_stub = tables.stub_offsets.iter().filter(known_by_stub);
         let by_stub = by_stub.map(|(symbol, offset)| (*symbol, stubs + u64::from(*offset)));
         let others = externals.chain(module).chain(by_stub);
-        let mut addresses = Addresses::of(self, view, others.clone().map(|(symbol, _)| symbol));
+        let mut addresses = Addresses::new(self, view, others.clone().map(|(symbol, _)| symbol));
         for (symbol, address) in others {
             addresses.set(symbol, address);
         }
@@ -293,7 +295,8 @@ impl<'a> Values<'a> {
         self.graph.edges_in(self.view, block)
     }
 
-    /// Computes the fields of one block. `lenient`: for tools; what does not fit is left alone.
+    /// Computes the fields of one block. With `lenient`, for tools, a field that cannot hold its
+    /// value stays as it is.
     fn apply_edges<A: Reaching>(
         &self,
         id: BlockId,
@@ -397,7 +400,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// The address of a symbol that has one.
+    /// Returns the address of a symbol, or the fault of a discarded one.
     fn present(&self, address: u64, symbol: SymbolId) -> Result<u64, Fault> {
         let gone = || match self.graph.definition_in(self.view, symbol) {
             Definition::Block(block, _) => self.graph.live_address(block).is_none(),
@@ -410,7 +413,7 @@ impl<'a> Values<'a> {
         self.entry(GotEntry { target, kind })
     }
 
-    /// The slot from which the stub of an indirect function of this graph jumps.
+    /// Returns the slot from which the stub of an indirect function of this graph jumps.
     fn indirect_slot(&self, target: SymbolId) -> Option<u64> {
         let tables = &self.graph.tables;
         let index = tables.indirect.binary_search(&target).ok()?;
@@ -421,7 +424,7 @@ impl<'a> Values<'a> {
         self.graph.tables.entry_offsets.get(&entry).map(|offset| self.got + u64::from(*offset))
     }
 
-    /// Module and offset in it of a thread-local variable.
+    /// Returns a thread-local variable's module and its offset there.
     fn thread_local(&self, target: SymbolId, symbol: u64) -> (u64, u64) {
         match self.graph.tables.externals.thread_local(target) {
             Some(variable) => (variable.module, symbol),
@@ -433,7 +436,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The module of this graph's variables, or of those elsewhere that it takes to be in the same.
+    /// Returns the module of this graph's variables, or of variables elsewhere that the code takes
+    /// to be in the same module.
     fn local_dynamic_module(&self) -> u64 {
         *self.local_dynamic_module.get_or_init(|| {
             let tables = &self.graph.tables;
@@ -497,7 +501,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What a stub jumps to, which for a function that is known by its stub is not what the symbol's address is.
+    /// Returns the target of a stub. For a function known by its stub, it differs from the symbol's
+    /// address.
     fn real_address(&self, target: SymbolId, symbol: u64) -> u64 {
         match self.graph.tables.externals.get(target) {
             Some(external) => external.address,
@@ -526,8 +531,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Frames and tables of handlers may refer to functions that were left out: the field keeps its zero, by which the unwinder
-    /// knows.
+    /// Returns whether a field of frames or handler tables refers to a function that was left out.
+    /// The field keeps its zero, which the unwinder recognizes.
     fn is_tombstone(&self, block: BlockId, edge: Edge) -> bool {
         let section = self.graph.section(self.graph.block(block).section).name;
         let tolerant = section == b".eh_frame" || section.starts_with(b".gcc_except_table");
@@ -535,7 +540,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Whether a target is within `reach` of every place in a range.
+/// Returns whether a target is within `reach` of every place in a range.
 fn within(range: &std::ops::Range<u64>, target: u64, reach: u64) -> bool {
     target.abs_diff(range.start) <= reach && target.abs_diff(range.end) <= reach
 }

@@ -1,5 +1,5 @@
-//! Code in `.init` and `.fini`: fragments of functions, which a system linker strings together between the start files' beginning
-//! and end. Here each becomes a function of its own.
+//! Code in `.init` and `.fini`: fragments of functions. A system linker strings them together
+//! between the start files' beginning and end; this linker makes each a function of its own.
 
 use object::elf;
 
@@ -8,10 +8,10 @@ use crate::elf::{Home, LE, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
 
-/// The sections with fragments.
+/// The names of sections with fragments.
 pub(super) const FRAGMENTS: [&[u8]; 2] = [b".init", b".fini"];
 
-/// What makes a function of a fragment: what glibc's crti.o and crtn.o have around them.
+/// The code that makes a fragment a function: that of glibc's crti.o and crtn.o.
 const X86_64: [&[u8]; 2] = [
     &[0x48, 0x83, 0xec, 0x08],       // sub rsp, 8
     &[0x48, 0x83, 0xc4, 0x08, 0xc3], // add rsp, 8; ret
@@ -22,7 +22,7 @@ const AARCH64: [&[u8]; 2] = [
 ];
 
 impl LinkGraph {
-    /// Puts functions in the place of fragments.
+    /// Replaces fragments by functions.
     pub(super) fn complete_fragments(&mut self, view: View<'_>) -> Result<()> {
         for (index, section) in (0..).zip(view.sections) {
             if is_fragment(view, section) {
@@ -51,7 +51,7 @@ impl LinkGraph {
         self.set_live(fragment, false);
     }
 
-    /// Others may not refer to places in a fragment.
+    /// Refuses a fragment with symbols in it that other objects may refer to.
     fn check_fragment(&self, view: View<'_>, index: u32, section: &Section) -> Result<()> {
         let globals = view.first_global..view.symbols.len() as u32;
         if !globals.into_iter().any(|symbol| view.home(symbol) == Home::Section(index)) {

@@ -1,4 +1,5 @@
-//! The records of `.eh_frame`: which function each is for, and the section without those of functions that are gone.
+//! The records of `.eh_frame`: the function of each, and the section without the records of removed
+//! functions.
 
 use std::sync::OnceLock;
 
@@ -9,7 +10,7 @@ use crate::Result;
 use crate::elf::View;
 use crate::memory::Lifetime;
 
-/// Zeroes after the last record, by which the unwinder knows the end.
+/// Size in bytes of the zeroes after the last record, by which the unwinder recognizes the end.
 pub(super) const TERMINATOR: u64 = 4;
 
 /// A record of `.eh_frame`.
@@ -17,20 +18,20 @@ pub(super) const TERMINATOR: u64 = 4;
 struct Record {
     start: usize,
     end: usize,
-    /// For a function's record (FDE), where its common record (CIE) starts.
+    /// Start of the common record (CIE); `None` for a record other than a function's (FDE).
     common: Option<usize>,
-    /// Where the field after the length starts.
+    /// Start of the field after the length.
     body: usize,
 }
 
 impl Record {
-    /// Where an FDE's pointer to its function is.
+    /// Returns the offset of an FDE's pointer to its function.
     fn function_field(&self) -> u64 {
         self.body as u64 + 4
     }
 }
 
-/// The records of a section from one on, up to the first that is damaged or ends the list.
+/// Returns the records of a section from `at`, up to the first that is damaged or ends the list.
 fn records(content: &[u8], mut at: usize) -> impl Iterator<Item = Record> {
     std::iter::from_fn(move || {
         let record = record_at(content, at)?;
@@ -58,15 +59,15 @@ fn record_at(content: &[u8], start: usize) -> Option<Record> {
     (end <= content.len() && length >= 4).then_some(Record { start, end, common, body })
 }
 
-/// The function's edges of each FDE.
+/// The edges of an FDE and of its CIE.
 pub(super) struct FrameEdges {
     pub(super) function: BlockId,
-    /// Where it and its CIE lie among the block's edges.
+    /// Ranges of the FDE's and the CIE's edges among the block's.
     pub(super) edges: [std::ops::Range<usize>; 2],
 }
 
 impl LinkGraph {
-    /// The edges of a block with frames by offset, which is how they come.
+    /// Returns the edges of a block with frames by offset, usually the object's order.
     pub(super) fn sorted_edges(&self, block: BlockId) -> Vec<Edge> {
         let mut edges: Vec<Edge> = self.edges(block).collect();
         if !edges.is_sorted_by_key(|edge| edge.offset) {
@@ -75,14 +76,15 @@ impl LinkGraph {
         edges
     }
 
-    /// Whether four zero bytes follow a block in memory, by which the unwinder knows the end of its frames.
+    /// Returns whether four zero bytes follow a block in memory, by which the unwinder recognizes
+    /// the end of its frames.
     pub fn has_terminator(&self, block: BlockId) -> bool {
         let is_of = |frames: &[BlockId]| frames.binary_search(&block).is_ok();
         let has_memory = self.section(self.block(block).section).lifetime != Lifetime::NoAlloc;
         (is_of(&self.frames) || is_of(&self.compacted_frames)) && has_memory
     }
 
-    /// For each FDE whose function is in this graph, what it refers to.
+    /// Returns the edges of each FDE whose function is in this graph.
     pub(super) fn frame_edges(&self, block: BlockId, edges: &[Edge]) -> Vec<FrameEdges> {
         let view = self.object.view();
         let range = |start: usize, end: usize| {
@@ -103,7 +105,7 @@ impl LinkGraph {
             .collect()
     }
 
-    /// The block of the function that an FDE is for.
+    /// Returns the block of the function that an FDE is for.
     fn function_of(&self, view: View<'_>, record: &Record, edges: &[Edge]) -> Option<BlockId> {
         record.common?;
         let edge = edges.iter().find(|edge| edge.offset == record.function_field())?;
@@ -113,7 +115,8 @@ impl LinkGraph {
         }
     }
 
-    /// Takes the frames of functions out that are not live, with the CIEs that nobody needs any more.
+    /// Takes out the frames of functions that are not live, with the CIEs that no remaining frame
+    /// needs.
     pub(super) fn compact_frames(&mut self) -> Result<()> {
         for block in self.frames.clone() {
             if let Some(kept) = self.kept_frames(block)? {
@@ -126,7 +129,7 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The frames that stay; `None` if all do.
+    /// Returns the frames that stay; `None` if all do.
     fn kept_frames(&self, block: BlockId) -> Result<Option<KeptFrames>> {
         let view = self.object.view();
         let edges = self.sorted_edges(block);
@@ -150,7 +153,7 @@ impl LinkGraph {
             return Ok(None);
         }
         let mut taken = vec![false; commons.len()];
-        let mut out = KeptFrames::of(block);
+        let mut out = KeptFrames::from_block(block);
         for frame in frames {
             let start = frame.common.expect("only FDEs were kept");
             let Ok(common) = commons.binary_search_by_key(&start, |common| common.start) else {
@@ -167,12 +170,12 @@ impl LinkGraph {
         Ok(Some(out.finish()))
     }
 
-    /// What stays of frames, for a block that was made of that and nobody has changed.
+    /// Returns the kept frames from which a block was made, if the block is unchanged.
     pub(super) fn frames_of(&self, block: BlockId) -> Option<&KeptFrames> {
         self.base.state(block).is_none().then(|| self.added_block(block).frames.as_deref())?
     }
 
-    /// The content of a block of frames, in bytes of its size.
+    /// Writes the content of a block of frames to `out`, which has its size.
     pub(super) fn write_frames(&self, frames: &KeptFrames, out: &mut [u8]) {
         let content = self.content(frames.of);
         for run in &frames.runs {
@@ -192,18 +195,18 @@ impl LinkGraph {
     }
 }
 
-/// A section of frames without those that are gone: which parts of the object's stay. Content and edges are made from these when
-/// somebody wants them.
+/// The parts of an object's section of frames that stay. Content and edges are made from these on
+/// demand.
 pub(super) struct KeptFrames {
     of: BlockId,
-    /// Ascending by where they come from.
+    /// Ascending by their places in the object.
     runs: Vec<Run>,
     pub(super) size: u32,
-    /// The content, once somebody has looked at it.
+    /// The content, made on demand.
     content: OnceLock<Box<[u8]>>,
 }
 
-/// Records that stay together.
+/// A run of adjacent records.
 #[derive(Clone, Copy)]
 struct Run {
     from: u32,
@@ -212,11 +215,11 @@ struct Run {
 }
 
 impl KeptFrames {
-    fn of(block: BlockId) -> Self {
+    fn from_block(block: BlockId) -> Self {
         Self { of: block, runs: Vec::new(), size: 0, content: OnceLock::new() }
     }
 
-    /// Takes a record over, to the end.
+    /// Appends a record.
     fn take(&mut self, record: &Record) {
         let (from, size) = (record.start as u32, (record.end - record.start) as u32);
         match self.runs.last_mut() {
@@ -232,7 +235,7 @@ impl KeptFrames {
         self
     }
 
-    /// Where something of the object's section is now.
+    /// Returns the new offset of an offset in the object's section.
     fn place(&self, offset: u64) -> Option<u64> {
         let next = self.runs.partition_point(|run| u64::from(run.from) <= offset);
         let run = self.runs.get(next.checked_sub(1)?)?;
@@ -240,7 +243,7 @@ impl KeptFrames {
         (inside < u64::from(run.size)).then(|| inside + u64::from(run.to))
     }
 
-    /// Its edges, from those of the object's section.
+    /// Returns the section's edges, from the edges of the object's section.
     pub(super) fn edges<'a>(&'a self, graph: &'a LinkGraph, view: View<'a>) -> KeptEdges<'a> {
         KeptEdges { frames: self, edges: Box::new(graph.edges_in(view, self.of)) }
     }
@@ -254,7 +257,7 @@ impl KeptFrames {
     }
 }
 
-/// The edges of a section of frames without those that are gone.
+/// The edges of a section of frames, without the edges of removed frames.
 #[derive(Clone)]
 pub(super) struct KeptEdges<'a> {
     frames: &'a KeptFrames,

@@ -1,4 +1,4 @@
-//! Layout: blocks into segments by protection and lifetime.
+//! Layout: the arrangement of blocks in segments, by protection and lifetime.
 
 use object::elf;
 
@@ -7,7 +7,7 @@ use crate::elf::{LE, View};
 use crate::memory::{Lifetime, Protection, SegmentRequest, WorkingMemory};
 use crate::{Error, Result};
 
-/// All segments of a link together: what a signed 32-bit distance reaches.
+/// The limit of all segments of a link together in bytes: the reach of a signed 32-bit distance.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
 /// The group of zeroes that lie behind all data.
@@ -21,9 +21,9 @@ pub(crate) struct Segment {
     alignment: u64,
     content_size: u64,
     zero_fill_size: u64,
-    /// Other than 0 if it lies together with those of other graphs.
+    /// The group; other than 0 for a segment that lies together with other graphs'.
     pub(crate) group: u32,
-    /// 0 until allocated.
+    /// The segment's address; 0 until allocated.
     pub(crate) address: u64,
 }
 
@@ -36,18 +36,18 @@ pub(crate) struct TlsTemplate {
     pub(crate) alignment: u64,
 }
 
-/// In which part of its segment a block lies.
+/// The part of a segment to which a block belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Initial values of thread-local variables, first in their segment.
     ThreadLocal,
-    /// Zeroes after those: they take part in addresses, and no memory.
+    /// Zeroes after the initial values, which have addresses and no memory.
     ThreadLocalZero,
     Content,
     Zero,
 }
 
-/// What layout has to know of a block.
+/// The properties of a block that layout needs.
 pub(super) struct Item {
     pub(super) id: BlockId,
     pub(super) part: Part,
@@ -58,10 +58,11 @@ pub(super) struct Item {
 }
 
 impl LinkGraph {
-    /// Gives every live block a place in a segment, and says what memory the segments want.
+    /// Gives every live block a place in a segment, and returns the segments' requests for memory.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it is more than 2 GiB together, or if sections cannot lie as they have to.
+    /// [`Error::Unsupported`] if the segments have more than 2 GiB together, or if sections cannot
+    /// lie as they must.
     pub(crate) fn lay_out(&mut self) -> Result<Vec<SegmentRequest>> {
         self.segments.clear();
         self.tables.template = None;
@@ -99,7 +100,7 @@ impl LinkGraph {
         Ok(self.segments.iter().map(Segment::request).collect())
     }
 
-    /// Takes the memory for the segments, and with it every block's address.
+    /// Takes the memory for the segments, which gives every block its address.
     pub(crate) fn place_segments(&mut self, memory: WorkingMemory) {
         for (segment, address) in self.segments.iter_mut().zip(&memory.addresses) {
             segment.address = *address;
@@ -107,18 +108,18 @@ impl LinkGraph {
         self.memory = Some(memory);
     }
 
-    /// Gives up its memory, which has its final content. `false` if there is none.
+    /// Drops the graph's memory, which has its final content; `false` without memory.
     pub(crate) fn release_memory(&mut self) -> bool {
         self.memory.take().is_some()
     }
 
-    /// Address and size of each segment that stays.
+    /// Returns address and size of each segment that stays.
     pub(crate) fn segment_ranges(&self) -> Vec<(u64, u64)> {
         let stay = self.segments.iter().filter(|segment| segment.lifetime == Lifetime::Standard);
         stay.map(|s| (s.address, s.content_size + s.zero_fill_size)).collect()
     }
 
-    /// The addresses that the graph covers, from the first to the one behind the last.
+    /// Returns the addresses that the graph covers, from the first to the end of the last segment.
     pub(crate) fn address_range(&self) -> std::ops::Range<u64> {
         let start = self.segments.iter().map(|segment| segment.address).min().unwrap_or(0);
         let end = self
@@ -128,18 +129,19 @@ impl LinkGraph {
         start..end.max().unwrap_or(start)
     }
 
-    /// Bytes of its segments together, zeroes included, once it is laid out.
+    /// Returns the size of the graph's segments together in bytes, zeroes included, once it is laid
+    /// out.
     pub fn memory_size(&self) -> u64 {
         self.segments.iter().map(|segment| segment.content_size + segment.zero_fill_size).sum()
     }
 
-    /// The template of its thread-local variables and the address at which it lies.
+    /// Returns the template of the graph's thread-local variables and its address.
     pub(crate) fn tls_template(&self) -> Option<(TlsTemplate, u64)> {
         let template = self.tables.template?;
         Some((template, self.segments[usize::from(template.segment)].address))
     }
 
-    /// Address and size of each section of frames that stays, with the terminator.
+    /// Returns address and size of each section of frames that stays, with the terminator.
     pub(crate) fn frame_sections(&self) -> Vec<(u64, u64)> {
         let blocks = self.frames.iter().copied().chain(self.compacted_frames.iter().copied());
         let stays = |block: &Block| {
@@ -150,7 +152,7 @@ impl LinkGraph {
         blocks.map(|block| (block.address, block.size + frames::TERMINATOR)).collect()
     }
 
-    /// `None` for a block without memory.
+    /// Returns the item of a block; `None` for a block without memory.
     #[inline]
     pub(super) fn item(&self, view: View<'_>, id: BlockId) -> Option<Item> {
         match self.base.state(id) {
@@ -199,7 +201,8 @@ impl LinkGraph {
         })
     }
 
-    /// Thread-local sections lie together, content first, at the start of the segment for constants.
+    /// Assigns places to thread-local sections together, content first, at the start of the segment
+    /// for constants.
     fn lay_out_thread_locals(&mut self, view: View<'_>) -> Result<()> {
         let items = self.base.ids().filter_map(|id| self.item(view, id));
         let items: Vec<Item> = items
@@ -234,7 +237,7 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Blocks without a byte lie somewhere, since symbols may be there, and need no memory.
+    /// Assigns places to empty blocks, which need no memory but may have symbols.
     fn place_empty(&mut self, view: View<'_>) {
         if self.segments.is_empty() {
             return;
@@ -324,7 +327,7 @@ impl Segment {
         }
     }
 
-    /// The addresses of its content, without the zeroes behind it.
+    /// Returns the addresses of the segment's content, without the zeroes behind it.
     pub(crate) fn content(&self) -> std::ops::Range<u64> {
         self.address..self.address + self.content_size
     }

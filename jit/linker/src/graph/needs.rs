@@ -1,33 +1,36 @@
-//! What symbols are needed for, of which a scan of the edges leaves only what is asked later.
+//! The purposes for which symbols are needed. Only the purposes that later steps query outlast a
+//! scan of the edges.
 
 use super::{Definition, LinkGraph, Scope, SymbolId};
 use crate::elf::View;
 
-/// For which purposes a symbol is referred to. Bits, for each symbol.
+/// The purposes of references to a symbol: bits, for each symbol.
 pub(super) mod need {
     pub(crate) const REFERENCED: u16 = 1;
     pub(crate) const CALL: u16 = 1 << 1;
-    /// By its address in 32 bits.
+    /// A reference by the symbol's address in 32 bits.
     pub(crate) const NARROW: u16 = 1 << 2;
-    /// By its distance.
+    /// A reference by distance.
     pub(crate) const RELATIVE: u16 = 1 << 3;
-    /// Through a slot, from an instruction that can do without.
+    /// A reference through a slot, from a relaxable instruction.
     pub(crate) const SLOT_RELAXABLE: u16 = 1 << 4;
-    /// Through a slot.
+    /// A reference through a slot.
     pub(crate) const SLOT: u16 = 1 << 5;
     pub(crate) const TLS_PAIR: u16 = 1 << 6;
     pub(crate) const TLS_OFFSET_SLOT: u16 = 1 << 7;
     pub(crate) const TLS_DESCRIPTOR: u16 = 1 << 8;
     pub(crate) const TLS_OFFSET: u16 = 1 << 9;
-    /// Through a slot that lies near the start of the GOT.
+    /// A reference through a slot that lies near the start of the GOT.
     pub(crate) const SLOT_NEAR: u16 = 1 << 10;
-    /// By its offset in this graph's module, whosever it is (local dynamic).
+    /// A reference by the offset in this graph's module, whichever graph defines the symbol (local
+    /// dynamic).
     pub(crate) const TLS_MODULE_OFFSET: u16 = 1 << 11;
-    /// It is undefined in the object, and the linker defines it in this graph.
+    /// A mark of a symbol that is undefined in the object and that the linker defines in this
+    /// graph.
     pub(crate) const OWN: u16 = 1 << 12;
 }
 
-/// The symbols with needs that outlast the scan, ascending, and for each bits of [`need`].
+/// The symbols with needs that outlast the scan, ascending, and the bits of [`need`] for each.
 #[derive(Default)]
 pub(super) struct Needs {
     symbols: Vec<SymbolId>,
@@ -35,7 +38,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// What a symbol is needed for, as far as anybody asks. A search, so not for each edge.
+    /// Returns the lasting needs of a symbol. The call searches, so it is too slow for each edge.
     pub(super) fn of(&self, symbol: SymbolId) -> u16 {
         self.symbols.binary_search(&symbol).map_or(0, |index| self.bits[index])
     }
@@ -53,8 +56,9 @@ impl Needs {
 }
 
 impl LinkGraph {
-    /// Whether code uses thread-local storage by a fixed offset from the thread pointer, or takes another object's variables
-    /// to be in its module, as they are only at fixed offsets. After [`Self::scan`].
+    /// Returns whether code uses thread-local storage by a fixed offset from the thread pointer, or
+    /// takes another object's variables to be in its module, which holds at fixed offsets only.
+    /// Requires [`Self::scan`].
     pub(crate) fn uses_thread_pointer(&self) -> bool {
         let view = self.object.view();
         let elsewhere = |symbol| self.definition_in(view, symbol) == Definition::External;
@@ -64,7 +68,7 @@ impl LinkGraph {
         })
     }
 
-    /// The symbols that are referred to and not defined here. After [`Self::scan`].
+    /// Returns the referenced symbols that are not defined here. Requires [`Self::scan`].
     pub(crate) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
         let view = self.object.view();
         let needs = self.tables.needs.iter().filter(|(_, needs)| needs & need::OWN == 0);
@@ -73,14 +77,15 @@ impl LinkGraph {
             .filter(move |symbol| self.is_elsewhere(*symbol, self.definition_in(view, *symbol)))
     }
 
-    /// Whether a symbol is referred to by an address or distance that has only 32 bits. After [`Self::scan`].
+    /// Returns whether a symbol is referred to by a 32-bit address or distance. Requires
+    /// [`Self::scan`].
     pub(crate) fn wants_nearby(&self, symbol: SymbolId) -> bool {
         self.tables.needs.of(symbol) & (need::NARROW | need::RELATIVE) != 0
     }
 
-    /// Those of the scanned needs, which are by symbol, that are asked later.
+    /// Returns the scanned needs, indexed by symbol, that later steps query.
     pub(super) fn lasting_needs(&self, view: View<'_>, scanned: &[u16]) -> Needs {
-        /// What even a definition of this graph needs an entry or a place for.
+        /// The needs for which even a definition of this graph requires an entry or a place.
         const OF_DEFINITIONS: u16 = need::SLOT
             | need::TLS_PAIR
             | need::TLS_OFFSET_SLOT
@@ -101,7 +106,8 @@ impl LinkGraph {
         Needs { symbols, bits }
     }
 
-    /// Whether a symbol is defined elsewhere, or left to another object with its COMDAT group.
+    /// Returns whether a symbol is defined elsewhere, or left to another object with its COMDAT
+    /// group.
     fn is_elsewhere(&self, symbol: SymbolId, definition: Definition) -> bool {
         match definition {
             Definition::External => true,

@@ -1,4 +1,4 @@
-//! Pruning: what no root reaches is taken out.
+//! Pruning: the removal of unreached blocks.
 
 use hashbrown::HashMap;
 use object::elf;
@@ -11,51 +11,57 @@ use crate::Result;
 use crate::elf::{LE, View};
 use crate::memory::Lifetime;
 
-/// What has been reached so far. Roots can be added while other graphs are looked at.
+/// The blocks reached so far. Roots can be added between the visits of other graphs.
 pub(crate) struct Pruning {
     live: Vec<bool>,
     work: Vec<BlockId>,
-    /// Blocks that live when another one does, each after that one; ascending.
+    /// Pairs of a block and a block that lives when the first does; ascending.
     companions: Vec<(BlockId, BlockId)>,
-    /// The edges of each block with frames.
+    /// Edges of each block with frames.
     frame_edges: Vec<Vec<Edge>>,
-    /// The frames of each function with the place of their block's edges there, ascending by function.
+    /// The frames of each function, ascending by function, each with its block's index in
+    /// `frame_edges`.
     frames: Vec<(usize, FrameEdges)>,
-    /// The blocks of each name of a section, once the bounds of one are asked for.
+    /// The blocks of each section name, made when the first bound is reached.
     names: Option<HashMap<Vec<u8>, Vec<BlockId>>>,
-    /// Names of sections whose bounds have been reached since they were last taken.
+    /// Names of the sections with bounds reached since the last [`Self::take_bounded`].
     bounded: Vec<Vec<u8>>,
-    /// Symbols outside of the graph that have been reported.
+    /// Whether a symbol outside of the graph has been reported, for each symbol.
     reported: Vec<bool>,
     externals: Vec<SymbolId>,
 }
 
-/// The names of sections that hold the addresses of constructors and destructors.
+/// The names of sections with the addresses of constructors and destructors.
 const INITIALIZERS: [&[u8]; 5] =
     [b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"];
 
 enum Keeping {
     Always,
-    /// It stays, and keeps nothing else: what tools read.
+    /// A block for tools: it stays, and keeps nothing else.
     Alone,
     IfReached,
 }
 
 impl LinkGraph {
-    /// Keeps what the roots reach through edges, and sections that the object asks to keep: `.init_array` and its like, notes,
-    /// those with `SHF_GNU_RETAIN`, those with lifetime [`Lifetime::NoAlloc`] (which cost nothing). The sections of a group live
-    /// together, and one with `SHF_LINK_ORDER` when the section it is for does. The frames of a function live when the
-    /// function does, and with them what they refer to (JITLink's `prune`; a linker's `--gc-sections`).
+    /// Prunes the graph (JITLink's `prune`; a linker's `--gc-sections`).
+    ///
+    /// Pruning keeps everything that the roots reach through edges, and sections that the object
+    /// asks to keep: `.init_array` and its like, notes, sections with `SHF_GNU_RETAIN`. Sections
+    /// with lifetime [`Lifetime::NoAlloc`] stay too, since they cost nothing.
+    ///
+    /// The sections of a group live together, and a section with `SHF_LINK_ORDER` lives when its
+    /// linked section does. The frames of a function live when the function does, and with them
+    /// everything that they refer to.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) for `.eh_frame` that cannot be taken apart.
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged `.eh_frame`.
     pub fn prune(&mut self, roots: &[SymbolId]) -> Result<()> {
         let mut pruning = self.start_pruning();
         self.reach(&mut pruning, roots);
         self.finish_pruning(pruning)
     }
 
-    /// Begins with what the object asks to keep.
+    /// Starts with the sections that the object asks to keep.
     pub(crate) fn start_pruning(&self) -> Pruning {
         let object = self.object.clone();
         let mut pruning = Pruning {
@@ -81,7 +87,7 @@ impl LinkGraph {
             }
         }
         for &block in &self.frames {
-            // Its edges count only for the functions that are reached.
+            // Edges of frames count only for the functions that are reached.
             pruning.live[block.0 as usize] = true;
             let edges = self.sorted_edges(block);
             let place = pruning.frame_edges.len();
@@ -93,7 +99,8 @@ impl LinkGraph {
         pruning
     }
 
-    /// Follows everything from these roots, and returns the symbols outside of the graph that were reached for the first time.
+    /// Follows everything from these roots, and returns the symbols outside of the graph that were
+    /// reached for the first time.
     pub(crate) fn reach(&self, pruning: &mut Pruning, roots: &[SymbolId]) -> Vec<SymbolId> {
         let view = self.object.view();
         for root in roots {
@@ -103,7 +110,8 @@ impl LinkGraph {
         std::mem::take(&mut pruning.externals)
     }
 
-    /// The same from the sections of these names, which lie between bounds.
+    /// Reaches the sections of these names, which lie between bounds, and returns the same as
+    /// [`Self::reach`].
     pub(crate) fn reach_sections(&self, pruning: &mut Pruning, names: &[Vec<u8>]) -> Vec<SymbolId> {
         for name in names {
             pruning.keep_sections(self, name);
@@ -111,7 +119,7 @@ impl LinkGraph {
         self.reach(pruning, &[])
     }
 
-    /// The symbols that have a place in its live blocks.
+    /// Returns the symbols with a place in the graph's live blocks.
     pub(crate) fn defined_symbols(&self) -> impl Iterator<Item = SymbolId> {
         let is_live = |symbol: &Symbol<'_>| match symbol.definition {
             Definition::Block(block, _) => self.is_live(block),
@@ -120,7 +128,7 @@ impl LinkGraph {
         self.symbols().filter(is_live).map(|symbol| symbol.id)
     }
 
-    /// Takes out what was not reached.
+    /// Takes out the unreached blocks.
     pub(crate) fn finish_pruning(&mut self, pruning: Pruning) -> Result<()> {
         for (block, live) in self.ids().zip(&pruning.live) {
             if !live {
@@ -130,7 +138,8 @@ impl LinkGraph {
         self.compact_frames()
     }
 
-    /// Sections with `SHF_LINK_ORDER` live when the section that they are for does, and those of one group live together.
+    /// Returns the companions of blocks: sections with `SHF_LINK_ORDER` live when their linked
+    /// section does, and the sections of one group live together.
     fn companions(&self, view: View<'_>) -> Vec<(BlockId, BlockId)> {
         let block =
             |section: u32| self.base.of_section(section).filter(|block| self.base.is_live(*block));
@@ -148,7 +157,7 @@ impl LinkGraph {
         companions
     }
 
-    /// The same for a block that a pass has added.
+    /// Returns the same as [`Self::keeping`] for a block added by a pass.
     fn keeping_added(&self, block: BlockId) -> Keeping {
         if block.0 as usize >= self.base.count() && self.block(block).live {
             let section = self.section(self.block(block).section);
@@ -200,20 +209,21 @@ impl Pruning {
         }
     }
 
-    /// Whether a symbol is `__start_x` or `__stop_x` of sections `x` of the graph, which it keeps.
+    /// Returns whether a symbol is `__start_x` or `__stop_x` of sections `x` of the graph, which it
+    /// keeps.
     fn keeps_bounded(&mut self, graph: &LinkGraph, symbol: SymbolId) -> bool {
         let Some((section, _)) = bounded_section(graph.symbol(symbol).name) else { return false };
         self.bounded.push(section.to_vec());
         self.keep_sections(graph, section)
     }
 
-    /// Keeps the sections of a name, if the graph has any.
+    /// Keeps the sections of a name; `false` if the graph has no such section.
     fn keep_sections(&mut self, graph: &LinkGraph, name: &[u8]) -> bool {
         let names = self.names.get_or_insert_with(|| {
             let names = graph.blocks_by_name().into_iter();
             names.map(|(name, blocks)| (name.to_vec(), blocks)).collect()
         });
-        // Those of a name are kept at once, whichever bound is met first.
+        // The first bound that is reached keeps all sections of the name.
         let Some(blocks) = names.get_mut(name) else { return false };
         for block in std::mem::take(blocks) {
             if graph.block(block).live {
@@ -223,7 +233,8 @@ impl Pruning {
         true
     }
 
-    /// The names of sections whose bounds have been reached since the last call; a name may come again.
+    /// Returns the names of sections whose bounds have been reached since the last call; a name may
+    /// come again.
     pub(crate) fn take_bounded(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.bounded)
     }
@@ -251,7 +262,7 @@ impl Pruning {
     }
 }
 
-/// Those of a key in a list that is ascending by it.
+/// Returns the entries with a key, from a list ascending by the key.
 fn with_key<T>(
     list: &[T],
     wanted: BlockId,

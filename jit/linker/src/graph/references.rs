@@ -1,4 +1,4 @@
-//! Addresses that an object takes of its own functions.
+//! The addresses that an object takes of its own functions.
 
 use hashbrown::HashMap;
 
@@ -11,9 +11,10 @@ use crate::arch::reach::{Reach, Reaching};
 use crate::arch::x86_64::X86_64;
 
 impl LinkGraph {
-    /// Has what takes the address of a function that others see, but for calls, take that which its name has for others: where
-    /// that leads elsewhere, a function has one address for all. Instructions that do not reach everywhere do so if all memory is low.
-    /// To be done before [`Self::scan`].
+    /// Redirects references that take the address of a global function, other than calls, to the
+    /// function's name. Where another object defines the name, the function has the same address in
+    /// all objects. `all_is_low` means that instructions of limited reach suffice too. Must precede
+    /// [`Self::scan`].
     pub(crate) fn take_addresses_by_name(&mut self, all_is_low: bool) {
         match self.architecture() {
             Architecture::X86_64 => self.take_addresses_as::<X86_64>(all_is_low),
@@ -47,7 +48,8 @@ impl LinkGraph {
         }
     }
 
-    /// Whether a block of the object is linked, and neither frames nor a list of what runs at the start or the end.
+    /// Returns whether a block of the object is linked, and neither frames nor a list of functions
+    /// for the start or the end.
     fn has_code_or_data(&self, block: BlockId) -> bool {
         let view = self.object.view();
         self.base.state(block).is_some_and(|state| state.is_live())
@@ -69,7 +71,7 @@ impl LinkGraph {
             && std::str::from_utf8(symbol.name).is_ok()
     }
 
-    /// A symbol that others define, of the name of one that is defined here.
+    /// Adds a symbol without a definition, with the name of a symbol that is defined here.
     fn add_name_of(&mut self, id: SymbolId) -> SymbolId {
         let name = String::from_utf8_lossy(self.symbol(id).name).into_owned();
         self.add_symbol(NewSymbol {
@@ -83,7 +85,8 @@ impl LinkGraph {
     }
 }
 
-/// Whether a section lists functions that run at the start or the end. They are called by nobody else.
+/// Returns whether a section lists functions that run at the start or the end, and that nothing
+/// else calls.
 fn is_list(section: &[u8]) -> bool {
     [&b".init_array"[..], b".fini_array", b".preinit_array", b".ctors", b".dtors"]
         .iter()

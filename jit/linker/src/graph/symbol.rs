@@ -5,20 +5,21 @@ use object::elf;
 use super::{BlockId, LinkGraph, SymbolId};
 use crate::elf::{Home, LE, View};
 
-/// A symbol: a view, made when asked for.
+/// A symbol: a view, made on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct Symbol<'a> {
-    /// Its place in the graph.
+    /// The symbol's identifier in the graph.
     pub id: SymbolId,
-    /// Its name; a section's symbol has the section's. Not UTF-8 in a hostile object.
+    /// The symbol's name; for a section's symbol, the section's name. Not UTF-8 in a hostile
+    /// object.
     pub name: &'a [u8],
-    /// Where it is.
+    /// The symbol's definition.
     pub definition: Definition,
-    /// Its size in bytes, 0 if not known.
+    /// Size in bytes, 0 if not known.
     pub size: u64,
-    /// Whether another definition may take its place, or whether it may stay undefined.
+    /// Whether another definition may replace it, or whether it may stay undefined.
     pub linkage: Linkage,
-    /// Who sees it.
+    /// The symbol's visibility.
     pub scope: Scope,
     /// Whether it is a function.
     pub callable: bool,
@@ -26,18 +27,18 @@ pub struct Symbol<'a> {
     pub thread_local: bool,
     /// Whether it is a function that returns the address to use (IFUNC).
     pub indirect: bool,
-    /// Whether it stands for a whole section, or names a file: not something that a program refers to by name.
+    /// Whether it stands for a whole section or names a file, and so is not referred to by name.
     pub section_symbol: bool,
 }
 
-/// Where a symbol is.
+/// The definition of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Definition {
-    /// In a block, so many bytes after its start.
+    /// A place in a block, in bytes after its start.
     Block(BlockId, u64),
-    /// At an address.
+    /// An address.
     Absolute(u64),
-    /// Somewhere else, or in a part of the object that is not used.
+    /// A definition in another graph, or in an unused part of the object.
     External,
 }
 
@@ -46,11 +47,11 @@ pub enum Definition {
 pub enum Linkage {
     /// The only definition of its name; as a reference, it must be defined.
     Strong,
-    /// One of several; as a reference, it may stay undefined and is null then.
+    /// A definition among several; as a reference, it may stay undefined and is null then.
     Weak,
 }
 
-/// Who sees a symbol (JITLink's `Scope`).
+/// The visibility of a symbol (JITLink's `Scope`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// All libraries.
@@ -62,19 +63,20 @@ pub enum Scope {
 }
 
 impl LinkGraph {
-    /// All symbols: the object's in its order without the null symbol, then those that passes have added.
+    /// Returns all symbols: the object's in its order without the null symbol, then the symbols
+    /// added by passes.
     pub fn symbols(&self) -> impl Iterator<Item = Symbol<'_>> {
         // The first entry of an object's symbol table is the null symbol.
         let first = u32::from(!self.object.view().symbols.is_empty());
         (first..self.symbol_count()).map(|id| self.symbol(SymbolId(id)))
     }
 
-    /// The first symbol of a name that is not a section's.
+    /// Returns the first symbol of a name that is not a section's symbol.
     pub fn symbol_named(&self, name: &[u8]) -> Option<Symbol<'_>> {
         self.symbols().find(|symbol| symbol.name == name && !symbol.section_symbol)
     }
 
-    /// A symbol by its place.
+    /// Returns a symbol by its identifier.
     pub fn symbol(&self, id: SymbolId) -> Symbol<'_> {
         let view = self.object.view();
         if id.0 as usize >= view.symbols.len() {
@@ -87,7 +89,8 @@ impl LinkGraph {
             name: view.symbol_name(id.0),
             definition: self.definition_in(view, id),
             size: symbol.st_size.get(LE),
-            // A definition that others have is no weak reference: it must be somewhere.
+            // A reference to a definition that another object keeps is not weak: the definition
+            // must exist.
             linkage: if symbol.st_bind() == elf::STB_WEAK && !self.is_lost(view, id) {
                 Linkage::Weak
             } else {
@@ -105,7 +108,7 @@ impl LinkGraph {
         }
     }
 
-    /// Whether the object defines a symbol and the graph does not.
+    /// Returns whether the object defines a symbol and the graph does not.
     fn is_lost(&self, view: View<'_>, id: SymbolId) -> bool {
         matches!(view.home(id.0), Home::Section(_) | Home::Absolute)
             && match self.definition_in(view, id) {
@@ -115,7 +118,8 @@ impl LinkGraph {
             }
     }
 
-    /// The address of a symbol: its block's plus its offset, once allocated; `None` for one that is not in the graph.
+    /// Returns the address of a symbol, its block's plus its offset, once allocated; `None` for a
+    /// symbol that is not in the graph.
     pub fn symbol_address(&self, id: SymbolId) -> Option<u64> {
         match self.definition_in(self.object.view(), id) {
             Definition::Block(block, offset) => {

@@ -1,4 +1,5 @@
-//! Global offset table and stubs: which symbols need an entry, and which entries are left once addresses are known.
+//! Global offset table and stubs: the symbols that need an entry, and the entries that stay once
+//! addresses are known.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::arch::x86_64::X86_64;
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Error, Result};
 
-/// Bytes of a GOT slot.
+/// Size of a GOT slot in bytes.
 pub(super) const SLOT: u64 = 8;
 
 /// An entry of the global offset table.
@@ -28,18 +29,18 @@ pub(crate) struct GotEntry {
     pub(crate) kind: SlotKind,
 }
 
-/// What is in an entry of the global offset table.
+/// The content of an entry of the global offset table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SlotKind {
     /// The symbol's address.
     Address,
     /// Module and offset of a thread-local variable.
     TlsPair,
-    /// This graph's module, and 0.
+    /// The graph's own module, and 0.
     TlsModule,
     /// Offset of a thread-local variable from the thread pointer.
     TlsOffset,
-    /// Resolver and argument, then module and offset, at which the argument may point.
+    /// Resolver and argument, then module and offset, to which the argument may point.
     TlsDescriptor,
 }
 
@@ -70,17 +71,18 @@ pub(super) struct Tables {
     pub(super) stubs: Option<BlockId>,
     /// Slots of indirect functions, written when they are resolved.
     pub(super) indirect_got: Option<BlockId>,
-    /// Entries in the order in which they lie, each with the symbol's.
+    /// Entries in the order in which they lie.
     pub(super) entries: Vec<GotEntry>,
     pub(super) stub_targets: Vec<SymbolId>,
-    /// Functions that return the address to use, ascending.
+    /// The functions that return the address to use, ascending.
     pub(super) indirect: Vec<SymbolId>,
-    /// Offsets in the GOT and the stubs of what is in use, once addresses are known.
+    /// Offsets of the entries and stubs in use, in the GOT and in the stubs, once addresses are
+    /// known.
     pub(super) entry_offsets: HashMap<GotEntry, u32>,
     pub(super) stub_offsets: HashMap<SymbolId, u32>,
-    /// References to the bounds of sections of this graph.
+    /// The references to bounds of sections of this graph.
     pub(super) bounds: Vec<Bound>,
-    /// Sections that lie together with those of other graphs.
+    /// The sections that lie together with sections of other graphs.
     pub(super) shared: Vec<Shared>,
     /// Whether zeroes have a segment of their own.
     pub(super) separates_zeroes: bool,
@@ -93,14 +95,14 @@ pub(super) struct Tables {
 /// An entry of the global offset table, or a stub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableEntry {
-    /// The symbol that it is for.
+    /// The symbol of the entry.
     pub target: Arc<str>,
-    /// Where it lies.
+    /// The entry's address.
     pub address: u64,
 }
 
 impl LinkGraph {
-    /// Looks at all edges of live blocks once, and notes for each symbol what it is needed for.
+    /// Scans the edges of all live blocks once, and records each symbol's needs.
     pub(crate) fn scan(&mut self) -> Result<()> {
         let tables = match self.architecture() {
             Architecture::X86_64 => self.scan_as::<X86_64>(),
@@ -111,7 +113,8 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// Names that are undefined in the object and that the linker defines: the GOT, and the bounds of sections.
+    /// Finds the undefined symbols of the object that the linker defines: the GOT, and the bounds
+    /// of sections.
     fn find_own_names(&mut self) {
         let view = self.object.view();
         let own = |id: &SymbolId| {
@@ -134,7 +137,7 @@ impl LinkGraph {
         for (symbol, name) in &names {
             let (symbol, name) = (*symbol, &**name);
             if name == b"__dso_handle" {
-                // Code expects it nearby, so each object has its own.
+                // Code expects `__dso_handle` nearby, so each object has its own.
                 let section =
                     self.add_section("$__dso_handle", Protection::Read, Lifetime::Standard);
                 let block = self.add_block(section, Content::Zero(SLOT), SLOT);
@@ -145,7 +148,7 @@ impl LinkGraph {
                 self.tables.got_symbol = Some(symbol);
                 self.tables.needs.insert(symbol, need::OWN);
             } else if name == b"_TLS_MODULE_BASE_" {
-                // It has an address when the variables do.
+                // The symbol gets its address with the variables.
                 self.redefine(symbol, Definition::Absolute(0));
                 self.tables.tls_base = Some(symbol);
             }
@@ -156,7 +159,8 @@ impl LinkGraph {
         }
     }
 
-    /// `_GLOBAL_OFFSET_TABLE_` where the object refers to it only by relocations that mean the table whatever their symbol is.
+    /// Returns `_GLOBAL_OFFSET_TABLE_` where the object refers to it only by relocations that mean
+    /// the table whatever their symbol is.
     fn unneeded_got_symbol(&self) -> Option<SymbolId> {
         const NAME: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
         let view = self.object.view();
@@ -166,12 +170,13 @@ impl LinkGraph {
         })
     }
 
-    /// The address of the object's `__dso_handle`, once allocated, if it refers to one.
+    /// Returns the address of the object's `__dso_handle`, once allocated, if it refers to one.
     pub(crate) fn dso_handle(&self) -> Option<u64> {
         self.dso_handle.map(|block| self.block_address(block))
     }
 
-    /// Whether code holds addresses in 32 bits, so that it has to lie in the first two gigabytes. After [`Self::scan`].
+    /// Returns whether code holds addresses in 32 bits, so that it must lie in the first 2 GiB.
+    /// Requires [`Self::scan`].
     pub(crate) fn is_narrow(&self) -> bool {
         self.tables.narrow
     }
@@ -185,7 +190,7 @@ impl LinkGraph {
                 continue;
             }
             let edges = self.edges_in(view, id);
-            // In frames, which are made when they are written, no instruction can do without a slot.
+            // Frames are made when they are written, and contain no relaxable instruction.
             let content = if self.frames_of(id).is_some() { &[] } else { self.content(id) };
             for edge in edges {
                 if edge.kind == EdgeKind::KEEP_ALIVE && !self.has_edges_of_object(id) {
@@ -201,7 +206,7 @@ impl LinkGraph {
         Ok(tables)
     }
 
-    /// Whether a block has no memory: it is not live, or is for tools.
+    /// Returns whether a block has no memory, because it is not live or is for tools.
     pub(super) fn is_skipped(&self, view: crate::elf::View<'_>, id: BlockId) -> bool {
         match self.base.state(id) {
             Some(state) => {
@@ -223,7 +228,8 @@ impl LinkGraph {
         }
     }
 
-    /// Says what the undefined symbols are, and makes room for the entries that are needed. After [`Self::scan`].
+    /// Sets the undefined symbols' definitions, and makes room for the needed entries. Requires
+    /// [`Self::scan`].
     pub(crate) fn reserve_tables(&mut self, externals: Externals, reach: Reach) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.externals = externals;
@@ -280,7 +286,7 @@ impl LinkGraph {
             let absolute = match self.definition_in(view, symbol) {
                 Definition::Block(block, _) if !self.is_discarded(block) => false,
                 Definition::Absolute(_) => true,
-                // It is defined when the blocks are laid out.
+                // Layout defines the symbol.
                 _ if needs & need::OWN != 0 => false,
                 _ => continue,
             };
@@ -304,7 +310,7 @@ impl LinkGraph {
         tables.indirect = indirect.map(|(index, _)| SymbolId(index as u32)).filter(live).collect();
     }
 
-    /// One block for all entries of a kind; made again when the tables are made again.
+    /// Makes one block for all entries of a kind; replaces it when the tables are made again.
     fn make_blocks(&mut self, tables: &mut Tables) {
         let stub = match self.architecture() {
             Architecture::X86_64 => stub_shape::<X86_64>(),
@@ -335,15 +341,16 @@ impl LinkGraph {
         self.add_block(section, Content::Bytes(vec![0; size as usize]), alignment)
     }
 
-    /// The symbols that are defined elsewhere, with their addresses once every block has one: 0 for a weak reference that nothing
-    /// defines. Thread-local variables, which have no address, are left out.
+    /// Returns the symbols that are defined elsewhere, with their addresses once every block has
+    /// one: 0 for a weak reference without a definition. Thread-local variables, which have no
+    /// address, are left out.
     pub fn externals(&self) -> impl Iterator<Item = (Symbol<'_>, u64)> {
         let has_address = |external: &&External| external.kind != ExternalKind::ThreadLocal;
         let externals = self.tables.externals.symbols.iter().filter(has_address);
         externals.map(|external| (self.symbol(external.symbol), external.address))
     }
 
-    /// The entries of the global offset table in use, after fix-up.
+    /// Returns the entries of the global offset table in use, after fix-up.
     pub fn got_entries(&self) -> Vec<TableEntry> {
         let base = self.tables.got.map_or(0, |block| self.block_address(block));
         let entries = self
@@ -356,7 +363,7 @@ impl LinkGraph {
             .collect()
     }
 
-    /// The stubs in use, after fix-up.
+    /// Returns the stubs in use, after fix-up.
     pub fn stub_entries(&self) -> Vec<TableEntry> {
         let base = self.tables.stubs.map_or(0, |block| self.block_address(block));
         let targets = self.tables.stub_targets.iter().chain(&self.tables.indirect);
@@ -371,7 +378,7 @@ impl LinkGraph {
 }
 
 impl Tables {
-    /// What an edge needs its target for.
+    /// Returns the need of an edge for its target, and records it in the tables.
     #[inline]
     fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) -> u16 {
         let bits = match need {
@@ -403,7 +410,7 @@ impl Tables {
             }
             Need::Got => {
                 self.got_base = true;
-                // Its symbol is _GLOBAL_OFFSET_TABLE_, which is here.
+                // The edge's symbol is `_GLOBAL_OFFSET_TABLE_`, which this graph defines.
                 return 0;
             }
             Need::Size => 0,

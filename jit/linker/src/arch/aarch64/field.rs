@@ -1,11 +1,11 @@
-//! The fields that relocations are written to: data, and immediates of instructions.
+//! The fields of relocations: data, and immediates of instructions.
 
 use crate::arch::Fault;
 
-/// Where a relocation's result X goes.
+/// The destination of a relocation's result X.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
-    /// Nowhere.
+    /// No field.
     Nothing,
     /// Two bytes.
     Data16,
@@ -13,39 +13,40 @@ pub(super) enum Field {
     Data32,
     /// Eight bytes.
     Data64,
-    /// B, BL: bits 27:2.
+    /// Bits `27:2` of X, in B and BL.
     Branch26,
-    /// B.cond, BC.cond, CBZ, CBNZ: bits 20:2.
+    /// Bits `20:2` of X, in B.cond, BC.cond, CBZ and CBNZ.
     Branch19,
-    /// TBZ, TBNZ: bits 15:2.
+    /// Bits `15:2` of X, in TBZ and TBNZ.
     Branch14,
-    /// LDR and its kind from a literal: bits 20:2.
+    /// Bits `20:2` of X, in LDR and its variants from a literal.
     Literal,
-    /// ADR: bits 20:0.
+    /// Bits `20:0` of X, in ADR.
     Adr,
-    /// ADRP: bits 32:12.
+    /// Bits `32:12` of X, in ADRP.
     Adrp,
-    /// ADD of an immediate: bits 11:0.
+    /// Bits `11:0` of X, in ADD of an immediate.
     AddLow,
-    /// ADD of an immediate: bits 23:12.
+    /// Bits `23:12` of X, in ADD of an immediate.
     AddHigh,
-    /// LDR, STR and their kind, of 2^n bytes: bits 11:n.
+    /// Bits `11:n` of X, in LDR, STR and their variants of 2^n bytes.
     LoadStore(u32),
-    /// LDR of eight bytes: bits 14:3.
+    /// Bits `14:3` of X, in LDR of eight bytes.
     LoadFar,
-    /// MOVZ, MOVK: the n-th 16 bits.
+    /// The n-th 16 bits of X, in MOVZ and MOVK.
     Move(u32),
-    /// MOVZ, MOVN, whichever it takes: the n-th 16 bits, or their complement. MOVK: the n-th 16 bits.
+    /// The n-th 16 bits of X or their complement, in MOVZ or MOVN, by the sign of X. In MOVK, the
+    /// n-th 16 bits of X.
     MoveSigned(u32),
 }
 
 impl Field {
-    /// Whether it is data and not part of an instruction.
+    /// Returns whether the field is data and not part of an instruction.
     pub(super) fn is_data(self) -> bool {
         matches!(self, Self::Data16 | Self::Data32 | Self::Data64)
     }
 
-    /// Whether an instruction has this field.
+    /// Returns whether an instruction has this field.
     pub(super) fn accepts(self, instruction: u32) -> bool {
         let is = |mask, pattern| instruction & mask == pattern;
         let access = || is(0x3b00_0000, 0x3900_0000).then(|| access_scale(instruction));
@@ -116,7 +117,7 @@ impl Field {
         }
     }
 
-    /// The instructions that have this field.
+    /// Returns a description of the instructions that have this field.
     fn expected(self) -> &'static str {
         match self {
             Self::Nothing | Self::Data16 | Self::Data32 | Self::Data64 => "data",
@@ -149,7 +150,7 @@ fn insert(instruction: u32, lowest: u32, width: u32, x: u64) -> u32 {
     instruction & !(mask << lowest) | (x as u32 & mask) << lowest
 }
 
-/// The immediate of ADR and ADRP: two bits in 30:29, the others in 23:5.
+/// Inserts the immediate of ADR and ADRP: two bits in `30:29`, the others in `23:5`.
 fn insert_split(instruction: u32, x: u64) -> u32 {
     insert(insert(instruction, 29, 2, x), 5, 19, x >> 2)
 }
@@ -165,7 +166,7 @@ fn move_signed(instruction: u32, x: i64, group: u32) -> u32 {
     insert(instruction, 5, 16, x.cast_unsigned() >> (16 * group))
 }
 
-/// The logarithm of the size of what a load or store with an unsigned offset accesses.
+/// Returns the logarithm of the access size of a load or store with an unsigned offset.
 fn access_scale(instruction: u32) -> u32 {
     let size = instruction >> 30;
     let vector = instruction >> 26 & 1;

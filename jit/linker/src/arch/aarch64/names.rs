@@ -2,10 +2,10 @@
 
 use object::elf::{self, RelocationType};
 
-/// What number 256 once was: the same as `R_AARCH64_NONE`.
+/// A withdrawn number for `R_AARCH64_NONE`.
 pub(super) const R_AARCH64_NONE_WITHDRAWN: RelocationType = RelocationType(256);
 
-/// The name of a relocation number of 64-bit objects.
+/// Returns the name of a relocation number of 64-bit objects.
 pub(super) fn name(kind: u32) -> Option<&'static str> {
     macro_rules! names {
         ($($name:ident)*) => {
@@ -72,7 +72,7 @@ pub(super) fn name(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// The name of a relocation of the extension for pointer authentication.
+/// Returns the name of a relocation of the extension for pointer authentication.
 fn auth_name(kind: u32) -> Option<&'static str> {
     const STATIC: [&str; 19] = [
         "R_AARCH64_AUTH_ABS64",

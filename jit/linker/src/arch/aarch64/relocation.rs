@@ -1,4 +1,4 @@
-//! How each relocation is computed, and into which field it goes.
+//! The computation of each relocation, and its field.
 
 use std::ops::RangeInclusive;
 
@@ -14,24 +14,24 @@ use Check::{Any, Either, Signed, Unsigned};
 /// A row of the ABI's tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Relocation {
-    /// What it needs.
+    /// The value from which the result is computed.
     pub(super) need: Need,
     base: Base,
     check: Check,
-    /// Where its result goes.
+    /// The result's destination.
     pub(super) field: Field,
 }
 
 impl Relocation {
-    /// The row of a relocation number; `None` if it is not supported.
-    pub(super) fn of(kind: RelocationType) -> Option<Self> {
+    /// Returns the row of a relocation number; `None` for an unsupported one.
+    pub(super) fn from_type(kind: RelocationType) -> Option<Self> {
         data(kind).or_else(|| code(kind)).or_else(|| slot(kind)).or_else(|| thread_local(kind))
     }
 
-    /// The result X of the operation, checked for overflow.
+    /// Returns the result X of the operation, checked for overflow.
     ///
-    /// An instruction that uses a slot has no addend: the ABI means one slot for each S+A, which no linker makes, and an
-    /// offset into the slot is of no use.
+    /// An instruction with a slot accepts no addend. The ABI means one slot for each S+A, which no
+    /// linker makes, and an offset into the slot is useless.
     pub(super) fn compute(self, place: u64, value: u64, addend: i64) -> Result<u64, Fault> {
         if addend != 0 && self.uses_slot() && !self.field.is_data() {
             return Err(Fault::OutOfRange { value: addend.into(), min: 0, max: 0 });
@@ -69,27 +69,27 @@ impl Relocation {
     }
 }
 
-/// What is subtracted.
+/// The subtrahend.
 #[derive(Debug, Clone, Copy)]
 enum Base {
-    /// Nothing.
+    /// Zero.
     Zero,
     /// P.
     Place,
-    /// Page(P), from the page of the value.
+    /// Page(P), subtracted from the page of the value.
     Page,
 }
 
 /// The overflow check of a result X.
 #[derive(Debug, Clone, Copy)]
 enum Check {
-    /// None.
+    /// No check.
     Any,
-    /// -2^n <= X < 2^n.
+    /// The range -2^n <= X < 2^n.
     Signed(u32),
-    /// 0 <= X < 2^n.
+    /// The range 0 <= X < 2^n.
     Unsigned(u32),
-    /// -2^(n-1) <= X < 2^n.
+    /// The range -2^(n-1) <= X < 2^n.
     Either(u32),
 }
 
@@ -112,22 +112,22 @@ const fn row(need: Need, base: Base, check: Check, field: Field) -> Option<Reloc
     Some(Relocation { need, base, check, field })
 }
 
-/// ADRP to the page of what is needed.
+/// Returns the row of an ADRP to the page of the needed value.
 const fn adrp(need: Need) -> Option<Relocation> {
     row(need, Page, Signed(32), Adrp)
 }
 
-/// LDR from a literal at what is needed.
+/// Returns the row of an LDR from a literal at the needed value.
 const fn literal(need: Need) -> Option<Relocation> {
     row(need, Place, Signed(20), Literal)
 }
 
-/// MOVZ or MOVN of one of four groups of 16 bits, the topmost of the value.
+/// Returns the row of a MOVZ or MOVN of one of four groups of 16 bits, the topmost of the value.
 const fn top(need: Need, base: Base, group: u32) -> Option<Relocation> {
     row(need, base, if group == 3 { Any } else { Signed(16 * (group + 1)) }, MoveSigned(group))
 }
 
-/// MOVK or MOVZ of one of four groups of 16 bits, not checked.
+/// Returns the row of a MOVK or MOVZ of one of four groups of 16 bits, without a check.
 const fn part(need: Need, base: Base, group: u32) -> Option<Relocation> {
     row(need, base, Any, Move(group))
 }
@@ -234,7 +234,7 @@ fn thread_local(kind: RelocationType) -> Option<Relocation> {
     }
 }
 
-/// Local dynamic.
+/// Returns the row of a local-dynamic relocation.
 fn module_offset(kind: RelocationType) -> Option<Relocation> {
     use Need::TlsModuleOffset as Offset;
     match kind {
@@ -260,7 +260,7 @@ fn module_offset(kind: RelocationType) -> Option<Relocation> {
     }
 }
 
-/// Local exec.
+/// Returns the row of a local-exec relocation.
 fn thread_offset(kind: RelocationType) -> Option<Relocation> {
     use Need::TlsOffset as Offset;
     match kind {

@@ -40,7 +40,7 @@ fn number(text: &str) -> i128 {
     sign * i128::from_str_radix(digits.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-/// The number of `R_AARCH64_{name}`.
+/// Returns the number of `R_AARCH64_{name}`.
 fn kind(name: &str) -> u32 {
     (0..2048).find(|&kind| Aarch64::name(kind).is_some_and(|full| &full[10..] == name)).expect(name)
 }
@@ -349,7 +349,7 @@ fn a_stub_needs_room_and_a_slot_within_4_gib() {
     ));
 }
 
-/// Marsaglia's xorshift: the same numbers in each run.
+/// Marsaglia's xorshift, which gives the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -360,7 +360,7 @@ impl Random {
         self.0
     }
 
-    /// A number of up to 64 bits, of which few and many are equally likely, or its negative.
+    /// Returns a number of up to 64 bits, or its negative. Every length in bits is equally likely.
     fn number(&mut self) -> u64 {
         let bits = self.next() % 64;
         let number = self.next() >> bits;

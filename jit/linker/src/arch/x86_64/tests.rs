@@ -1,10 +1,12 @@
-//! Unless it is said otherwise, the expected bytes are those that GNU ld 2.40 or LLD wrote for the same addresses.
+//! Tests of x86-64. Unless a comment says otherwise, the expected bytes are the output of GNU ld
+//! 2.40 or LLD for the same addresses.
 
 use object::elf::*;
 
 use super::*;
 
-/// What `kind` writes into a field of `N` bytes between others, which must stay as they are.
+/// Returns the bytes that `kind` writes into a field of `N` bytes, and checks that its neighbors
+/// stay as they are.
 fn applied<const N: usize>(
     kind: u32,
     place: u64,
@@ -24,7 +26,8 @@ fn applied<const N: usize>(
 
 #[test]
 fn a_64_bit_field_gets_what_a_linker_writes() {
-    // 0x401078 is a function in .text, -0x1f90 its offset from the GOT at 0x403008, whose slot is at 0x403000.
+    // `0x401078` is a function in .text, and `-0x1f90` its offset from the GOT at `0x403008`, whose
+    // slot is at `0x403000`.
     let cases: [(RelocationType, Need, u64, u64, i64, u64); 11] = [
         (R_X86_64_64, Need::Symbol, 0x401000, 0x401078, 8, 0x401080),
         (R_X86_64_PC64, Need::Symbol, 0x401000, 0x401060, 8, 0x68),
@@ -83,7 +86,8 @@ fn a_32_bit_field_gets_what_a_linker_writes() {
         (R_X86_64_TPOFF32, Need::TlsOffset, 0x401004, -0x30_i64 as u64, 0, 0xffff_ffd0),
         (R_X86_64_GOTPC32_TLSDESC, Need::TlsDescriptor, 0x1382, 0x24d0, -4, 0x114a),
         (R_X86_64_CODE_4_GOTPC32_TLSDESC, Need::TlsDescriptor, 0x1391, 0x2488, -4, 0x10f3),
-        // Not from a linker: the supplement gives these the formulas of those above.
+        // No linker wrote these: the supplement gives the relocations the formulas of the ones
+        // above.
         (R_X86_64_CODE_5_GOTPCRELX, Need::Slot, 0x1359, 0x2480, -4, 0x1123),
         (R_X86_64_CODE_6_GOTPCRELX, Need::Slot, 0x1359, 0x2480, -4, 0x1123),
         (R_X86_64_CODE_5_GOTTPOFF, Need::TlsOffsetSlot, 0x137f, 0x2498, -4, 0x1115),
@@ -221,7 +225,8 @@ fn every_number_of_the_supplement_has_a_name_of_its_own() {
     assert_eq!(X86_64::name(u32::MAX), None);
 }
 
-/// An instruction with four bytes of displacement at its end, the address it executes at, and what it loads.
+/// An instruction with four bytes of displacement at its end, its address, and the address that it
+/// loads.
 struct Instruction<'a> {
     kind: RelocationType,
     opcode: &'a [u8],
@@ -371,7 +376,7 @@ fn a_relaxed_load_reaches_two_gib_from_its_end_and_faults_one_beyond() {
         let relaxed = |end: u64, distance: i64| {
             Instruction { kind, opcode, address, target: end.wrapping_add_signed(distance) }.relax()
         };
-        // The jump is one byte shorter than what it replaces.
+        // The jump is one byte shorter than the instruction that it replaces.
         let end = address + opcode.len() as u64 + if opcode == [0xff, 0x25] { 3 } else { 4 };
         assert!(relaxed(end, i32::MAX.into()).is_ok());
         assert!(relaxed(end, i32::MIN.into()).is_ok());
@@ -431,7 +436,7 @@ impl Random {
         from[self.next() as usize % from.len()]
     }
 
-    /// Of any magnitude.
+    /// Returns a number of any magnitude.
     fn number(&mut self) -> u64 {
         let shift = self.next() % 64;
         let magnitude = self.next() >> shift;
