@@ -14,13 +14,14 @@ pub mod header;
 pub mod install;
 pub mod offload_library;
 pub mod process;
+pub mod prose;
 #[cfg(feature = "tasks")]
 pub mod sanitize;
 pub mod test;
 
 use std::path::PathBuf;
 
-/// The repository's root, which every task works from.
+/// Returns the repository's root, which every task works from.
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask is a folder of the repository").to_owned()

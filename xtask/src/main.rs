@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use xtask::install::{self, Profile};
-use xtask::{demo, root, test};
+use xtask::{demo, prose, root, test};
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
@@ -14,6 +14,7 @@ fn main() -> Result<()> {
         Some(Task::Demo) => demo::run(),
         Some(Task::Install { prefix, profile }) => install::run(&prefix, profile),
         Some(Task::Test { install, all }) => test::run(install, all),
+        Some(Task::Prose { arguments }) => prose::run(&arguments),
         None => pass_on(&arguments),
     }
 }
@@ -22,11 +23,12 @@ fn main() -> Result<()> {
 enum Task {
     Demo,
     Install { prefix: PathBuf, profile: Profile },
+    Prose { arguments: Vec<OsString> },
     Test { install: bool, all: bool },
 }
 
 impl Task {
-    /// The task that the arguments name; `None` for another one, and for arguments that only `xtask-tasks` explains.
+    /// Returns the task that the arguments name; `None` for another one, and for arguments that only `xtask-tasks` explains.
     fn parse(arguments: &[OsString]) -> Option<Task> {
         let (task, options) = arguments.split_first()?;
         match task.to_str()? {
@@ -54,12 +56,13 @@ impl Task {
                 }
                 Some(Task::Test { install, all })
             }
+            "prose" => Some(Task::Prose { arguments: options.to_vec() }),
             _ => None,
         }
     }
 }
 
-/// Becomes `xtask-tasks`, in the folder where the caller is.
+/// Becomes `xtask-tasks`, in the folder of the caller.
 fn pass_on(arguments: &[OsString]) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--package", "xtask", "--bin", "xtask-tasks", "--manifest-path"]);

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use xtask::install::{self, Profile};
-use xtask::{bench, demo, gpu_check, header, sanitize, test};
+use xtask::{bench, demo, gpu_check, header, prose, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -24,6 +25,13 @@ enum Task {
     },
     /// Builds Longshore, compiles a kernel and runs it.
     Demo,
+    /// Checks comments, documentation, messages and commit subjects.
+    #[command(disable_help_flag = true)]
+    Prose {
+        /// Files and folders to check, or `--count`, or `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Runs all tests.
     Test {
         /// Install the packages that the tests use, with apt-get, as root.
@@ -70,6 +78,7 @@ fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Header { bless } => header::run(bless),
         Task::Demo => demo::run(),
+        Task::Prose { arguments } => prose::run(&arguments),
         Task::Test { install, all } => test::run(install, all),
         Task::Bench { suite, filter } => bench::run(suite, filter.as_deref()),
         Task::GpuCheck { backend, all, small } => gpu_check::run(backend, all, small),

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that can be tested on this machine.
 
-use crate::{offload_library, process, root};
+use crate::{offload_library, process, prose, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ struct Package {
 const VERSION: &[&str] = &["--version"];
 /// The machine that an emulator stands in for.
 const EMULATED: &str = "aarch64-unknown-linux-gnu";
-/// A package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
+/// Returns a package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
 const fn compiler(name: &'static str, program: &'static str) -> Package {
     Package {
         name,
@@ -222,6 +222,7 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     // Tests run the command and load the plugins from the target folder. With the targets of tests, dependencies have the same
     // features as in the next two steps, and are built once.
     process::run(cargo(&["build", "--all-targets"]).args(TESTED))?;
+    prose::run_built()?;
     offload_library::link(&process::target_folder().join("debug"))?;
     process::run(cargo(&["test", "--doc"]).args(TESTED))?;
     if process::starts("cargo", &["nextest", "--version"]) {
@@ -300,7 +301,7 @@ fn install_ptxas() -> Result<()> {
     process::run_quietly(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
 }
 
-/// A Vulkan driver for the CPU that lacks much of what others have, where tests look for it.
+/// Returns a Vulkan driver for the CPU that lacks much of what others have, where tests look for it.
 fn swiftshader() -> PathBuf {
     root().join("target/swiftshader")
 }

@@ -20,7 +20,9 @@ impl Counts {
         self.lines += text.lines().filter(|line| line.trim_start().starts_with("//")).count();
         let opening = regex(r"^What\b");
         let noun = regex(r"(?i)\bwhat\b");
-        let those = regex(r"(?i)\bthose\b(?:$|[.,;:)]| (?:of|that|which|who|whose|in|on|at|with|for|from|by|to|and|or|are|is|were|have|do|not|the|a|it|they)\b)");
+        let those = regex(
+            r"(?i)\bthose\b(?:$|[.,;:)]| (?:of|that|which|who|whose|in|on|at|with|for|from|by|to|and|or|are|is|were|have|do|not|the|a|it|they)\b)",
+        );
         let who = regex(r"(?i)\b(?:who|whoever)\b");
         for passage in passages.iter().filter(|passage| passage.subject != Subject::Message) {
             for sentence in passage.paragraphs.iter().flat_map(|paragraph| paragraph.sentences()) {

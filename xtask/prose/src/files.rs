@@ -18,7 +18,10 @@ pub(crate) fn c(text: &str) -> Vec<Passage> {
             }
             b'/' if rest.starts_with(b"/*") => {
                 gap.get_or_insert(at);
-                rest.windows(2).skip(2).position(|pair| pair == b"*/").map_or(rest.len(), |end| end + 4)
+                rest.windows(2)
+                    .skip(2)
+                    .position(|pair| pair == b"*/")
+                    .map_or(rest.len(), |end| end + 4)
             }
             byte if byte.is_ascii_whitespace() => 1,
             quote => {

@@ -160,12 +160,15 @@ fn check_lines(kind: &str, text: &str, findings: &mut Vec<Finding>) {
     let mut code = false;
     for (number, line) in text.lines().enumerate() {
         let trimmed = line.trim_start();
-        let fence = if kind == "md" { trimmed } else { trimmed.trim_start_matches(['/', '!', ' ']) };
+        let fence =
+            if kind == "md" { trimmed } else { trimmed.trim_start_matches(['/', '!', ' ']) };
         code ^= fence.starts_with("```");
         let counts = match kind {
             "md" => !code,
             "#" => trimmed.starts_with('#'),
-            _ => trimmed.starts_with("//") || trimmed.starts_with("* ") || trimmed.starts_with("/*"),
+            _ => {
+                trimmed.starts_with("//") || trimmed.starts_with("* ") || trimmed.starts_with("/*")
+            }
         };
         if counts {
             rules::check_columns(number + 1, line, findings);

@@ -14,6 +14,8 @@ pub(crate) enum Subject {
     Function,
     /// A field, a variant, a constant or a static.
     Value,
+    /// A command of a program, whose documentation is its help.
+    Command,
     /// Code: a comment that is no documentation.
     Code,
     /// A page in Markdown.
@@ -44,6 +46,8 @@ pub(crate) struct Paragraph {
     /// Text in which code is a placeholder, a link is its text and a line break is a space.
     pub(crate) text: String,
     pub(crate) is_heading: bool,
+    /// Whether this is a cell of a table, whose header may have its unit.
+    pub(crate) is_cell: bool,
     /// Offsets in `text` at which a line of the file begins, with its number.
     lines: Vec<(usize, usize)>,
 }
@@ -70,7 +74,7 @@ impl Passage {
             let lines = vec![(0, if subject.has_lines() { line + number } else { line })];
             let text = hide_code(part.trim());
             if !text.is_empty() {
-                paragraphs.push(Paragraph { text, is_heading: false, lines });
+                paragraphs.push(Paragraph { text, lines, ..Paragraph::default() });
             }
         }
         Passage { subject, line, paragraphs }
@@ -113,7 +117,8 @@ impl Reader<'_> {
             Event::Start(tag) if is_block(&tag) => {
                 self.close();
                 let is_heading = matches!(tag, Tag::Heading { .. });
-                self.open = Some(Paragraph { is_heading, ..Paragraph::default() });
+                let is_cell = tag == Tag::TableCell;
+                self.open = Some(Paragraph { is_heading, is_cell, ..Paragraph::default() });
             }
             Event::End(end) if is_end_of_block(end) => self.close(),
             Event::Text(text) => self.push(&text, range.start),
@@ -151,7 +156,11 @@ fn is_block(tag: &Tag<'_>) -> bool {
 fn is_end_of_block(end: TagEnd) -> bool {
     matches!(
         end,
-        TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableCell | TagEnd::BlockQuote(_)
+        TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::Item
+            | TagEnd::TableCell
+            | TagEnd::BlockQuote(_)
     )
 }
 
@@ -190,7 +199,8 @@ impl Paragraph {
         let next = after.trim_start();
         let abbreviated = ["e.g", "i.e", "etc", "cf", "vs", "approx", " no"];
         next.len() < after.len()
-            && next.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || "`(\"".contains(c))
+            && next
+                .starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || "`(\"".contains(c))
             && !abbreviated.iter().any(|short| self.text[..at].ends_with(short))
     }
 

@@ -25,8 +25,16 @@ pub(crate) struct Name {
 struct Leaf {
     text: String,
     range: Range<usize>,
-    /// Whether a `#[cfg(test)]` module has it.
-    tested: bool,
+    inside: Inside,
+}
+
+/// The groups around a token.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    /// Whether one is a `#[cfg(test)]` module.
+    tests: bool,
+    /// Whether one is an enum of a program's commands.
+    commands: bool,
 }
 
 /// Reads a source. String literals count as messages only if `has_messages` is set, and outside `#[cfg(test)]` modules.
@@ -36,9 +44,10 @@ struct Leaf {
 pub(crate) fn read(text: &str, has_messages: bool) -> Result<Source> {
     let stream: TokenStream = text.parse().map_err(|error| anyhow!("not Rust: {error}"))?;
     let mut leaves = Vec::new();
-    flatten(stream, false, &mut leaves);
+    flatten(stream, Inside::default(), &mut leaves);
     let mut source = Source::default();
-    let mut reader = Reader { text, leaves: &leaves, source: &mut source };
+    let starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let mut reader = Reader { text, starts, leaves: &leaves, source: &mut source };
     reader.documentation();
     reader.comments();
     reader.names();
@@ -49,24 +58,26 @@ pub(crate) fn read(text: &str, has_messages: bool) -> Result<Source> {
     Ok(source)
 }
 
-fn flatten(stream: TokenStream, tested: bool, leaves: &mut Vec<Leaf>) {
+fn flatten(stream: TokenStream, inside: Inside, leaves: &mut Vec<Leaf>) {
     // Tokens since the start of the item, without spaces, until a test module's body shows.
     let mut recent = String::new();
     for token in stream {
         match token {
             TokenTree::Group(group) => {
                 let (open, close) = delimiters(group.delimiter());
-                let inner = group.stream();
-                let tests = recent.contains("#[cfg(test)]") && group.delimiter() == Delimiter::Brace;
+                let mut inner = inside;
                 if group.delimiter() == Delimiter::Brace {
+                    inner.tests |= recent.contains("#[cfg(test)]");
+                    inner.commands = recent.contains("Subcommand");
                     recent.clear();
                 } else {
                     recent.push_str(&group.to_string().replace(' ', ""));
                 }
-                let tested = tested || tests;
-                leaves.push(Leaf { text: open.into(), range: group.span_open().byte_range(), tested });
-                flatten(inner, tested, leaves);
-                leaves.push(Leaf { text: close.into(), range: group.span_close().byte_range(), tested });
+                let (start, end) =
+                    (group.span_open().byte_range(), group.span_close().byte_range());
+                leaves.push(Leaf { text: open.into(), range: start, inside });
+                flatten(group.stream(), inner, leaves);
+                leaves.push(Leaf { text: close.into(), range: end, inside });
             }
             token => {
                 let text = token.to_string();
@@ -75,7 +86,7 @@ fn flatten(stream: TokenStream, tested: bool, leaves: &mut Vec<Leaf>) {
                 } else {
                     recent.push_str(&text);
                 }
-                leaves.push(Leaf { text, range: token.span().byte_range(), tested });
+                leaves.push(Leaf { text, range: token.span().byte_range(), inside });
             }
         }
     }
@@ -92,19 +103,22 @@ fn delimiters(delimiter: Delimiter) -> (&'static str, &'static str) {
 
 struct Reader<'a> {
     text: &'a str,
+    /// Offsets of the starts of the lines, ascending.
+    starts: Vec<usize>,
     leaves: &'a [Leaf],
     source: &'a mut Source,
 }
 
 impl Reader<'_> {
     fn line(&self, offset: usize) -> usize {
-        1 + self.text[..offset].matches('\n').count()
+        self.starts.partition_point(|&start| start <= offset)
     }
 
     /// Returns the doc comment that a leaf begins: the tokens of a doc comment have ranges within the comment.
     fn doc_comment(&self, leaf: &Leaf) -> Option<&str> {
         let comment = self.text.get(leaf.range.clone())?;
-        (leaf.text == "#" && (comment.starts_with("//") || comment.starts_with("/*"))).then_some(comment)
+        (leaf.text == "#" && (comment.starts_with("//") || comment.starts_with("/*")))
+            .then_some(comment)
     }
 
     /// Adds the documentation: runs of doc comments, with what follows them as their subject.
@@ -117,6 +131,7 @@ impl Reader<'_> {
             };
             let inner = first.starts_with("//!") || first.starts_with("/*!");
             let line = self.line(self.leaves[at].range.start);
+            let commands = self.leaves[at].inside.commands;
             let mut lines: Vec<String> = Vec::new();
             while let Some(leaf) = self.leaves.get(at)
                 && let Some(comment) = self.doc_comment(leaf)
@@ -131,7 +146,11 @@ impl Reader<'_> {
                 }
             }
             let (subject, tested) = if inner { (Subject::Module, false) } else { self.subject(at) };
-            let subject = if tested { Subject::Code } else { subject };
+            let subject = match subject {
+                _ if tested => Subject::Code,
+                Subject::Value if commands => Subject::Command,
+                subject => subject,
+            };
             self.source.passages.push(Passage::from_markdown(subject, line, &lines.join("\n")));
         }
     }
@@ -157,7 +176,9 @@ impl Reader<'_> {
                 "struct" | "enum" | "union" | "trait" | "type" => return (Subject::Type, tested),
                 "mod" => return (Subject::Module, tested),
                 "static" => return (Subject::Value, tested),
-                word if is_identifier(word) && matches!(text(at + 1), ":" | "," | "=" | "(" | "{" | "}" | "") => {
+                word if is_identifier(word)
+                    && matches!(text(at + 1), ":" | "," | "=" | "(" | "{" | "}" | "") =>
+                {
                     return (Subject::Value, tested);
                 }
                 _ => return (Subject::Code, tested),
@@ -201,7 +222,11 @@ impl Reader<'_> {
     /// Adds the string literals of at least three words that do not look like code.
     fn messages(&mut self) {
         for leaf in self.leaves {
-            if leaf.tested || !(leaf.text.starts_with('"') || leaf.text.starts_with("r\"") || leaf.text.starts_with("r#")) {
+            if leaf.inside.tests
+                || !(leaf.text.starts_with('"')
+                    || leaf.text.starts_with("r\"")
+                    || leaf.text.starts_with("r#"))
+            {
                 continue;
             }
             if self.text[leaf.range.clone()].starts_with('/') {
@@ -242,7 +267,9 @@ fn is_message(value: &str) -> bool {
         let word = word.trim_matches(|c: char| ".,;:()'\"!?".contains(c));
         word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-' || c == '\'')
     });
-    let code = [";\n", "#include", "{\n", "fn ", "->", "=>", "::", "\t", " = ", "define ", "%", "OpE", "Op"];
+    let code = [
+        ";\n", "#include", "{\n", "fn ", "->", "=>", "::", "\t", " = ", "define ", "%", "OpE", "Op",
+    ];
     words.count() >= 3 && !code.iter().any(|code| value.contains(code))
 }
 
@@ -260,7 +287,9 @@ fn block_lines(comment: &str) -> Vec<String> {
     let inner = comment.strip_prefix("/*").unwrap_or(comment);
     let inner = inner.strip_suffix("*/").unwrap_or(inner);
     let inner = inner.trim_start_matches(['*', '!']);
-    let line = |line: &str| line.trim_start().trim_start_matches('*').trim_start_matches('<').trim().to_owned();
+    let line = |line: &str| {
+        line.trim_start().trim_start_matches('*').trim_start_matches('<').trim().to_owned()
+    };
     inner.lines().map(line).collect()
 }
 
@@ -307,7 +336,9 @@ pub(crate) fn add_comments(text: &str, first: usize, passages: &mut Vec<Passage>
 /// Returns a comment without a label such as `SAFETY:` before its first sentence.
 fn without_label(text: &str) -> &str {
     match text.split_once(':') {
-        Some((label, rest)) if !label.is_empty() && label.chars().all(|c| c.is_ascii_uppercase()) => {
+        Some((label, rest))
+            if !label.is_empty() && label.chars().all(|c| c.is_ascii_uppercase()) =>
+        {
             rest.trim_start_matches(' ')
         }
         _ => text,
