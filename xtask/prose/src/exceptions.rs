@@ -17,7 +17,7 @@ pub(crate) struct Exception {
 /// All exceptions.
 const EXCEPTIONS: &[Exception] = &[];
 
-/// The exceptions, with a note of those that a finding has used.
+/// Indices of the exceptions that a finding has used.
 #[derive(Debug, Default)]
 pub(crate) struct Exceptions {
     used: Vec<usize>,

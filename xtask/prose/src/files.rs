@@ -41,7 +41,7 @@ pub(crate) fn c(text: &str) -> Vec<Passage> {
     passages
 }
 
-/// Length of the string or character at the start, in bytes, with its quotes.
+/// Returns the length of the string or character at the start, in bytes, with its quotes.
 fn quoted(bytes: &[u8]) -> usize {
     let mut at = 1;
     while at < bytes.len() && bytes[at] != bytes[0] && bytes[at] != b'\n' {
@@ -50,7 +50,8 @@ fn quoted(bytes: &[u8]) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// Returns the comments that begin with `#` and have a line to themselves, or follow two spaces or a space.
+/// Returns the comments that begin with `#` and have a line to themselves, or follow two spaces or
+/// a space.
 pub(crate) fn hash(text: &str) -> Vec<Passage> {
     let mut passages = Vec::new();
     let mut run: Vec<&str> = Vec::new();

@@ -1,6 +1,7 @@
 //! `cargo xtask prose`: checks comments, documentation, messages and commit subjects.
 //!
-//! The rules are in `CONTRIBUTING.md`. A finding that must stay is an [exception](exceptions::EXCEPTIONS).
+//! The rules are in `CONTRIBUTING.md`. A finding that must stay is an
+//! [exception](exceptions::EXCEPTIONS).
 
 mod count;
 mod exceptions;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use count::Counts;
 use exceptions::Exceptions;
 use rules::Finding;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -71,7 +73,10 @@ fn main() -> Result<ExitCode> {
     if broken == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{broken} places break the rules for prose, which are in CONTRIBUTING.md");
+    _ = writeln!(
+        std::io::stdout(),
+        "{broken} places break the rules for prose, which are in CONTRIBUTING.md"
+    );
     Ok(ExitCode::FAILURE)
 }
 
@@ -155,7 +160,7 @@ fn is_test(file: &Path) -> bool {
     file.iter().any(part) || stem == "tests" || stem == "build"
 }
 
-/// Checks the columns of comment lines, or of all lines of a page but those of code.
+/// Checks the columns of comment lines, or of all lines of a page outside of code.
 fn check_lines(kind: &str, text: &str, findings: &mut Vec<Finding>) {
     let mut code = false;
     for (number, line) in text.lines().enumerate() {
@@ -181,7 +186,9 @@ fn report(file: &Path, mut findings: Vec<Finding>, exceptions: &mut Exceptions) 
     findings.sort_by_key(|finding| (finding.line, finding.rule));
     findings.retain(|finding| !exceptions.allow(file, finding));
     for Finding { rule, line, text, advice } in &findings {
-        println!("{}:{line}: {rule}: {advice}\n    {text}", file.display());
+        let file = file.display();
+        // A reader that has seen enough, such as `head`, does not end the checks.
+        _ = writeln!(std::io::stdout(), "{file}:{line}: {rule}: {advice}\n    {text}");
     }
     findings.len()
 }

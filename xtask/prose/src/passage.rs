@@ -81,7 +81,8 @@ impl Passage {
     }
 }
 
-/// Returns a message's text with each argument in braces and each quotation in backticks as a placeholder.
+/// Returns a message's text with each argument in braces and each quotation in backticks as a
+/// placeholder.
 fn hide_code(text: &str) -> String {
     let mut hidden = String::new();
     let mut rest = text;
@@ -173,14 +174,14 @@ pub(crate) struct Sentence<'a> {
 }
 
 impl Paragraph {
-    /// Number of the line in which the text at an offset stands, from 1.
+    /// Returns the number of the line in which the text at an offset stands, from 1.
     pub(crate) fn line(&self, offset: usize) -> usize {
         let before = self.lines.partition_point(|&(start, _)| start <= offset);
         self.lines[before.saturating_sub(1)].1
     }
 
-    /// Returns the sentences: parts that end with a full stop, a question mark or an exclamation mark before
-    /// a space and a capital letter, a digit or code.
+    /// Returns the sentences: parts that end with a full stop, a question mark or an exclamation
+    /// mark before a space and a capital letter, a digit or code.
     pub(crate) fn sentences(&self) -> Vec<Sentence<'_>> {
         let mut sentences = Vec::new();
         let mut start = 0;

@@ -16,7 +16,7 @@ pub(crate) enum Rule {
     Actors = 3,
     /// A pronoun has its noun, a number its unit.
     References = 4,
-    /// Terms and names are those of the field.
+    /// Terms and names belong to the field.
     Terms = 5,
     /// Lines and sentences are short.
     Length = 6,
@@ -69,10 +69,10 @@ pub(crate) fn check(passage: &Passage, findings: &mut Vec<Finding>) {
 /// Verbs in the third person that are no plural noun here, or that an object may follow at once.
 static VERB: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"^(?:[A-Z][a-z]*(?:-[a-z]+)?(?:s|es)|May|Does|Is|Has) (?:a|an|the|its|their|it|them|this|that|whether|how|what|not|no|all|each|every|one|if|to)\b",
+        r"^(?:[A-Z][a-z]*(?:-[a-z]+)?(?:s|es)|May|Does|Is|Has) (?:a|an|the|its|their|it|them|this|whether|how|what|not|no|all|each|every)\b",
     )
 });
-/// Openings that are no noun phrase.
+/// Openings without a noun.
 static NO_NOUN: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r"^(?:How|When|Where|Wherever|Why|Which|If|To|With|Without|In|On|At|By|For|From|As|Is|Are|Has|Have|Can|May|Must|Not|Never|It|They|He|We|You|This|These|That|There|Here|Something|Everything|Anything|Nothing|Like|So|Also|Only if|Because|Since|Before|After|While|Until|Unless|Does|Do)\b",
@@ -253,7 +253,7 @@ pub(crate) fn check_name(subject: Subject, name: &str, line: usize, findings: &m
     }
 }
 
-/// Checks the lines that belong to comments, and those of pages, against rule 6.
+/// Checks a line of a comment or a page against rule 6.
 pub(crate) fn check_columns(number: usize, line: &str, findings: &mut Vec<Finding>) {
     let columns = line.chars().count();
     // A link, a path or a table row cannot be broken.

@@ -37,7 +37,8 @@ struct Inside {
     commands: bool,
 }
 
-/// Reads a source. String literals count as messages only if `has_messages` is set, and outside `#[cfg(test)]` modules.
+/// Reads a source. String literals count as messages only if `has_messages` is set, and outside
+/// `#[cfg(test)]` modules.
 ///
 /// # Errors
 /// Text that is no Rust.
@@ -114,14 +115,15 @@ impl Reader<'_> {
         self.starts.partition_point(|&start| start <= offset)
     }
 
-    /// Returns the doc comment that a leaf begins: the tokens of a doc comment have ranges within the comment.
+    /// Returns the doc comment that a leaf begins: the tokens of a doc comment have ranges within
+    /// the comment.
     fn doc_comment(&self, leaf: &Leaf) -> Option<&str> {
         let comment = self.text.get(leaf.range.clone())?;
         (leaf.text == "#" && (comment.starts_with("//") || comment.starts_with("/*")))
             .then_some(comment)
     }
 
-    /// Adds the documentation: runs of doc comments, with what follows them as their subject.
+    /// Adds the documentation: runs of doc comments, with the following item as their subject.
     fn documentation(&mut self) {
         let mut at = 0;
         while at < self.leaves.len() {
@@ -136,7 +138,8 @@ impl Reader<'_> {
             while let Some(leaf) = self.leaves.get(at)
                 && let Some(comment) = self.doc_comment(leaf)
             {
-                // Code between two comments would be another run; an attribute between them is an empty line.
+                // Code between two comments would be another run; an attribute between them is an
+                // empty line.
                 let number = self.line(leaf.range.start) - line;
                 lines.resize_with(number.max(lines.len()), String::new);
                 lines.extend(stripped(comment));
@@ -261,7 +264,8 @@ fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Returns whether a string literal is prose: at least three words of letters, and nothing that only code has.
+/// Returns whether a string literal is prose: at least three words of letters, and nothing that
+/// only code has.
 fn is_message(value: &str) -> bool {
     let words = value.split_whitespace().filter(|word| {
         let word = word.trim_matches(|c: char| ".,;:()'\"!?".contains(c));
@@ -287,8 +291,10 @@ fn block_lines(comment: &str) -> Vec<String> {
     let inner = comment.strip_prefix("/*").unwrap_or(comment);
     let inner = inner.strip_suffix("*/").unwrap_or(inner);
     let inner = inner.trim_start_matches(['*', '!']);
+    // The space behind the mark is no indentation; further ones may be a code block's.
     let line = |line: &str| {
-        line.trim_start().trim_start_matches('*').trim_start_matches('<').trim().to_owned()
+        let line = line.trim_start().trim_start_matches(['*', '<']);
+        line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned()
     };
     inner.lines().map(line).collect()
 }

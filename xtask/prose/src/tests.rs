@@ -1,7 +1,7 @@
 use super::*;
 use rules::Rule;
 
-/// The rules that a text breaks.
+/// Returns the rules that a text breaks.
 fn broken(file: &str, text: &str) -> Vec<Rule> {
     let kind = file.rsplit('.').next().expect("a file has an extension");
     let findings = check_text(Path::new(file), kind, text).expect("the text can be read");
