@@ -1,4 +1,4 @@
-//! Sessions: libraries of objects, and look-ups that link what they need.
+//! Sessions: libraries of objects, and look-ups that link the objects they need.
 
 mod batch;
 mod bounds;
@@ -56,21 +56,22 @@ use entry::{LibraryId, ObjectId};
 use runtime::{Runtime, log_failure};
 use state::State;
 
-/// Links objects for one process, this one or another (ORC's `ExecutionSession` with an `ObjectLinkingLayer`). Any thread may use
-/// it; links of one session happen one after the other.
+/// A linker for one process, this one or another (ORC's `ExecutionSession` with an
+/// `ObjectLinkingLayer`). Any thread may use it; links of one session happen one after the other.
 ///
-/// Dropping the last handle of a session and its libraries gives all memory back, without running destructors: see
-/// [`Library::deinitialize`].
+/// Dropping the last handle of a session and its libraries gives all memory back, without running
+/// destructors: see [`Library::deinitialize`].
 pub struct Session(Arc<Shared>);
 
-/// A named table of symbols of a session (ORC's `JITDylib`). Cheap to clone; it lives as long as the session.
+/// A named table of symbols of a session (ORC's `JITDylib`). A library is cheap to clone, and lives
+/// as long as the session.
 #[derive(Clone)]
 pub struct Library {
     session: Arc<Shared>,
     id: LibraryId,
 }
 
-/// What a session is made of.
+/// The settings of a session.
 pub struct SessionBuilder {
     architecture: Option<Architecture>,
     process: Option<Arc<dyn TargetProcess>>,
@@ -79,19 +80,20 @@ pub struct SessionBuilder {
     options: Options,
 }
 
-/// Objects of a library that a look-up links though nothing needs them.
+/// The objects of a library that a look-up links although nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Also {
-    /// Objects that have constructors. A session that [prunes](SessionBuilder::prune) keeps of them what the constructors need.
+    /// Objects that have constructors. A session that [prunes](SessionBuilder::prune) keeps only
+    /// the parts that the constructors need.
     Constructors,
-    /// All that have been added.
+    /// All objects that have been added.
     All,
 }
 
 struct Shared {
     architecture: Architecture,
     memory: Arc<dyn MemoryManager>,
-    /// What executes the code, if anything does.
+    /// The client of the executing process; `None` for code that is never executed.
     runtime: Option<Arc<Runtime>>,
     options: Options,
     state: Mutex<State>,
@@ -106,31 +108,31 @@ struct Options {
     debug: Option<DebugSupport>,
     listing: Option<Listing>,
     rebinds_process_data: bool,
-    /// Which data of the process may be copied, by its name.
+    /// The function that accepts data of the process for copying, by its name.
     copies: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Options {
-    /// Whether parts of an object may not be in what is linked.
+    /// Returns whether blocks of an object may be missing from the linked code.
     fn removes_blocks(&self) -> bool {
         self.prunes || !self.passes.is_empty()
     }
 }
 
 impl Session {
-    /// A session for this process with memory of this process.
+    /// Creates a session for this process with memory of this process.
     ///
     /// # Errors
     /// [`Error::Unsupported`] on a processor that is neither x86-64 nor AArch64.
     ///
     /// # Safety
-    /// As for [`SessionBuilder::build`].
+    /// The same as for [`SessionBuilder::build`].
     pub unsafe fn new() -> Result<Self> {
         // SAFETY: promised by the caller.
         unsafe { Self::builder().build() }
     }
 
-    /// A session with other choices.
+    /// Creates a builder, for a session with other settings.
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
             architecture: None,
@@ -151,22 +153,23 @@ impl Session {
         }
     }
 
-    /// The instruction set that it links for.
+    /// Returns the instruction set for which the session links.
     pub fn architecture(&self) -> Architecture {
         self.0.architecture
     }
 
-    /// The process that executes its code, if any does.
+    /// Returns the process that executes the session's code; `None` for code that is never
+    /// executed.
     pub fn process(&self) -> Option<Arc<dyn TargetProcess>> {
         self.0.runtime.as_ref().map(|runtime| runtime.shared_process())
     }
 
-    /// How long its links have taken by now.
+    /// Returns the time that the session's links have taken by now.
     pub fn times(&self) -> LinkTimes {
         self.0.state.lock().times
     }
 
-    /// A new library. Its name is for messages.
+    /// Creates a library. Its name appears in messages.
     pub fn create_library(&self, name: &str) -> Library {
         let id = self.0.state.lock().add_library(name);
         Library { session: Arc::clone(&self.0), id }
@@ -174,45 +177,47 @@ impl Session {
 }
 
 impl SessionBuilder {
-    /// Links for code that this process executes: the one that links, unless said otherwise.
+    /// Sets the process that executes the code. The default is this process.
     pub fn process(mut self, process: Arc<dyn TargetProcess>) -> Self {
         self.process = Some(process);
         self
     }
 
-    /// Links for this instruction set: that of the process, unless said otherwise.
+    /// Sets the instruction set. The default is that of the executing process.
     pub fn architecture(mut self, architecture: Architecture) -> Self {
         self.architecture = Some(architecture);
         self
     }
 
-    /// Takes memory from this manager, which must be of the process that executes: that process's own, unless said otherwise.
+    /// Sets the memory manager, which must belong to the executing process. The default is that
+    /// process's own manager.
     pub fn memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// Links several objects at once on so many threads: 1, unless said otherwise.
+    /// Sets the number of threads that link several objects at once. The default is 1.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// Where memory should lie. [`Placement::Low`] is chosen by itself for a link of code that is not position-independent; code
-    /// that will be linked together with such code later wants it too.
+    /// Sets the placement of memory. A link of code that is not position-independent always uses
+    /// [`Placement::Low`]; code that will be linked together with such code later wants that
+    /// placement too.
     pub fn placement(mut self, placement: Placement) -> Self {
         self.options.placement = placement;
         self
     }
 
-    /// Takes out of each object what nothing reaches from the symbols that are looked up. What was taken out is not there for
-    /// later look-ups.
+    /// Removes from each object everything that the looked-up symbols do not reach. Later look-ups
+    /// do not find the removed parts.
     pub fn prune(mut self) -> Self {
         self.options.prunes = true;
         self
     }
 
-    /// Undefined symbols get this address instead of being errors.
+    /// Gives undefined symbols this address, instead of an error.
     pub fn phony_externals(mut self, address: u64) -> Self {
         self.options.phony_externals = Some(address);
         self
@@ -224,46 +229,54 @@ impl SessionBuilder {
         self
     }
 
-    /// Tells debuggers and profilers about what is linked.
+    /// Reports linked code to debuggers and profilers.
     pub fn debug(mut self, debug: DebugSupport) -> Self {
         self.options.debug = Some(debug);
         self
     }
 
-    /// Has the process that executes list what is linked with the entry of a program ([`Library::link_program`]) as one of its libraries.
-    /// That is closed when the first of these objects is removed, or with the session.
+    /// Makes the executing process list the code linked with a program's entry
+    /// ([`Library::link_program`]) as one of its libraries. That library is closed when the first
+    /// of these objects is removed, or with the session.
     pub fn list_program(mut self, listing: Listing) -> Self {
         self.options.listing = Some(listing);
         self
     }
 
-    /// Puts thread-local variables of code that wants them at a fixed offset from the thread pointer into this reserve of this process.
-    /// Unless said otherwise it is the one that the process that executes has
-    /// [set aside](longshore_orc_rt::set_static_tls), if it has.
+    /// Sets the reserve in this process for thread-local variables at a fixed offset from the
+    /// thread pointer. The default is the reserve that the executing process has [set
+    /// aside](longshore_orc_rt::set_static_tls), if any.
     pub fn static_tls(mut self, reserve: &'static StaticTls) -> Self {
         self.static_tls = Some(reserve);
         self
     }
 
-    /// Makes the libraries of the process use the copies of their data that code which is not position-independent gets, as
-    /// `stdout`, `environ` or `std::cout`: what either side writes there the other one reads. It is what the dynamic linker does for
-    /// a program with copy relocations. Without it such a copy keeps what the data was when the code was linked.
+    /// Makes the process's libraries use the session's copies of their data, such as `stdout`,
+    /// `environ` or `std::cout`. Code that is not position-independent gets such copies, and with
+    /// this option each side reads the other side's writes. The dynamic linker does the same for a
+    /// program with copy relocations. Without this option, a copy keeps the data's value at link
+    /// time.
     ///
-    /// It is right for a process that is there to run this program, and not for one that runs plugins. Other threads must not
-    /// use the data while code is linked that gets copies, nor while these go: with the last object that uses them, or with the
-    /// session. They are copied back then; addresses of them that anyone has kept are addresses of nothing.
+    /// The option suits a process that exists to run this program, and no process that runs
+    /// plugins. Other threads must not use the data during a link that makes copies, nor while the
+    /// copies go: with the last object that uses them, or with the session. The copies' values are
+    /// copied back then, and any stored address of a copy dangles.
     ///
-    /// The executable's own data is copied and no more, and so is what has a copy of another library or session already. Code
-    /// that was linked before the copy was made, and libraries that are opened afterwards, use the original.
+    /// Data of the executable, and data with a copy in another library or session, is copied
+    /// without redirecting its users. Code linked before the copy was made, and libraries opened
+    /// afterwards, use the original.
     pub fn rebind_process_data(mut self) -> Self {
         self.options.rebinds_process_data = true;
         self
     }
 
-    /// Copies only data of the process with names that `may_be_copied` accepts: all, unless said otherwise. It is for sessions that
-    /// do not rebind, whose copies are right for data that does not change. Other data is out of the reach of code that is not
-    /// position-independent: a link of code that refers to it fails with [`Error::Relocation`]. It is called while the session
-    /// links, and must not use the session itself.
+    /// Sets the function that accepts data of the process for copying, by its name. The default
+    /// accepts all data.
+    ///
+    /// The function is for sessions that do not rebind, whose copies are right for data that does
+    /// not change. Other data is out of the reach of code that is not position-independent: a link
+    /// of code that refers to it fails with [`Error::Relocation`]. The session calls
+    /// `may_be_copied` during links, so it must not use the session itself.
     pub fn copy_process_data(
         mut self,
         may_be_copied: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -272,18 +285,19 @@ impl SessionBuilder {
         self
     }
 
-    /// A session whose code is executed: by the process that was chosen, else by this one.
+    /// Creates a session whose code is executed, by the chosen process or by this one.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the architecture is not that of the process, if the process lacks something of `longshore-orc-rt`,
-    /// and if something was chosen that only this process can do while another one executes: debug support, and a reserve of this
-    /// process.
+    /// [`Error::Unsupported`] if the architecture is not that of the process, or if the process
+    /// lacks a function of `longshore-orc-rt`. The same error for settings that need this process,
+    /// while another one executes: debug support, and a reserve of this process.
     ///
     /// # Safety
-    /// What is linked becomes part of the process: its frames are given to the unwinder, its indirect functions are called, its
-    /// generators' addresses are believed. The memory is that process's. So everything that is added must be as sound to have in that
-    /// process as a library that it opens. Damage in an object's headers, tables and relocations is found; damage in its code and its
-    /// frames cannot be.
+    /// Linked code becomes part of the process: the unwinder uses its frames, its indirect
+    /// functions are called, its generators' addresses are trusted. The memory is that process's.
+    /// So everything that is added must be as sound in that process as a library that it opens. The
+    /// linker detects damage in an object's headers, tables and relocations; it cannot detect
+    /// damage in code and frames.
     pub unsafe fn build(mut self) -> Result<Session> {
         let process = match self.process.take() {
             Some(process) => process,
@@ -302,8 +316,8 @@ impl SessionBuilder {
         Ok(Session(Arc::new(Shared { architecture, memory, runtime, options, state })))
     }
 
-    /// A session whose code nobody executes: nothing is registered with any process, none of the code is called, and the
-    /// linker's own functions are not offered.
+    /// Creates a session whose code is never executed: it registers nothing with a process, calls
+    /// none of the code, and does not offer the linker's own functions.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if no architecture was chosen and the program's is not supported.
@@ -319,7 +333,7 @@ impl SessionBuilder {
         Ok(Session(Arc::new(Shared { architecture, memory, runtime, options, state })))
     }
 
-    /// Whether a process can do what was chosen.
+    /// Checks whether a process supports the settings.
     fn check_process(&self, process: &dyn TargetProcess) -> Result<()> {
         let facts = process.facts();
         let problem = match self.architecture {
@@ -331,13 +345,13 @@ impl SessionBuilder {
             }
             _ if facts.is_this_process => return Ok(()),
             _ if self.options.debug.is_some() => {
-                "debuggers and profilers are told about code of this process only; link for this \
+                "debuggers and profilers get reports on code of this process only; link for this \
                  process, or leave debug support out"
                     .to_owned()
             }
             _ if self.static_tls.is_some() => {
-                "a reserve of static thread-local storage of this process is of no use to another \
-                 one, which sets its own aside"
+                "a reserve of static thread-local storage of this process is useless to another \
+                 process, which sets its own aside; leave the reserve out"
                     .to_owned()
             }
             _ => return Ok(()),
@@ -351,24 +365,27 @@ impl SessionBuilder {
 }
 
 impl Library {
-    /// Adds an object. It is linked when one of its symbols is needed. The bytes are kept until then.
+    /// Adds an object, which is linked when one of its symbols is needed. The library keeps the
+    /// bytes until then.
     ///
     /// # Errors
-    /// [`Error::Malformed`] or [`Error::Unsupported`] for bytes that are not an object for this session's architecture,
-    /// [`Error::Duplicate`] if it defines a symbol that the library has; nothing has changed then.
+    /// [`Error::Malformed`] or [`Error::Unsupported`] for bytes that are not an object for this
+    /// session's architecture, [`Error::Duplicate`] if it defines a symbol that the library has. On
+    /// error, nothing has changed.
     pub fn add_object(&self, name: &str, bytes: Bytes) -> Result<Object> {
         let mut state = self.session.state.lock();
         let added = self.session.add_elf(&mut state, self.id, name, bytes)?;
         Ok(self.session.handle(added))
     }
 
-    /// Adds a graph that `make` fills by hand. It is linked when one of its symbols is needed: from a graph that `make` gives
-    /// then, which must be the same each time. It must not use the session.
+    /// Adds a graph that `make` fills by hand, which is linked when one of its symbols is needed.
+    /// The session calls `make` again then, and the graph must be the same each time. `make` must
+    /// not use the session.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a graph of another architecture, [`Error::Malformed`] for one with a name that has a zero in it,
-    /// [`Error::Duplicate`] if it defines a symbol that the library has;
-    /// nothing has changed then.
+    /// [`Error::Unsupported`] for a graph of another architecture, [`Error::Malformed`] for a
+    /// symbol name with a zero byte, [`Error::Duplicate`] if the graph defines a symbol that the
+    /// library has. On error, nothing has changed.
     pub fn add_graph(
         &self,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,
@@ -377,19 +394,19 @@ impl Library {
         Ok(self.session.handle(added))
     }
 
-    /// Adds every member of an archive as an object (a linker's `--whole-archive`). For members that are pulled in when they are
-    /// needed add a [`StaticArchive`] as a generator.
+    /// Adds every member of an archive as an object (a linker's `--whole-archive`). To add members
+    /// on demand, add a [`StaticArchive`] as a generator.
     ///
     /// # Errors
-    /// As for [`Self::add_object`]; nothing has changed then.
+    /// The errors of [`Self::add_object`]. On error, nothing has changed.
     pub fn add_whole_archive(&self, name: &str, bytes: &Bytes) -> Result<Vec<Object>> {
         self.add_objects(Archive::read(name, bytes)?.members)
     }
 
-    /// Adds an object or every member of an archive, whichever the bytes are.
+    /// Adds an object or every member of an archive, depending on the bytes.
     ///
     /// # Errors
-    /// As for [`Self::add_object`].
+    /// The errors of [`Self::add_object`].
     pub fn add(&self, name: &str, bytes: Bytes) -> Result<Vec<Object>> {
         if is_archive(&bytes) {
             self.add_whole_archive(name, &bytes)
@@ -401,19 +418,21 @@ impl Library {
     /// Defines a symbol at an address (ORC's `absoluteSymbols`).
     ///
     /// # Errors
-    /// [`Error::Duplicate`], and [`Error::Malformed`] for a name with a zero in it.
+    /// [`Error::Duplicate`], and [`Error::Malformed`] for a name with a zero byte.
     pub fn define_absolute(&self, name: &str, address: u64) -> Result<()> {
         self.session.state.lock().define_absolute(self.id, name, address)
     }
 
-    /// Defines `alias` as another name of `symbol`: a look-up that comes to this library goes on for `symbol`, here and in the
-    /// libraries after it (ORC's `symbolAliases`). `symbol` may be defined later, and may be an alias too.
+    /// Defines `alias` as another name of `symbol` (ORC's `symbolAliases`). A look-up of the alias
+    /// that comes to this library continues for `symbol`, here and in the libraries after it.
+    /// `symbol` may be defined later, and may be an alias too.
     ///
     /// # Errors
-    /// [`Error::Duplicate`], and [`Error::Malformed`] for an alias with a zero in it.
+    /// [`Error::Duplicate`], and [`Error::Malformed`] for an alias with a zero byte.
     pub fn define_alias(&self, alias: &str, symbol: &str) -> Result<()> {
         let mut state = self.session.state.lock();
-        // An address that nobody sees keeps others from defining the name.
+        // An absolute definition reserves the name. Look-ups follow the alias first, so they never
+        // see its address.
         state.define_absolute(self.id, alias, 0)?;
         state
             .library_mut(self.id)
@@ -422,9 +441,10 @@ impl Library {
         Ok(())
     }
 
-    /// Lets `__wrap_SYMBOL` stand between a symbol and the objects of the library that refer to it and do not define it themselves
-    /// (a system linker's `--wrap`): they get `__wrap_SYMBOL`, and for `__real_SYMBOL` they get the symbol. To be called before
-    /// these objects are linked. Look-ups by name are not changed.
+    /// Puts `__wrap_SYMBOL` between a symbol and the library's objects that refer to it and do not
+    /// define it themselves (a system linker's `--wrap`). A reference to the symbol gets
+    /// `__wrap_SYMBOL`, and one to `__real_SYMBOL` gets the symbol. Must be called before these
+    /// objects are linked. Look-ups by name are not changed.
     pub fn wrap(&self, symbol: &str) {
         let mut state = self.session.state.lock();
         let wrapped = &mut state.library_mut(self.id).wrapped;
@@ -433,13 +453,14 @@ impl Library {
         wrapped.insert(real.into_bytes().into(), symbol.as_bytes().into());
     }
 
-    /// Adds a generator, which is asked for what neither the library nor the generators before it define.
+    /// Adds a generator. The session calls it for symbols that neither the library nor earlier
+    /// generators define.
     pub fn add_generator(&self, generator: impl Generator + 'static) {
         self.session.state.lock().library_mut(self.id).generators.push(Arc::new(generator));
     }
 
-    /// The libraries in which names are looked up after this one, in order (ORC's `setLinkOrder`). Hidden symbols are found only
-    /// in the library that refers to them.
+    /// Sets the libraries in which names are looked up after this one, in order (ORC's
+    /// `setLinkOrder`). A hidden symbol is found only in the library that refers to it.
     ///
     /// # Panics
     /// If one of them is a library of another session.
@@ -452,11 +473,12 @@ impl Library {
             libraries.iter().map(|library| library.id).collect();
     }
 
-    /// The address of a symbol. Links what defines it, and what that needs. Blocks for that time.
+    /// Returns the address of a symbol. Links the object that defines it, and the objects which
+    /// that one needs. Blocks for that time.
     ///
     /// # Errors
-    /// [`Error::Undefined`] with everything that nothing defines, and whatever went wrong in the objects that were linked;
-    /// nothing has been linked then.
+    /// [`Error::Undefined`] with all undefined symbols, and the errors of the linked objects. On
+    /// error, nothing has been linked.
     pub fn lookup(&self, name: &str) -> Result<u64> {
         let found = self.lookup_all(&[(name, Lookup::Required)])?[0];
         found.ok_or_else(|| {
@@ -464,21 +486,24 @@ impl Library {
         })
     }
 
-    /// The addresses of several symbols, in their order; `None` for those that are [`Lookup::Optional`] and undefined. What they
-    /// need is linked together.
+    /// Returns the addresses of several symbols, in their order; `None` for an undefined
+    /// [`Lookup::Optional`] one. The objects that they need are linked together.
     ///
     /// # Errors
-    /// As for [`Self::lookup`].
+    /// The errors of [`Self::lookup`].
     pub fn lookup_all(&self, names: &[(&str, Lookup)]) -> Result<Vec<Option<u64>>> {
         self.session.lookup(self.id, names)
     }
 
-    /// Links a program as a system linker does, which knows no second link: what its entry needs, what these further names need that
-    /// may be undefined, and other objects of this library. `__start_x` and `__stop_x` are bounds of the sections of all of them.
-    /// Returns the address of the entry; `None` if it is [`Lookup::Optional`] and undefined.
+    /// Links a program as a system linker does, in a single link. The link includes the objects
+    /// that the entry and the names in `undefined` need, and the library's objects in `also`. Names
+    /// in `undefined` may have no definition. `__start_x` and `__stop_x` are bounds of the sections
+    /// of all these objects. Returns the address of the entry; `None` for an undefined
+    /// [`Lookup::Optional`] one.
     ///
     /// # Errors
-    /// As for [`Self::lookup`], and [`Error::Unsupported`] for an entry that is not in executable memory; nothing has been linked then.
+    /// The errors of [`Self::lookup`], and [`Error::Unsupported`] for an entry that is not in
+    /// executable memory. On error, nothing has been linked.
     pub fn link_program(
         &self,
         entry: (&str, Lookup),
@@ -488,18 +513,19 @@ impl Library {
         self.session.link_program(self.id, entry, undefined, also)
     }
 
-    /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] does it too.
+    /// Links the objects that have constructors, and the objects that these need, and runs nothing.
+    /// [`Self::initialize`] includes it.
     ///
     /// # Errors
-    /// As for [`Self::lookup`].
+    /// The errors of [`Self::lookup`].
     pub fn link_constructors(&self) -> Result<()> {
         self.session.link_constructors(self.id)
     }
 
-    /// Links all objects that have been added, and what they need.
+    /// Links all added objects, and the objects that these need.
     ///
     /// # Errors
-    /// As for [`Self::lookup`].
+    /// The errors of [`Self::lookup`].
     pub fn link_all(&self) -> Result<()> {
         self.session.link_all(self.id)
     }
@@ -509,9 +535,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let linked = state.take_linked();
-        // No thread may call into the code any more that is about to go: so scopes go before the memory.
+        // No thread may call into the code while its memory goes, so scopes go before the memory.
         let released = Released { scopes: state.exit_scopes().collect(), ..Released::default() };
-        log_failure("giving back what a session has", self.give_back(linked, released));
+        log_failure("giving back the resources of a session", self.give_back(linked, released));
     }
 }
 
@@ -520,7 +546,7 @@ impl Shared {
         Object { session: Arc::clone(self), id, generation }
     }
 
-    /// The client of the process that executes.
+    /// Returns the client of the executing process.
     fn runtime(&self) -> Result<&Runtime> {
         self.runtime.as_deref().ok_or_else(|| Error::Unsupported {
             file: "this session".into(),

@@ -54,7 +54,7 @@ impl State {
 
 impl ObjectBlocks {
     /// Creates an empty set of blocks with room for `count` sections.
-    pub(super) fn of_sections(count: usize) -> Self {
+    pub(super) fn with_sections(count: usize) -> Self {
         Self {
             states: vec![State(State::SEGMENT); count].into(),
             placements: vec![0; count].into(),
@@ -80,7 +80,7 @@ impl ObjectBlocks {
     }
 
     /// Returns the block of a section; `None` for an unknown section or one without a block.
-    pub(super) fn of_section(&self, section: u32) -> Option<BlockId> {
+    pub(super) fn section_block(&self, section: u32) -> Option<BlockId> {
         let known = (section as usize) < self.count() && self.contains(section);
         known.then_some(BlockId(section))
     }

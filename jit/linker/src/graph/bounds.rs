@@ -103,7 +103,7 @@ impl LinkGraph {
             if !items.is_empty() && !lie_together(&items) {
                 let name = String::from_utf8_lossy(section);
                 return Err(self.unsupported(format!(
-                    "its sections named {name} cannot lie together, as __start_{name} and __stop_{name} want: they differ in \
+                    "its sections named {name} cannot lie together, as __start_{name} and __stop_{name} require: they differ in \
                      protection or content, or are thread-local"
                 )));
             }

@@ -38,10 +38,10 @@ impl LinkGraph {
     /// [`Error::Unsupported`](crate::Error::Unsupported) for an object of another kind, or with
     /// sections that memory cannot hold (writable and executable at once, for example).
     pub fn read(name: &str, bytes: Bytes) -> Result<Self> {
-        Self::of_object(ElfObject::read(name, bytes)?)
+        Self::from_object(ElfObject::read(name, bytes)?)
     }
 
-    pub(crate) fn of_object(object: ElfObject) -> Result<Self> {
+    pub(crate) fn from_object(object: ElfObject) -> Result<Self> {
         let mut graph = Self::over(object);
         graph.take_sections()?;
         graph.take_relocations()?;
@@ -54,7 +54,7 @@ impl LinkGraph {
     fn take_sections(&mut self) -> Result<()> {
         let object = self.object.clone();
         let view = object.view();
-        self.base = ObjectBlocks::of_sections(view.sections.len());
+        self.base = ObjectBlocks::with_sections(view.sections.len());
         for (index, section) in (0..).zip(view.sections) {
             if has_content(section) {
                 self.check_section(view, index, section)?;
@@ -121,7 +121,7 @@ impl LinkGraph {
                     "relocation section {index} is for a section that does not exist"
                 )));
             }
-            let Some(block) = self.base.of_section(target) else { continue };
+            let Some(block) = self.base.section_block(target) else { continue };
             if kind != elf::SHT_RELA {
                 return Err(self.unsupported(format!(
                     "section {index} holds relocations of a form other than RELA"
@@ -142,7 +142,7 @@ impl LinkGraph {
         let (size, entry) = (section.sh_size.get(LE), section.sh_entsize.get(LE));
         if entry != size_of::<Relocation>() as u64 || !size.is_multiple_of(entry) {
             return Err(self.malformed(format!(
-                "relocation section {index} has {size} bytes in entries of {entry}, expected 24"
+                "relocation section {index} has {size} bytes in entries of {entry} bytes, expected entries of 24 bytes"
             )));
         }
         let symbols = view.symbols.len() as u64;
@@ -204,7 +204,7 @@ impl LinkGraph {
     }
 
     fn is_live_section(&self, section: u32) -> bool {
-        self.base.of_section(section).is_some_and(|block| self.base.is_live(block))
+        self.base.section_block(section).is_some_and(|block| self.base.is_live(block))
     }
 
     /// Returns the members of the group, COMDAT or not, that a section describes.
@@ -229,7 +229,7 @@ impl LinkGraph {
         let sections = Self::sections_of_groups(object.view(), groups);
         let mut any = false;
         for section in sections {
-            if let Some(block) = self.base.of_section(section) {
+            if let Some(block) = self.base.section_block(section) {
                 self.base.discard(block);
                 any = true;
             }

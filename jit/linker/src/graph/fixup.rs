@@ -141,7 +141,7 @@ impl LinkGraph {
         let linked = |kind| kind == ExternalKind::Linked;
         self.tables.externals.symbols.iter().filter(|external| linked(external.kind)).all(
             |external| {
-                let needs = self.tables.needs.of(external.symbol);
+                let needs = self.tables.needs.get(external.symbol);
                 needs & (need::CALL | need::SLOT_RELAXABLE) == 0
                     || within(&range, external.address, A::CALL_REACH)
             },
@@ -171,7 +171,7 @@ impl LinkGraph {
             None => self.symbol_address(symbol).unwrap_or(0),
         };
         let stub_used = |symbol: &SymbolId| {
-            let needs = tables.needs.of(*symbol);
+            let needs = tables.needs.get(*symbol);
             let address = address(*symbol);
             let far = !within(&range, address, A::CALL_REACH);
             far && needs & (need::CALL | need::RELATIVE) != 0
@@ -189,7 +189,7 @@ impl LinkGraph {
         }
         let mut at = 0;
         for entry in &tables.entries {
-            let needs = tables.needs.of(entry.target);
+            let needs = tables.needs.get(entry.target);
             let relaxed = entry.kind == SlotKind::Address
                 && needs & need::SLOT == 0
                 && !stub_offsets.contains_key(&entry.target)
@@ -267,7 +267,7 @@ impl LinkGraph {
         let externals = tables.externals.symbols.iter().map(|e| (e.symbol, e.address));
         let module = tables.tls_base.map(|symbol| (symbol, module_start));
         let known_by_stub = |(symbol, _): &(&SymbolId, &u32)| {
-            tables.needs.of(**symbol) & (need::NARROW | need::RELATIVE) != 0
+            tables.needs.get(**symbol) & (need::NARROW | need::RELATIVE) != 0
                 || tables.indirect.binary_search(symbol).is_ok()
         };
         let by_stub = tables.stub_offsets.iter().filter(known_by_stub);
@@ -445,7 +445,7 @@ impl<'a> Values<'a> {
                 return self.tls.module;
             }
             let used = |external: &&External| {
-                tables.needs.of(external.symbol) & need::TLS_MODULE_OFFSET != 0
+                tables.needs.get(external.symbol) & need::TLS_MODULE_OFFSET != 0
             };
             let symbol = tables.externals.symbols.iter().find(used).map(|external| external.symbol);
             symbol

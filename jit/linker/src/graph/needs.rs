@@ -39,7 +39,7 @@ pub(super) struct Needs {
 
 impl Needs {
     /// Returns the lasting needs of a symbol. The call searches, so it is too slow for each edge.
-    pub(super) fn of(&self, symbol: SymbolId) -> u16 {
+    pub(super) fn get(&self, symbol: SymbolId) -> u16 {
         self.symbols.binary_search(&symbol).map_or(0, |index| self.bits[index])
     }
 
@@ -80,7 +80,7 @@ impl LinkGraph {
     /// Returns whether a symbol is referred to by a 32-bit address or distance. Requires
     /// [`Self::scan`].
     pub(crate) fn wants_nearby(&self, symbol: SymbolId) -> bool {
-        self.tables.needs.of(symbol) & (need::NARROW | need::RELATIVE) != 0
+        self.tables.needs.get(symbol) & (need::NARROW | need::RELATIVE) != 0
     }
 
     /// Returns the scanned needs, indexed by symbol, that later steps query.

@@ -76,7 +76,7 @@ impl LinkGraph {
             externals: Vec::new(),
         };
         for block in self.ids() {
-            let keeping = match self.base.of_section(block.0) {
+            let keeping = match self.base.section_block(block.0) {
                 Some(_) => self.keeping(object.view(), block),
                 None => self.keeping_added(block),
             };
@@ -142,7 +142,7 @@ impl LinkGraph {
     /// section does, and the sections of one group live together.
     fn companions(&self, view: View<'_>) -> Vec<(BlockId, BlockId)> {
         let block =
-            |section: u32| self.base.of_section(section).filter(|block| self.base.is_live(*block));
+            |section: u32| self.base.section_block(section).filter(|block| self.base.is_live(*block));
         let mut companions = Vec::new();
         for (index, section) in view.sections.iter().enumerate() {
             if section.sh_flags.get(LE).contains(elf::SHF_LINK_ORDER) {

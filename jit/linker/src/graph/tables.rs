@@ -244,7 +244,7 @@ impl LinkGraph {
         let Tables { entries, stub_targets, needs, .. } = &mut tables;
         entries.shrink_to_fit();
         stub_targets.shrink_to_fit();
-        entries.sort_by_key(|entry| needs.of(entry.target) & need::SLOT_NEAR == 0);
+        entries.sort_by_key(|entry| needs.get(entry.target) & need::SLOT_NEAR == 0);
         self.make_blocks(&mut tables);
         if let (Some(symbol), Some(got)) = (tables.got_symbol, tables.got) {
             self.redefine(symbol, Definition::Block(got, 0));
@@ -255,7 +255,7 @@ impl LinkGraph {
     fn reserve_for_externals(&self, tables: &mut Tables, reach: Reach) {
         for index in 0..tables.externals.symbols.len() {
             let External { symbol, kind, .. } = tables.externals.symbols[index];
-            let needs = tables.needs.of(symbol);
+            let needs = tables.needs.get(symbol);
             let near = kind == ExternalKind::Linked && reach == Reach::Session;
             let stand_in = kind == ExternalKind::Process { callable: true }
                 && needs & (need::NARROW | need::RELATIVE) != 0;

@@ -1,4 +1,4 @@
-//! A batch: the objects of one link, from the reading of their graphs until they are linked.
+//! A batch: the objects of one link, from the reading of their graphs to the end of the link.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -11,25 +11,26 @@ use crate::Undefined;
 use crate::graph::{LinkGraph, Pruning, SymbolId};
 use crate::memory::InFlight;
 
-/// An object while it is linked.
+/// An object during its link.
 pub(super) struct Linking {
     pub(super) object: ObjectId,
     pub(super) library: LibraryId,
     /// Boxed: `LinkGraph` is large, and [`Batch::members`] reallocates.
     pub(super) graph: Box<LinkGraph>,
     pub(super) pruning: Option<Pruning>,
-    /// Number of the batch's names of sections with bounds that the graph has been asked for.
+    /// Number of the batch's names of sections with bounds already looked up in the graph.
     pub(super) bounded: usize,
     /// Number of its definitions already defined elsewhere at read time.
     pub(super) lost: usize,
-    /// The symbols that are not in the graph, in order.
+    /// Symbols outside of the graph, in order.
     pub(super) targets: Targets,
-    /// The objects with sections that have bounds to which it refers.
+    /// Objects with sections whose bounds the graph refers to.
     pub(super) bounds_of: Vec<ObjectId>,
     pub(super) tls: Option<Tls>,
-    /// The library of the process that stands for its code, if one does.
+    /// Library of the process that represents its code, if any.
     pub(super) code_library: Option<u64>,
-    /// For copies of data, in the order of the originals' addresses: the symbols that they define, and the entries of these before.
+    /// Symbols defined by copies of data with their previous entries, in the order of the
+    /// originals' addresses.
     pub(super) replaced: Vec<(EntryId, Entry)>,
 }
 
@@ -38,25 +39,25 @@ pub(super) struct Linking {
 pub(super) struct Batch {
     pub(super) members: Vec<Linking>,
     pub(super) missing: Vec<Undefined>,
-    /// While members are pruned, the names of sections with bounds to which something live refers.
+    /// Names of sections whose bounds live blocks refer to, while members are pruned.
     pub(super) bounded: Vec<Vec<u8>>,
-    /// The same names, for finding one.
+    /// The same names, as a set.
     pub(super) bounded_known: HashSet<Vec<u8>>,
-    /// Number of these names, and of the members that have been asked for all of them.
+    /// Number of these names, and of the members already searched for all of them.
     pub(super) bounded_kept: (usize, usize),
     /// Memory of the members in their order, each allocation with the number of its members.
     pub(super) allocations: Vec<(usize, InFlight)>,
-    /// Whether the entry of a program is in it.
+    /// Whether the batch has the entry of a program.
     pub(super) is_program: bool,
-    /// Addresses of the process's data, among those to which code refers as if they were near.
+    /// Addresses of the process's data that code refers to by a near address or distance.
     pub(super) process_data: HashSet<u64>,
-    /// Objects of the process acquired for the members.
+    /// Resources of the process acquired for the members.
     pub(super) acquired: Acquired,
     index: HashMap<ObjectId, usize>,
 }
 
 impl Linking {
-    /// A graph that needs nothing from others.
+    /// Creates a member from a graph that refers to no other graph.
     pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
         Self {
             object,
@@ -73,12 +74,12 @@ impl Linking {
         }
     }
 
-    /// Whether others have taken over definitions since the graph was made.
+    /// Returns whether other objects have taken over definitions since the graph was made.
     pub(super) fn is_outdated(&self, state: &State) -> bool {
         state.object(self.object).lost.len() != self.lost
     }
 
-    /// The definitions that it refers to by an address or distance of 32 bits.
+    /// Returns the definitions to which the graph refers by a 32-bit address or distance.
     pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
         let targets = self.targets.iter();
         targets
@@ -86,7 +87,7 @@ impl Linking {
             .filter_map(|(_, found)| found)
     }
 
-    /// The objects that this one uses.
+    /// Returns the objects that this one uses.
     pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
         let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
         let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
@@ -98,20 +99,20 @@ impl Linking {
 }
 
 impl Batch {
-    /// Makes members known by their objects.
+    /// Indexes the members by their objects.
     pub(super) fn index_members(&mut self) {
         for (index, linking) in self.members.iter().enumerate().skip(self.index.len()) {
             self.index.insert(linking.object, index);
         }
     }
 
-    /// The same, once members have changed their places.
+    /// Rebuilds the index, once members have changed their places.
     pub(super) fn reindex_members(&mut self) {
         self.index.clear();
         self.index_members();
     }
 
-    /// The place of an object among the members.
+    /// Returns an object's index among the members.
     pub(super) fn index_of(&self, object: ObjectId) -> Option<usize> {
         self.index.get(&object).copied()
     }

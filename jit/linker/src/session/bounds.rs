@@ -1,4 +1,4 @@
-//! Bounds that the linker defines for the members of a batch together: of sections, and of the program.
+//! The bounds that the linker defines for all members of a batch: of sections, and of the program.
 
 mod program;
 mod sections;
@@ -18,11 +18,12 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Finds the bounds, and has the sections between them lie together. Bounds of sections that no member has are missing,
-    /// but for weak references and unless `may_be_missing`.
+    /// Finds the bounds, and makes the sections between them lie together. Bounds of sections that
+    /// no member has count as missing, except for weak references and if `may_be_missing` is set.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if sections between the same bounds need different kinds of memory.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if sections between the same bounds need
+    /// different kinds of memory.
     pub(super) fn find(batch: &mut Batch, may_be_missing: bool) -> Result<Self> {
         let mut sections = SharedSections::default();
         let program = ProgramBounds::find(batch, &mut sections)?;
@@ -30,7 +31,7 @@ impl Bounds {
         Ok(Self { sections, program })
     }
 
-    /// Whether there are none, so that members can lie anywhere.
+    /// Returns whether there are no bounds, so that members can lie anywhere.
     pub(super) fn is_empty(&self) -> bool {
         self.sections.is_empty() && self.program.is_empty()
     }

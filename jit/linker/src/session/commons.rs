@@ -1,7 +1,8 @@
-//! Definitions that archives have of common symbols.
+//! Archives' definitions of common symbols.
 //!
-//! A common symbol is a definition for want of another one. As for system linkers, a member of an archive that defines it otherwise
-//! takes its place: Fortran's BLOCK DATA, for example, gives a common block its initial values.
+//! A common symbol is a definition in the absence of another one. As in system linkers, an
+//! archive's member with a proper definition replaces it: Fortran's BLOCK DATA, for example, gives
+//! a common block its initial values.
 
 use super::Shared;
 use super::entry::{Flags, LibraryId, ObjectId, Owner};
@@ -12,7 +13,8 @@ use crate::Result;
 use crate::elf::{ElfObject, Home};
 
 impl Shared {
-    /// Adds what the generators of their libraries have for the common symbols of objects. The objects lose these symbols then.
+    /// Adds the generators' definitions of the objects' common symbols. The objects lose these
+    /// symbols.
     pub(super) fn define_commons(&self, state: &mut State, objects: &[ObjectId]) -> Result<()> {
         for object in objects {
             let library = state.object(*object).library;
@@ -31,7 +33,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds an object that defines any of these names, and not as a common symbol.
+    /// Adds an object that defines any of these names as a symbol other than common.
     fn add_definitions(
         &self,
         state: &mut State,
@@ -55,13 +57,13 @@ impl Shared {
     }
 }
 
-/// Asks for an object of the library: an address is no answer.
+/// Returns a request for an object of the library; an address does not satisfy it.
 fn request(name: &str) -> Request<'_> {
     Request { name, hidden: true, ..Request::default() }
 }
 
 impl State {
-    /// The names of an object's common symbols that are the definitions in use.
+    /// Returns the names of an object's common symbols that are the definitions in use.
     fn commons_of(&self, id: ObjectId) -> Vec<String> {
         let object = self.object(id);
         let library = self.library(object.library);

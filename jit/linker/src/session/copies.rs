@@ -1,11 +1,15 @@
-//! Copies of data of the process for code that holds its address in 32 bits.
+//! Copies of the process's data for code that holds its address in 32 bits.
 //!
-//! Code that is not position-independent refers to `stdout` of the C library as if it were near. A system linker reserves
-//! room in the program for such data, and the dynamic linker makes the libraries use that. With
-//! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::rebind_process_data) it is so here. Otherwise the library goes on
-//! using its own, and the code gets a copy as it is when it is linked: right for what does not change afterwards, as `stdout`.
-//! [`SessionBuilder::copy_process_data`](super::SessionBuilder::copy_process_data) says what that is; what is not copied is out of
-//! the code's reach. Code compiled with `-fPIC` needs no copies.
+//! Code that is not position-independent refers to `stdout` of the C library by a near address. A
+//! system linker reserves room in the program for such data, and the dynamic linker makes the
+//! libraries use that room.
+//! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::rebind_process_data) does the
+//! same here.
+//!
+//! Otherwise the library keeps using its own data, and the code gets a copy of the value at link
+//! time. Such a copy is right for data that does not change afterwards, such as `stdout`.
+//! [`SessionBuilder::copy_process_data`](super::SessionBuilder::copy_process_data) selects that
+//! data; all other data is out of the code's reach. Code compiled with `-fPIC` needs no copies.
 //!
 //! Copies go with the last object that uses them.
 
@@ -21,7 +25,7 @@ use crate::Result;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope, SymbolId};
 use crate::memory::{ActionPair, Lifetime, Placement, Protection};
 
-/// Symbols that have become copies, and what they were.
+/// Symbols that have become copies, with their previous entries.
 #[derive(Default)]
 pub(super) struct Copies {
     objects: Vec<ObjectId>,
@@ -29,7 +33,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Makes the copies that a batch needs into more members of it, one for each library that the data is known by.
+    /// Makes the copies that a batch needs, as further members: one for each library through which
+    /// the data is known.
     pub(super) fn make(
         shared: &Shared,
         state: &mut State,
@@ -63,7 +68,7 @@ impl Copies {
         Ok(copies)
     }
 
-    /// An object of a library that defines these symbols from now on.
+    /// Adds an object to a library, which defines these symbols from now on.
     fn add(
         &mut self,
         state: &mut State,
@@ -80,7 +85,7 @@ impl Copies {
             let entry = state.entry(*found);
             self.replaced.push((*found, entry));
             linking.replaced.push((found.1, entry));
-            let copy = Entry::of_object(object, symbol.index(), entry.flags);
+            let copy = Entry::for_object(object, symbol.index(), entry.flags);
             state.set_entry(*found, copy);
             state.object_mut(object).entries.push(found.1);
         }
@@ -88,7 +93,7 @@ impl Copies {
         linking
     }
 
-    /// The link has failed: the symbols are what they were.
+    /// Restores the symbols' previous entries after a failed link.
     pub(super) fn undo(self, state: &mut State) {
         for object in self.objects {
             state.forget_object(object);
@@ -100,7 +105,7 @@ impl Copies {
 }
 
 impl Shared {
-    /// The actions that make copies what the libraries of the process use, one for each original.
+    /// Returns the actions that make the process's libraries use the copies, one for each original.
     pub(super) fn rebinding<'a>(
         &'a self,
         runtime: &'a Runtime,
@@ -120,7 +125,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes away the copies that nothing uses any more. Their symbols are what they were.
+    /// Removes the unused copies, and restores their symbols' previous entries.
     pub(super) fn forget_unused_copies(&mut self) -> Vec<Linked> {
         let copies = self.linked().filter(|(_, linked)| !linked.replaced.is_empty());
         let mut unused: HashSet<ObjectId> = copies.map(|(id, _)| id).collect();
@@ -146,7 +151,7 @@ impl State {
     }
 }
 
-/// What the data of the process is that these symbols are, by address.
+/// Returns the contents of the process's data behind these symbols, by address.
 fn data_of(runtime: &Runtime, state: &State, symbols: &[Found]) -> Result<HashMap<u64, Vec<u8>>> {
     let mut addresses: Vec<u64> = symbols.iter().map(|found| state.entry(*found).address).collect();
     addresses.sort_unstable();
@@ -159,7 +164,8 @@ fn data_of(runtime: &Runtime, state: &State, symbols: &[Found]) -> Result<HashMa
     Ok(known.filter_map(|(address, data)| Some((address, data?.into_vec()))).collect())
 }
 
-/// Adds a block for each datum of the process, and a symbol for each of its names. Those of one datum are next to each other.
+/// Adds a block for each datum of the process, and a symbol for each of its names. The symbols of
+/// one datum are adjacent.
 fn copy_into(
     graph: &mut LinkGraph,
     state: &State,
@@ -188,5 +194,6 @@ fn copy_into(
     copied
 }
 
-/// Nothing in a library says how its data is aligned; this is enough for every type of the C library.
+/// The alignment of copies in bytes. A library does not record the alignment of its data; 64 bytes
+/// suffice for every type of the C library.
 const ALIGNMENT: u64 = 64;

@@ -1,4 +1,4 @@
-//! Definitions of objects: which of several of one name counts.
+//! Definitions of objects: the choice among several definitions of one name.
 
 use hashbrown::{HashMap, HashSet};
 use object::elf;
@@ -24,19 +24,19 @@ impl State {
         })
     }
 
-    /// Adds those definitions of an object that it has lost and that nobody has any more.
+    /// Adds the object's lost definitions that have no owner any more.
     pub(super) fn reclaim_for(&mut self, id: ObjectId) -> Result<()> {
         let library = self.object(id).library;
         let mut adding = Adding::default();
         for lost in std::mem::take(&mut self.object_mut(id).lost) {
-            let fresh = Entry::of_object(id, lost.symbol, lost.flags);
+            let fresh = Entry::for_object(id, lost.symbol, lost.flags);
             if !self.define((id, library), lost.entry, fresh, lost.size, &mut adding) {
-                // It has not come back.
+                // The object has not regained the definition.
                 adding.failure = None;
                 adding.lost.push(lost);
             }
         }
-        self.settle(id, adding)?;
+        self.commit(id, adding)?;
         let Phase::Pending(Source::Elf(elf)) = &self.object(id).phase else { return Ok(()) };
         let elf = elf.clone();
         let lost = std::mem::take(&mut self.object_mut(id).lost_groups);
@@ -52,8 +52,8 @@ impl State {
         })
     }
 
-    /// Makes an object the owner of those of its COMDAT groups that nobody has, of those that are asked for by their sections.
-    /// These sections are returned.
+    /// Makes an object the owner of its unowned COMDAT groups, among the groups with sections
+    /// accepted by `is_asked`. Returns these sections.
     fn claim_groups(
         &mut self,
         id: ObjectId,
@@ -85,7 +85,7 @@ impl State {
         Ok(free)
     }
 
-    /// Adds the definitions of an object that have such a home.
+    /// Adds an object's definitions whose home `is_home` accepts.
     fn define_symbols(
         &mut self,
         id: ObjectId,
@@ -99,7 +99,7 @@ impl State {
         self.reserve(library, defined);
         let definitions = globals.filter(is_defined).map(|symbol| Defines {
             name: view.symbol_name(symbol),
-            entry: Entry::of_object(id, symbol, flags_of(view, symbol)),
+            entry: Entry::for_object(id, symbol, flags_of(view, symbol)),
             size: view.symbols[symbol as usize].st_size.get(LE),
             alignment: match view.home(symbol) {
                 Home::Common => view.symbols[symbol as usize].st_value.get(LE),
@@ -109,7 +109,7 @@ impl State {
         self.define_all(id, 4 * view.bytes.len(), definitions)
     }
 
-    /// Adds the definitions of a graph that is made by hand.
+    /// Adds the definitions of a graph made by hand.
     pub(super) fn define_symbols_of_graph(
         &mut self,
         id: ObjectId,
@@ -123,7 +123,7 @@ impl State {
                 .with(Flags::WEAK, symbol.linkage == Linkage::Weak)
                 .with(Flags::HIDDEN, symbol.scope == Scope::Hidden)
                 .with(Flags::CALLABLE, symbol.callable);
-            let entry = Entry::of_object(id, symbol.id.index(), flags);
+            let entry = Entry::for_object(id, symbol.id.index(), flags);
             Defines { name: symbol.name, entry, size: symbol.size, alignment: 1 }
         });
         self.define_all(id, usize::MAX, definitions)
@@ -141,7 +141,7 @@ impl State {
         for Defines { name, entry: fresh, size, alignment } in
             definitions.filter(|definition| !is_own_copy(definition.name))
         {
-            // Names may overlap in a file, so that their sum can be far more than the file.
+            // Names may overlap in a file, so that their total size can far exceed the file's.
             let names = &mut self.object_mut(id).name_bytes;
             *names += name.len() + OVERHEAD;
             if *names > limit {
@@ -164,10 +164,11 @@ impl State {
                 break;
             }
         }
-        self.settle(id, adding)
+        self.commit(id, adding)
     }
 
-    /// Adds one definition of an object, unless another one of its name counts. Whether that has not failed.
+    /// Adds one definition of an object, unless another definition of its name takes precedence.
+    /// Returns `false` on failure.
     #[inline]
     fn define(
         &mut self,
@@ -194,7 +195,7 @@ impl State {
             Choice::Conflict => adding.failure = Some(Failure::Conflict(entry)),
             Choice::Second => {
                 match known.owner {
-                    // The object has it twice.
+                    // The object defines the name twice.
                     Owner::Object(owner) if owner == id => adding.lost.push(Lost {
                         entry,
                         symbol: known.symbol,
@@ -220,8 +221,8 @@ impl State {
         }
     }
 
-    /// Which of two definitions of a name counts, each with its size if it is common. A common symbol counts more than a weak
-    /// one.
+    /// Chooses between two definitions of a name, each with its size if it is common. A common
+    /// symbol takes precedence over a weak one.
     fn choose(&self, (first, size): (&Entry, u64), (second, second_size): (&Entry, u64)) -> Choice {
         let replaceable = match first.owner {
             _ if first.flags.contains(Flags::GENERATED) => return Choice::Second,
@@ -241,8 +242,8 @@ impl State {
         }
     }
 
-    /// Completes what [`Self::define`] has begun, or undoes it.
-    fn settle(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
+    /// Completes or undoes the changes of [`Self::define`].
+    fn commit(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
         let library = self.object(id).library;
         let object = self.object_mut(id);
         adding.entries.iter().for_each(|entry| object.entries.push(entry));
@@ -273,7 +274,7 @@ impl State {
         Err(Error::Duplicate { symbol: for_message(&name), first, second: file })
     }
 
-    /// Notes for the objects that had these definitions that they have lost them.
+    /// Records the loss of these definitions in the objects that had them.
     fn take_from_owners(&mut self, displaced: Vec<(EntryId, Entry, u64)>) {
         let mut taken: HashMap<ObjectId, HashSet<EntryId>> = HashMap::new();
         for (entry, Entry { owner, symbol, flags, .. }, size) in displaced {
@@ -289,8 +290,8 @@ impl State {
     }
 }
 
-/// Whether each object keeps its own definition of a name, though one would do: a pointer to a personality function. Otherwise
-/// all objects with exceptions would use the first one.
+/// Returns whether each object keeps its own definition of a name, which must be a pointer to a
+/// personality function. Otherwise all objects with exceptions would use the first one.
 fn is_own_copy(name: &[u8]) -> bool {
     name.starts_with(b"DW.ref.")
 }
@@ -300,7 +301,7 @@ struct Defines<'a> {
     name: &'a [u8],
     entry: Entry,
     size: u64,
-    /// For a common symbol.
+    /// Alignment in bytes, for a common symbol.
     alignment: u64,
 }
 
@@ -308,24 +309,24 @@ struct Defines<'a> {
 #[derive(Default)]
 struct Adding {
     entries: EntryList,
-    /// Its symbols that another definition is taken for.
+    /// Symbols of the object whose name has another definition.
     lost: Vec<Lost>,
-    /// Definitions of others that are not used any more, as they were, with their sizes if they are common.
+    /// Replaced definitions of other objects, as they were, with their sizes if they are common.
     displaced: Vec<(EntryId, Entry, u64)>,
     failure: Option<Failure>,
 }
 
-/// Why definitions cannot be added.
+/// The reason why definitions cannot be added.
 enum Failure {
     Conflict(EntryId),
-    /// There is no room for another name.
+    /// A library without room for another name.
     Full,
-    /// The bytes of the names so far.
+    /// An excess over the limit for the names' total size, in bytes.
     Names(usize),
     NoMachineCode,
 }
 
-/// Bytes of names that an object may define however small it is.
+/// The guaranteed limit for the names of an object's definitions in bytes, for objects of any size.
 const MAX_NAMES: usize = 1 << 20;
 
 enum Choice {
@@ -334,7 +335,7 @@ enum Choice {
     Conflict,
 }
 
-/// How much a definition counts beside others of its name.
+/// The precedence of a definition among those definitions with its name.
 #[derive(PartialEq, Eq)]
 enum Rank {
     Weak,
@@ -350,7 +351,7 @@ fn rank(flags: Flags) -> Rank {
     }
 }
 
-/// What a definition is.
+/// Returns the properties of a definition.
 fn flags_of(view: View<'_>, symbol: u32) -> Flags {
     let entry = &view.symbols[symbol as usize];
     let kind = entry.st_type();

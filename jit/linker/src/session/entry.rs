@@ -1,4 +1,4 @@
-//! Entries of symbol tables, and the numbers by which libraries, objects and entries are known.
+//! Entries of symbol tables, and the identifiers of libraries, objects and entries.
 
 use std::num::NonZeroU32;
 
@@ -6,32 +6,32 @@ use std::num::NonZeroU32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LibraryId(NonZeroU32);
 
-/// The place of an object in its session. Objects that are added later may have the same place.
+/// The index of an object in its session. A later object may reuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectId(pub(super) u32);
 
-/// The place of a symbol in its library's table. It stays the same while the library lives.
+/// The index of a symbol in its library's table. It stays the same while the library lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct EntryId(pub(super) u32);
 
-/// A definition: its library and its place there.
+/// A definition: its library and its index there.
 pub(super) type Found = (LibraryId, EntryId);
 
 /// A symbol of a library.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) owner: Owner,
-    /// The symbol's number in the object that owns it.
+    /// The symbol's index in its owner.
     pub(super) symbol: u32,
     pub(super) flags: Flags,
-    /// The address of an absolute symbol.
+    /// Address of an absolute symbol.
     pub(super) address: u64,
 }
 
 /// The party that defines a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// None any more: the symbol's object was removed, or pruned it.
+    /// No party any more: the symbol's object was removed, or pruned it.
     Nobody,
     /// An object.
     Object(ObjectId),
@@ -59,12 +59,12 @@ impl Entry {
     pub(super) const NONE: Self =
         Self { owner: Owner::Nobody, symbol: 0, flags: Flags(0), address: 0 };
 
-    /// A symbol of an object.
-    pub(super) fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
+    /// Creates the entry of an object's symbol.
+    pub(super) fn for_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
         Self { owner: Owner::Object(object), symbol, flags, address: 0 }
     }
 
-    /// A symbol at an address.
+    /// Creates the entry of a symbol at an address.
     pub(super) fn absolute(address: u64, flags: Flags) -> Self {
         Self { owner: Owner::Absolute, symbol: 0, flags, address }
     }
@@ -75,11 +75,11 @@ impl Flags {
     pub(super) const HIDDEN: Self = Self(2);
     pub(super) const CALLABLE: Self = Self(4);
     pub(super) const THREAD_LOCAL: Self = Self(8);
-    /// Given by a generator: a definition in an object takes its place.
+    /// A definition by a generator, which an object's definition replaces.
     pub(super) const GENERATED: Self = Self(16);
-    /// A common symbol: of several, the largest counts.
+    /// A common symbol: the largest of several takes precedence.
     pub(super) const COMMON: Self = Self(32);
-    /// An object has the name, and there is no definition.
+    /// A name that an object has, without a definition.
     pub(super) const NAME_ONLY: Self = Self(64);
 
     pub(super) fn contains(self, other: Self) -> bool {

@@ -1,4 +1,4 @@
-//! What the symbols are that a graph does not define: addresses in other objects and in the process.
+//! The definitions of a graph's external symbols: addresses in other objects and in the process.
 
 use hashbrown::HashSet;
 use longshore_orc_rt::process_data::size_of_data;
@@ -14,7 +14,8 @@ use crate::graph::{
 };
 
 impl Shared {
-    /// What the symbols are that a graph does not define. The addresses of those that are linked with it are known with the batch.
+    /// Returns the definitions of a graph's external symbols. Without a batch, symbols of objects
+    /// in the same link have no addresses yet.
     pub(super) fn externals(
         &self,
         state: &State,
@@ -37,7 +38,7 @@ impl Shared {
         externals
     }
 
-    /// What a symbol is that nothing defines.
+    /// Returns address and kind of an undefined symbol.
     fn missing(&self, linking: &Linking, symbol: SymbolId) -> (u64, ExternalKind) {
         match self.options.phony_externals {
             Some(phony) if linking.graph.symbol(symbol).linkage == Linkage::Strong => {
@@ -48,7 +49,8 @@ impl Shared {
         }
     }
 
-    /// Asks the process which of the addresses that code refers to as if they were near are of its data, all at once.
+    /// Returns the addresses of the process's data among those addresses that code refers to as
+    /// near. One call asks the process for all of them.
     pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<HashSet<u64>> {
         let of_process = |found: Found| {
             let Entry { owner, flags, address, .. } = state.entry(found);
@@ -68,7 +70,7 @@ impl Shared {
     }
 }
 
-/// What is linked already, and what is being linked.
+/// The objects already linked, and the current batch.
 #[derive(Clone, Copy)]
 struct Linked<'a> {
     state: &'a State,
@@ -93,7 +95,7 @@ impl Linked<'_> {
         if matches!(entry.owner, Owner::Object(_)) {
             return (self.address(entry), ExternalKind::Linked);
         }
-        // A stub can stand in for a function of the process, not for data nor for an address that was given.
+        // A stub can replace a function of the process, but neither data nor a given address.
         let is_process = entry.flags.contains(Flags::GENERATED);
         let nearby = linking.graph.wants_nearby(symbol);
         let callable = !nearby || is_process && !self.process_data.contains(&entry.address);
@@ -112,7 +114,8 @@ impl Linked<'_> {
         address.unwrap_or(0)
     }
 
-    /// Offset in its module, and where that is, of a thread-local variable of another object or of the process.
+    /// Returns the offset in its module, and the place, of a thread-local variable of another
+    /// object or of the process.
     fn thread_local(self, (library, id): Found, entry: Entry) -> (u64, ThreadLocalPlace) {
         if entry.owner == Owner::Absolute
             && let Some(variable) = self.state.library(library).thread_locals.get(&id)
@@ -132,7 +135,8 @@ impl Linked<'_> {
         (layout.module_offset.wrapping_add(offset), place)
     }
 
-    /// How the thread-local variables of an object are found, and their template.
+    /// Returns the location of an object's thread-local variables, and the address of their
+    /// template.
     fn tls_of(self, object: ObjectId) -> Option<(TlsLayout, u64)> {
         let tls = match self.batch.and_then(|batch| batch.member(object)) {
             Some(member) => &member.tls,

@@ -1,4 +1,5 @@
-//! Finalizing: what was linked gets its protections, its frames and its addresses in the libraries' tables.
+//! Finalization: the protections of linked memory, the registration of frames, and the addresses in
+//! the libraries' tables.
 
 use futures_util::future::join_all;
 use serde_bytes::ByteBuf;
@@ -15,10 +16,10 @@ use crate::memory::{ActionPair, FinalizedAllocation, InFlight, Lifetime, Protect
 use crate::{Error, Result};
 
 impl Shared {
-    /// Makes the members of a batch objects that are linked.
+    /// Makes the members of a batch linked objects.
     pub(super) fn finalize_batch(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
         let initializers: Vec<Initializers> =
-            batch.members.iter_mut().map(|linking| Initializers::of(&mut linking.graph)).collect();
+            batch.members.iter_mut().map(|linking| Initializers::new(&mut linking.graph)).collect();
         self.initialise_static_tls(batch)?;
         self.add_dso_handles(state, batch)?;
         self.list_program(batch)?;
@@ -48,8 +49,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Finalizes the memory of all members, or of none. Indirect functions are resolved when everything that their resolvers may call
-    /// is there, so with the last member.
+    /// Finalizes the memory of all members, or of none. Indirect functions are resolved with the
+    /// last member, when every function that their resolvers may call is there.
     fn finalize_memory(
         &self,
         state: &State,
@@ -84,7 +85,7 @@ impl Shared {
         let done: Vec<FinalizedAllocation> = done.into_iter().flatten().flatten().collect();
         let Some(Err(error)) = failed.into_iter().next() else { return Ok(done) };
         let undone = crate::wait(self.memory.deallocate(done));
-        log_failure("giving back the memory of a link that failed", undone);
+        log_failure("giving back the memory of a failed link", undone);
         Err(error)
     }
 
@@ -101,7 +102,7 @@ impl Shared {
         if contents.is_empty() { Ok(()) } else { runtime.initialise_thread_locals(contents) }
     }
 
-    /// Makes the handles that objects have of their own known as those of their libraries.
+    /// Registers the objects' own handles as handles of their libraries.
     fn add_dso_handles(&self, state: &mut State, batch: &mut Batch) -> Result<()> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let mut handles = Vec::new();
@@ -117,7 +118,7 @@ impl Shared {
         runtime.add_dso_handles(handles)
     }
 
-    /// What the executing side has to do for a graph.
+    /// Returns the finalize and deallocate actions of a graph.
     fn actions(&self, state: &State, linking: &Linking) -> Vec<ActionPair> {
         let Some(runtime) = &self.runtime else { return Vec::new() };
         let frames = linking.graph.frame_sections().into_iter();
@@ -125,7 +126,7 @@ impl Shared {
         frames.chain(self.rebinding(runtime, state, linking)).collect()
     }
 
-    /// The calls of the resolvers of indirect functions.
+    /// Returns the calls of the resolvers of indirect functions.
     fn resolve_actions(&self, graph: &LinkGraph) -> Vec<ActionPair> {
         let Some(runtime) = &self.runtime else { return Vec::new() };
         let indirect = graph.indirect_functions().into_iter();
@@ -150,8 +151,8 @@ impl Shared {
                 (block.live && stays && offset.checked_add(symbol.size)? <= block.size)
                     .then_some(())?;
                 let address = block.address + offset;
-                // SAFETY: the function lies in a block of executable memory of this process, which was just finalized and is
-                // not given back while this object is being linked.
+                // SAFETY: the function lies in a block of executable memory of this process, which
+                // was just finalized and is not given back during the link of this object.
                 let code = unsafe {
                     std::slice::from_raw_parts(address as *const u8, symbol.size as usize)
                 };

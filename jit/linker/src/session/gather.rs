@@ -1,4 +1,5 @@
-//! What has to be linked together: the graphs of everything that is needed, and what their symbols are.
+//! The collection of a batch: the graphs of all needed objects, and the definitions of their
+//! symbols.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,32 +22,32 @@ use crate::graph::{Definition, LinkGraph, Linkage, Symbol, SymbolId, bounded_sec
 use crate::memory::Placement;
 use crate::{Error, Result, Undefined};
 
-/// An object that is needed, and what of it if the session prunes.
+/// A needed object, and the needed part of it in a session that prunes.
 pub(super) type Needed = (ObjectId, Extent);
 
-/// Parts of an object that pruning starts from.
+/// The part of an object from which pruning starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Sections kept in any object: constructors, destructors and their like.
+    /// The sections kept in any object: constructors, destructors and their like.
     Kept,
-    /// All that it defines.
+    /// All definitions of the object.
     Whole,
     Symbol(SymbolId),
 }
 
-/// Starting points of a link.
+/// The starting points of a link.
 #[derive(Default)]
 pub(super) struct Wants {
     pub(super) roots: Vec<Found>,
     pub(super) objects: Vec<Needed>,
-    /// Names that were not found when the roots were.
+    /// Names without a definition at the look-up of the roots.
     pub(super) missing: Vec<Undefined>,
-    /// The root that is to be called, if any is.
+    /// The root that is to be called, if any.
     pub(super) entry: Option<Found>,
 }
 
 impl Shared {
-    /// Reads the graphs of everything that is needed, and finds what their symbols are.
+    /// Reads the graphs of all needed objects, and finds the definitions of their symbols.
     pub(super) fn gather(&self, state: &mut State, wanted: &Wants) -> Result<Batch> {
         let mut batch = Batch::default();
         batch.missing = wanted.missing.clone();
@@ -73,7 +74,8 @@ impl Shared {
                         let symbols = batch.members[index].graph.undefined().collect();
                         let mut found = Vec::new();
                         self.find_targets(state, &mut batch, index, symbols, &mut found)?;
-                        // Without pruning all of an object is linked, so what is in the batch says nothing new.
+                        // Without pruning, an object in the batch is linked whole, so it adds no
+                        // new needs.
                         found.retain(|(object, _)| state.is_pending(*object, &batch));
                         needed.append(&mut found);
                     }
@@ -93,7 +95,7 @@ impl Shared {
         Ok(batch)
     }
 
-    /// Reads graphs up to the point at which their symbols are looked up.
+    /// Reads graphs up to the look-up of their symbols.
     fn read_all(&self, state: &State, objects: &[ObjectId]) -> Result<Vec<Linking>> {
         let read = |id: &ObjectId| {
             let object = state.object(*id);
@@ -104,14 +106,15 @@ impl Shared {
                 });
             };
             let mut graph = match source {
-                Source::Elf(elf) => LinkGraph::of_object(elf.clone())?,
+                Source::Elf(elf) => LinkGraph::from_object(elf.clone())?,
                 Source::Made(made) => made.make(),
             };
             graph.discard_groups(&object.lost_groups)?;
             for symbol in &object.lost {
                 graph.redefine(SymbolId::from_index(symbol.symbol), Definition::External);
             }
-            // A piece of an addition has entries, by which all code but its own finds it. What is pruned is found by its own code only.
+            // A piece of an addition has entries, through which all code but its own finds it. In a
+            // session that prunes, only its own code finds it.
             if state.library(object.library).refers_through.is_some() && !self.options.prunes {
                 graph.take_addresses_by_name(self.options.placement == Placement::Low);
             }
@@ -151,7 +154,7 @@ impl Shared {
         })
     }
 
-    /// Finds what symbols of a graph are that it does not define, and which objects they need.
+    /// Finds the definitions of a graph's external symbols, and the objects that they need.
     fn find_targets(
         &self,
         state: &mut State,
@@ -183,7 +186,7 @@ impl Shared {
                 }
                 None if symbol.linkage == Linkage::Weak => {}
                 None if self.options.phony_externals.is_some() => {}
-                // Sections of any member may be meant, or all members.
+                // The name may be a bound of the sections of any member, or of the program.
                 None if bounded_section(symbol.name).is_some() => {}
                 None if program_bound(symbol.name).is_some() => {}
                 None => {
@@ -199,7 +202,7 @@ impl Shared {
 }
 
 impl State {
-    /// The object that defines a symbol, and the symbol there.
+    /// Returns the object that defines a symbol, and the symbol there.
     pub(super) fn owner_of(&self, found: Found) -> Option<(ObjectId, SymbolId)> {
         let entry = self.entry(found);
         match entry.owner {
@@ -208,12 +211,13 @@ impl State {
         }
     }
 
-    /// The same as a need of that symbol.
+    /// Returns the same as [`Self::owner_of`], as a need of that symbol.
     fn need_of(&self, found: Found) -> Option<Needed> {
         self.owner_of(found).map(|(object, symbol)| (object, Extent::Symbol(symbol)))
     }
 
-    /// The names that references of a library's objects get instead of their own; none at all if nothing is wrapped.
+    /// Returns the replacement names for references of a library's objects; empty if the library
+    /// wraps nothing.
     fn all_wrapped(&self, library: LibraryId, symbols: &[Symbol<'_>]) -> Vec<Option<Arc<[u8]>>> {
         if !self.wraps(library) {
             return Vec::new();
@@ -221,7 +225,7 @@ impl State {
         symbols.iter().map(|symbol| self.wrapped(library, symbol.name)).collect()
     }
 
-    /// What other objects want at least of an object's common symbols.
+    /// Returns the alignments that other objects require of an object's common symbols.
     fn common_alignments_of(&self, id: ObjectId) -> impl Iterator<Item = (SymbolId, u64)> {
         let object = self.object(id);
         let library = self.library(object.library);
@@ -233,7 +237,8 @@ impl State {
         })
     }
 
-    /// Those objects, each once, that are neither linked nor in a batch yet.
+    /// Returns the objects among the needed ones, each once, that are neither linked nor in the
+    /// batch yet.
     fn pending_of(&self, needed: &[Needed], batch: &Batch) -> Vec<ObjectId> {
         let objects = needed.iter().map(|(object, _)| *object);
         let objects: HashSet<ObjectId> =
@@ -243,14 +248,15 @@ impl State {
         objects
     }
 
-    /// Whether an object is neither linked nor in a batch yet.
+    /// Returns whether an object is neither linked nor in a batch yet.
     fn is_pending(&self, object: ObjectId, batch: &Batch) -> bool {
         matches!(self.object(object).phase, Phase::Pending(_)) && batch.index_of(object).is_none()
     }
 }
 
 impl Batch {
-    /// Finds again what weak references did not, now that others have had it generated, and says which objects they need.
+    /// Looks the targets of unresolved weak references up again, in case other references have had
+    /// them generated, and returns the objects that they need.
     fn find_missing(&mut self, state: &State) -> Result<Vec<Needed>> {
         let mut needed = Vec::new();
         for Linking { graph, library, targets, .. } in &mut self.members {
@@ -277,7 +283,8 @@ impl Batch {
         Ok(needed)
     }
 
-    /// Follows edges from what is needed, and says what each graph needs from others now.
+    /// Follows edges from the needed parts, and returns each graph's newly reached external
+    /// symbols.
     fn follow(&mut self, needed: &[Needed]) -> Vec<(usize, Vec<SymbolId>)> {
         let mut roots: HashMap<usize, Vec<SymbolId>> = HashMap::new();
         for (object, extent) in needed {
@@ -302,7 +309,8 @@ impl Batch {
         reached.into_iter().collect()
     }
 
-    /// Keeps the sections of all members whose bounds any of them refers to, and adds what these need.
+    /// Keeps the sections of all members whose bounds any of them refers to, and adds their
+    /// external symbols to `reached`.
     fn keep_bounded(&mut self, reached: &mut BTreeMap<usize, Vec<SymbolId>>) {
         while let Some(index) = self.next_without_bounded() {
             let Linking { graph, pruning, bounded, .. } = &mut self.members[index];
@@ -325,7 +333,7 @@ impl Batch {
         }
     }
 
-    /// The first member that has not been asked for all sections with bounds yet.
+    /// Returns the first member not yet searched for all sections with bounds.
     fn next_without_bounded(&mut self) -> Option<usize> {
         if self.bounded.len() != self.bounded_kept.0 {
             self.bounded_kept = (self.bounded.len(), 0);
@@ -337,22 +345,24 @@ impl Batch {
         (*members < self.members.len()).then_some(*members)
     }
 
-    /// Puts members into the order in which their objects were added. Their sections lie in this order, as a system linker has them.
+    /// Sorts members by the order in which their objects were added. Their sections lie in this
+    /// order, as a system linker places them.
     fn sort_members(&mut self, state: &State) {
         self.members.sort_by_key(|linking| state.object(linking.object).serial);
         self.reindex_members();
     }
 }
 
-/// Returns the reference of a symbol, by its own name or another one.
+/// Returns the reference of a symbol, by its own name or a replacement.
 fn wanted_of<'a>(symbol: &Symbol<'a>, renamed: Option<&'a [u8]>) -> Wanted<'a> {
-    let wanted = Wanted::of(symbol);
+    let wanted = Wanted::from_symbol(symbol);
     let name = renamed.unwrap_or(wanted.name);
-    // A symbol of the process with the name of a bound bounds another program.
+    // A symbol of the process with the name of a bound belongs to another program.
     Wanted { name, hidden: wanted.hidden || program_bound(name).is_some(), ..wanted }
 }
 
-/// Refuses a reference that takes a thread-local variable for another symbol, or the other way round.
+/// Refuses a reference that takes a thread-local variable for another symbol, or the other way
+/// round.
 fn check_thread_local(
     state: &State,
     graph: &LinkGraph,

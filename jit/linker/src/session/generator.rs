@@ -1,4 +1,4 @@
-//! Generators: where symbols come from that no object of a library defines.
+//! Generators: the sources of symbols that no object of a library defines.
 
 use std::fmt;
 use std::path::Path;
@@ -17,15 +17,16 @@ use crate::process::{
     InProcess, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
 };
 
-/// Defines symbols when they are asked for (ORC's `DefinitionGenerator`).
+/// A source of symbols on demand (ORC's `DefinitionGenerator`).
 ///
-/// It is called while the session links, from the thread that asked for a link, and must not use the session itself.
+/// The session calls it during a link, on the thread that requested the link, so it must not use
+/// the session itself.
 pub trait Generator: Send + Sync {
-    /// Defines those of `requests` that it knows. A name that it does not know is not an error.
+    /// Defines the requested symbols that it knows. An unknown name is not an error.
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>>;
 
-    /// The same for a session whose code this process executes, if any does. A generator of what the process has asks it;
-    /// others do the same for each.
+    /// Defines the requested symbols for a session whose code `process` executes, if any does. A
+    /// generator of the process's symbols looks them up there; the default ignores the process.
     fn generate_for(
         &self,
         process: Option<&dyn TargetProcess>,
@@ -36,62 +37,65 @@ pub trait Generator: Send + Sync {
     }
 }
 
-/// A symbol that is asked for.
+/// A requested symbol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// Its name.
+    /// The symbol's name.
     pub name: &'a str,
     /// Whether it is a thread-local variable.
     pub thread_local: bool,
-    /// Whether it may stay undefined: an archive's member is not taken for it.
+    /// Whether it may stay undefined: no archive member is taken for it.
     pub weak: bool,
-    /// Whether an object of the library must define it, as code with hidden visibility says: an address is no answer.
+    /// Whether an object of the library must define it, as code with hidden visibility requires; an
+    /// address does not satisfy the request.
     pub hidden: bool,
 }
 
-/// What a generator gives.
+/// A generator's definition.
 #[derive(Debug, Clone)]
 pub enum Generated {
-    /// The symbol `requests[index]` is at an address.
+    /// An address for the symbol `requests[index]`.
     Address {
-        /// Which request this answers.
+        /// The index of the request.
         index: usize,
         /// The address on the executing side.
         address: u64,
     },
-    /// The symbol `requests[index]` is a thread-local variable of a library of the process.
+    /// A thread-local variable of a library of the process, for the symbol `requests[index]`.
     ThreadLocal {
-        /// Which request this answers.
+        /// The index of the request.
         index: usize,
-        /// Where it is.
+        /// The variable's place.
         variable: ProcessTls,
     },
-    /// An object, to be added to the library. It answers the requests for the names that it defines. If the link for which it
-    /// was asked fails, it is taken away again.
+    /// An object to add to the library, which satisfies the requests for the names that it defines.
+    /// The session removes it again if the current link fails.
     Object {
-        /// Its name, for errors.
+        /// The object's name, for errors.
         name: String,
-        /// Its bytes.
+        /// The object's bytes.
         bytes: Bytes,
     },
-    /// A graph that is made by hand, to be added to the library as [`Library::add_graph`] does, and taken away again in the same case.
+    /// A graph made by hand, added to the library as by [`Library::add_graph`]. The session removes
+    /// it again if the current link fails.
     Graph(GeneratedGraph),
-    /// The symbol `requests[index]` is what another library of the session has by that name, itself or by its generators (ORC's
-    /// `ReexportsGenerator`). It is linked there.
+    /// A definition in another library of the session, its own or its generators', for the symbol
+    /// `requests[index]` (ORC's `ReexportsGenerator`). It is linked there.
     Reexport {
-        /// Which request this answers.
+        /// The index of the request.
         index: usize,
         /// The other library.
         library: Library,
     },
 }
 
-/// A graph that is made when it is needed. Making it must not use the session, and give the same each time.
+/// A graph made on demand. Its function must not use the session, and must return the same graph
+/// each time.
 #[derive(Clone)]
 pub struct GeneratedGraph(Arc<dyn Fn() -> LinkGraph + Send + Sync>);
 
 impl GeneratedGraph {
-    /// What `make` fills by hand.
+    /// Wraps the function that makes the graph.
     pub fn new(make: impl Fn() -> LinkGraph + Send + Sync + 'static) -> Self {
         Self(Arc::new(make))
     }
@@ -116,8 +120,9 @@ where
     }
 }
 
-/// The symbols of the process that executes the code, or of this one if none does: the program's and those of the libraries that it
-/// was linked with or has opened globally (ORC's `DynamicLibrarySearchGenerator::GetForCurrentProcess`).
+/// The symbols of the process that executes the code, or of this one if none does (ORC's
+/// `DynamicLibrarySearchGenerator::GetForCurrentProcess`). They are the symbols of the program, and
+/// of libraries that it was linked with or has opened globally.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessSymbols;
 
@@ -138,7 +143,7 @@ impl Generator for ProcessSymbols {
     }
 }
 
-/// The symbols of a dynamic library that this opens in a process, and closes when it is dropped (ORC's
+/// The symbols of a dynamic library that is opened in a process, and closed on drop (ORC's
 /// `DynamicLibrarySearchGenerator::Load`). Code that uses its symbols must be gone by then.
 pub struct DynamicLibrary {
     process: Arc<dyn TargetProcess>,
@@ -146,25 +151,26 @@ pub struct DynamicLibrary {
 }
 
 impl DynamicLibrary {
-    /// Opens a library in this process by path, or by a name that the dynamic linker finds. Runs its constructors.
+    /// Opens a library in this process by path, or by a name that the dynamic linker finds. Runs
+    /// its constructors.
     ///
     /// # Errors
-    /// [`Error::Open`](crate::Error::Open) with what the dynamic linker says.
+    /// [`Error::Open`](crate::Error::Open) with the dynamic linker's message.
     ///
     /// # Safety
-    /// The library's constructors must be sound to run, and its destructors when this is dropped.
+    /// The library's constructors must be sound to run, and its destructors on drop.
     pub unsafe fn open(path: &Path) -> Result<Self> {
         // SAFETY: promised by the caller.
         unsafe { Self::open_in(this_process()?, path) }
     }
 
-    /// The same in a process, whose dynamic linker finds it.
+    /// Opens a library in a process, whose dynamic linker finds it.
     ///
     /// # Errors
-    /// As for [`Self::open`], and those of a process.
+    /// The errors of [`Self::open`], and the process's errors.
     ///
     /// # Safety
-    /// As for [`Self::open`], in that process.
+    /// The same as for [`Self::open`], in that process.
     pub unsafe fn open_in(process: Arc<dyn TargetProcess>, path: &Path) -> Result<Self> {
         // SAFETY: promised by the caller.
         let library = crate::wait(unsafe { process.open_library(path) })?;
@@ -174,7 +180,8 @@ impl DynamicLibrary {
 
 impl Drop for DynamicLibrary {
     fn drop(&mut self) {
-        // SAFETY: it is closed once; promised by the opener.
+        // SAFETY: the library is closed once, here; the opener promised that its destructors are
+        // sound to run.
         let closed = crate::wait(unsafe { self.process.close_library(self.library) });
         log_failure("closing a library", closed);
     }
@@ -186,20 +193,21 @@ impl Generator for DynamicLibrary {
     }
 }
 
-/// The members of a static archive, each given when one of its symbols is asked for (ORC's `StaticLibraryDefinitionGenerator`)
-/// by a reference that is not weak.
+/// The members of a static archive, each added for the first reference to one of its symbols that
+/// is not weak (ORC's `StaticLibraryDefinitionGenerator`).
 pub struct StaticArchive {
     members: Vec<(String, Bytes)>,
-    /// The first member that defines each symbol.
+    /// Index of the first member that defines each symbol.
     defines: HashMap<Vec<u8>, usize>,
 }
 
 impl StaticArchive {
-    /// Reads what the members define. The bytes are shared with the objects that are linked.
+    /// Reads the members' definitions. The linked objects share the bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive. Members that are not objects for this linker are left
-    /// out. A warning in the log tells of those for link-time optimization, whose names are somewhere else.
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive. Members that are not
+    /// objects for this linker are left out. For members with link-time optimization, whose names
+    /// are in another format, the log has a warning.
     pub fn new(name: &str, bytes: Bytes) -> Result<Self> {
         let members = Archive::read(name, &bytes)?.members;
         let mut defines = HashMap::new();
@@ -226,7 +234,8 @@ impl StaticArchive {
         Ok(Self { members, defines })
     }
 
-    /// Reads the names and bytes of an archive's members, in order, and nothing of what they define.
+    /// Reads the names and bytes of an archive's members, in order, without reading their
+    /// definitions.
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive.
@@ -234,7 +243,7 @@ impl StaticArchive {
         Ok(Archive::read(name, bytes)?.members)
     }
 
-    /// The members' names and bytes, in order.
+    /// Returns the members' names and bytes, in order.
     pub fn members(&self) -> &[(String, Bytes)] {
         &self.members
     }
@@ -257,14 +266,14 @@ fn object(name: &str, bytes: &Bytes) -> Generated {
     Generated::Object { name: name.to_owned(), bytes: bytes.clone() }
 }
 
-/// This process, for look-ups.
+/// Returns this process, for look-ups.
 fn this_process() -> Result<Arc<InProcess>> {
     static HERE: LazyLock<Result<Arc<InProcess>>> =
         LazyLock::new(|| InProcess::new().map(Arc::new));
     HERE.clone()
 }
 
-/// Those of the requests that a library of a process defines. The library must be open.
+/// Returns the definitions of the requests by a library of a process. The library must be open.
 fn look_up(
     process: &dyn TargetProcess,
     library: ProcessLibrary,
@@ -282,7 +291,7 @@ fn look_up(
         return Ok(Vec::new());
     }
     let request = SymbolRequest { library, names: &names };
-    // SAFETY: the generators here close libraries when they are dropped.
+    // SAFETY: the generators here keep their libraries open until they are dropped.
     let found = crate::wait(unsafe { process.lookup(&[request]) })?;
     let found = indices.into_iter().zip(found.into_iter().flatten());
     let generated = |(index, symbol): (usize, Option<ProcessSymbol>)| match symbol? {

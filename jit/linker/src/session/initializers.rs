@@ -1,22 +1,22 @@
-//! Constructors and destructors that objects list.
+//! Constructors and destructors in objects' lists.
 
 use crate::graph::{BlockId, LinkGraph};
 use crate::memory::Lifetime;
 
-/// The functions of an object that run before and after the others, each with its priority: lower ones are constructed earlier
-/// and destroyed later.
+/// The functions of an object that run before and after all other functions, each with its
+/// priority. A lower priority is constructed earlier and destroyed later.
 #[derive(Debug, Default)]
 pub(super) struct Initializers {
     pub(super) constructors: Vec<(u32, u64)>,
     pub(super) destructors: Vec<(u32, u64)>,
 }
 
-/// The priority of functions without one; those of `.preinit_array` come before all.
+/// The priority of functions without one. The functions of `.preinit_array` come first of all.
 const DEFAULT_PRIORITY: u32 = 65536;
 
 impl Initializers {
     /// Reads the lists of a graph with final content.
-    pub(super) fn of(graph: &mut LinkGraph) -> Self {
+    pub(super) fn new(graph: &mut LinkGraph) -> Self {
         let lists: Vec<(BlockId, List)> = graph
             .blocks()
             .filter(|block| block.live && !block.zero_fill)
@@ -45,18 +45,19 @@ impl Initializers {
         initializers
     }
 
-    /// Whether an object has something to run before the others, by the names of its sections.
+    /// Returns whether an object has constructors or destructors, by the names of its sections.
     pub(super) fn are_in(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> bool {
         names.into_iter().any(|name| List::named(name.as_ref()).is_some())
     }
 }
 
-/// Returns the priority of the functions that a section lists, among those of its kind.
+/// Returns the priority of a section's functions within their kind.
 pub(super) fn priority_of(section: &[u8]) -> u32 {
     List::named(section).map_or(u32::MAX, |list| list.priority)
 }
 
-/// Returns the functions that a section lists, without the null and -1 that start files put at the ends.
+/// Returns the functions that a section lists, without the values 0 and -1 that start files put at
+/// the ends.
 fn listed(content: &[u8]) -> Vec<u64> {
     let words = content.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     words.filter(|function| *function != 0 && *function != u64::MAX).collect()
@@ -69,14 +70,14 @@ struct List {
     form: Form,
 }
 
-/// The form in which a section has its functions. Destructors are reversed again when they are run.
+/// The form in which a section has its functions. Destructors are reversed once more when they run.
 #[derive(PartialEq, Eq)]
 enum Form {
-    /// The section is the code of one function.
+    /// The code of one function.
     Code,
     /// The functions' addresses, in the order in which they run.
     Forwards,
-    /// The functions' addresses, the last first.
+    /// The functions' addresses, in reverse order.
     Backwards,
 }
 
@@ -102,14 +103,14 @@ impl List {
         ] {
             let Some(rest) = name.strip_prefix(prefix) else { continue };
             let priority: u32 = priority(rest)?;
-            // The old sections count down, and their lists run the other way.
+            // The priorities of the old sections count down, and their lists run in reverse.
             let priority = if is_old && priority != DEFAULT_PRIORITY {
                 65535_u32.saturating_sub(priority)
             } else {
                 priority
             };
             let form = if is_old { Form::Backwards } else { Form::Forwards };
-            // Those of `.preinit_array` and `.init` are before the others.
+            // The functions of `.preinit_array` and `.init` come before all others.
             return one(constructs, priority.saturating_add(2), form);
         }
         None

@@ -1,4 +1,4 @@
-//! Linking: giving graphs memory and fixing them up, several objects together.
+//! Links: allocation of memory for graphs, and their fix-up, several objects together.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -25,11 +25,11 @@ use crate::graph::{Definition, Externals, Reach, TlsLayout};
 use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement, Protection};
 use crate::{Error, Result, Undefined};
 
-/// More of a look-up than its names.
+/// The parts of a look-up besides its names.
 #[derive(Default)]
 struct Besides {
     objects: Vec<Needed>,
-    /// Whether the first name is to be called.
+    /// Whether the first name is the entry of a program.
     calls_first: bool,
 }
 
@@ -45,8 +45,8 @@ impl Shared {
         })
     }
 
-    /// Looks the entry of a program up, and links it together with what further names need and objects of the library that nothing
-    /// needs.
+    /// Links the entry of a program, together with the objects that further names need and objects
+    /// of the library that nothing needs. Returns the entry's address.
     pub(super) fn link_program(
         &self,
         library: LibraryId,
@@ -66,7 +66,7 @@ impl Shared {
         })
     }
 
-    /// The same in that library only.
+    /// Looks names up in that library only.
     pub(super) fn lookup_own(
         &self,
         library: LibraryId,
@@ -75,7 +75,8 @@ impl Shared {
         self.linking(|state| self.look_up_in(state, library, &[library], names, Besides::default()))
     }
 
-    /// The same as [`Self::link_program`] in that library only, with the whole objects that have constructors.
+    /// Links as [`Self::link_program`] does, in that library only, with the whole objects that have
+    /// constructors.
     pub(super) fn link_own_program(
         &self,
         library: LibraryId,
@@ -116,7 +117,7 @@ impl Shared {
         let Besides { objects, calls_first } = besides;
         let entry = found[0].filter(|_| calls_first);
         self.link(state, &Wants { roots, objects, missing: missing(names, &found), entry })?;
-        // A pass may have taken out what was found.
+        // A pass may have removed a found symbol.
         let address = |found| state.address_of(state.entry(found));
         let addresses: Vec<_> = found.into_iter().map(|found| address(found?)).collect();
         let undefined = missing(names, &addresses);
@@ -138,10 +139,11 @@ impl Shared {
         })
     }
 
-    /// Links what defines the roots, objects, and everything that these need. Either all of it is linked or nothing.
+    /// Links the objects that define the roots, `wanted`'s objects, and everything that these need:
+    /// all of it or nothing.
     fn link(&self, state: &mut State, wanted: &Wants) -> Result<()> {
         let mut batch = self.gather(state, wanted)?;
-        // What a generator gave last may define what members that were read before define too.
+        // A generator's last object may define symbols that members read before define too.
         while batch.members.iter().any(|linking| linking.is_outdated(state)) {
             batch = self.gather(state, wanted)?;
         }
@@ -174,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// From graphs whose symbols are known to memory that can be executed.
+    /// Turns graphs with resolved symbols into executable memory.
     fn link_batch(
         &self,
         state: &mut State,
@@ -187,7 +189,7 @@ impl Shared {
         state.times.allocate += lap(&mut clock);
         if !self.fix_up_batch(state, batch, Reach::Session)? {
             batch.allocations.clear();
-            // There may be no room for all of it twice.
+            // Memory may not suffice for two copies of the batch.
             for linking in &mut batch.members {
                 linking.graph.release_memory();
                 linking.tls = None;
@@ -207,7 +209,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Memory, and with it every address.
+    /// Allocates memory, which fixes every address.
     fn allocate_batch(
         &self,
         state: &State,
@@ -229,7 +231,7 @@ impl Shared {
             .zip(&requests)
             .map(|(linking, segments)| ObjectRequest { name: linking.graph.name(), segments })
             .collect();
-        // What lies together is one allocation.
+        // Objects that must lie together share one allocation.
         let at_most = if bounds.is_empty() { TOGETHER } else { u64::MAX };
         let allocations = together(&objects, at_most).map(|objects| {
             InFlight::allocate(self.memory.as_ref(), AllocationRequest { objects, placement })
@@ -247,8 +249,8 @@ impl Shared {
         self.place_thread_locals(batch)
     }
 
-    /// Computes every field of every graph. `false` if something turns out not to be within reach as it was taken to be: then it is
-    /// to be done again, in other memory.
+    /// Computes every field of every graph. Returns `false` if memory assumed to be within reach is
+    /// not: the caller must repeat fix-up, in other memory.
     fn fix_up_batch(&self, state: &State, batch: &mut Batch, reach: Reach) -> Result<bool> {
         if !self.options.passes.is_empty() {
             return self.fix_up_with_passes(state, batch, reach);
@@ -256,7 +258,8 @@ impl Shared {
         let mut start = 0;
         while start < batch.members.len() {
             let end = batch.portion(start, self.options.threads);
-            // What graphs refer to elsewhere takes much memory, so they have it for a while only.
+            // Graphs' external symbols take much memory, so each graph has them for a short time
+            // only.
             self.tell_externals(state, batch, start..end)?;
             let fix_up = |linking: &mut Linking| {
                 let reaches = linking.graph.is_within(reach);
@@ -284,7 +287,7 @@ impl Shared {
         let run =
             |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
         batch.members.iter_mut().try_for_each(run(Stage::PostAllocation))?;
-        // A pass may have defined symbols elsewhere.
+        // A pass may have redefined symbols.
         self.tell_externals(state, batch, all)?;
         parallel_mut(self.options.threads, &mut batch.members, |linking| {
             run(Stage::PreFixup)(linking)?;
@@ -294,7 +297,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Takes the notes that passes want of graphs whose content is final.
+    /// Collects the link records that passes take of graphs with final content.
     fn take_notes(&self, batch: &mut Batch) -> Result<Vec<Delivery>> {
         let mut taken = Vec::new();
         for notes in self.options.passes.notes() {
@@ -309,7 +312,7 @@ impl Shared {
         linking.graph.fix_up(tls)
     }
 
-    /// Tells some of the graphs what their symbols elsewhere are.
+    /// Sets the external symbols of some of the graphs.
     fn tell_externals(
         &self,
         state: &State,
@@ -326,7 +329,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Where thread-local variables live: at a fixed offset from the thread pointer if any code of the batch wants that.
+    /// Assigns places to thread-local variables: at a fixed offset from the thread pointer if any
+    /// code of the batch requires that.
     fn place_thread_locals(&self, batch: &mut Batch) -> Result<()> {
         let fixed = batch.members.iter().any(|linking| linking.graph.uses_thread_pointer());
         let of_members = batch.members.iter_mut();
@@ -376,10 +380,11 @@ impl Shared {
     }
 }
 
-/// Objects share pages in allocations of up to so many bytes: a fraction of what calls reach.
+/// The size limit in bytes for an allocation in which objects share pages: a fraction of a call's
+/// reach.
 const TOGETHER: u64 = 32 << 20;
 
-/// Objects whose memory is one allocation, of at most so many bytes if they are several.
+/// Divides objects into allocations. An allocation of several objects has at most `at_most` bytes.
 fn together<'a>(
     objects: &'a [ObjectRequest<'a>],
     at_most: u64,
@@ -398,7 +403,7 @@ fn together<'a>(
     })
 }
 
-/// The symbols elsewhere of graphs that are fixed up together, at least, for each thread.
+/// The minimum number of external symbols of graphs that are fixed up together, for each thread.
 const TARGETS_AT_ONCE: usize = 1024;
 
 impl Batch {
@@ -418,7 +423,8 @@ impl Batch {
         Err(Error::Unsupported { file: graph.name().to_string(), problem })
     }
 
-    /// The end of the members from `start` that are fixed up together: so many that threads have work, and few at a time.
+    /// Returns the end of the members from `start` that are fixed up together: enough to occupy all
+    /// threads, and few at a time.
     fn portion(&self, start: usize, threads: usize) -> usize {
         let all: usize = self.members.iter().map(|linking| linking.targets.len()).sum();
         let (mut end, mut targets) = (start, 0);
@@ -433,7 +439,7 @@ impl Batch {
 }
 
 impl State {
-    /// The objects of a library that are not linked, of those that are asked for by what they are made from.
+    /// Returns the objects of a library that are not linked and whose source `is_asked` accepts.
     fn pending(
         &self,
         library: LibraryId,
@@ -463,13 +469,13 @@ impl State {
     }
 }
 
-/// An entry and names that may be undefined.
+/// Returns an entry, followed by optional names.
 fn with_undefined<'a>(entry: (&'a str, Lookup), names: &[&'a str]) -> Vec<(&'a str, Lookup)> {
     let names = names.iter().map(|name| (*name, Lookup::Optional));
     [entry].into_iter().chain(names).collect()
 }
 
-/// The names that are required and were not found.
+/// Returns the required names without a result.
 fn missing<T>(names: &[(&str, Lookup)], found: &[Option<T>]) -> Vec<Undefined> {
     let missing = |((_, lookup), found): &(&(&str, Lookup), &Option<T>)| {
         *lookup == Lookup::Required && found.is_none()

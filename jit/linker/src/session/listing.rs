@@ -1,4 +1,4 @@
-//! Telling the process what a program consists of, by a library that stands for its code.
+//! Listing a program in the process, by a library that represents its code.
 
 use longshore_orc_rt::service::code_libraries::{CodeSegment, CodeSymbol, NewCodeLibrary};
 use serde_bytes::ByteBuf;
@@ -12,21 +12,22 @@ use crate::{Error, Result};
 /// Description of a program for the process that executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
-    /// The names of its functions and variables: for sanitizers, and for backtraces that look for a library.
+    /// The names of its functions and variables: for sanitizers, and for backtraces that search
+    /// libraries.
     Names,
-    /// These, and its symbols, except hidden and thread-local ones: for libraries that are opened later (a system linker's
-    /// `--export-dynamic`).
+    /// The names, and the symbols except hidden and thread-local ones, for libraries that are
+    /// opened later (a system linker's `--export-dynamic`).
     Exports,
 }
 
-/// Names for another process take so many bytes at most: they are sent as one message.
+/// The limit in bytes for the names sent to another process, in one message.
 const MOST_OF_MESSAGE: usize = 8 << 20;
-/// Parts of one kind that are no further from each other are one: nothing else is between them.
+/// The distance in bytes up to which parts of one kind are merged: nothing else lies between them.
 const GAP: u64 = 4096;
 
 impl Shared {
-    /// Has the process list the members of a batch, once they have addresses, if they are a program and that was chosen. A program
-    /// without exports runs without being listed too.
+    /// Makes the process list the members of a batch, once they have addresses, if they are a
+    /// program and listing was chosen. A program without exports runs even if the listing fails.
     ///
     /// # Errors
     /// Errors of the dynamic linker, for a program with exports.
@@ -59,7 +60,7 @@ impl Batch {
     fn listed(&self, listing: Listing, is_message: bool) -> NewCodeLibrary {
         let mut new = NewCodeLibrary { segments: self.segments(), ..NewCodeLibrary::default() };
         let mut names = Vec::new();
-        // Exports first: nothing of them may be left out.
+        // Exports come first: none of them may be left out.
         for exported in [true, false] {
             for linking in &self.members {
                 let graph = &*linking.graph;
@@ -87,7 +88,7 @@ impl Batch {
         new
     }
 
-    /// The parts in which code and variables are.
+    /// Returns the memory ranges of code and variables.
     fn segments(&self) -> Vec<CodeSegment> {
         let placed = self.members.iter().flat_map(|linking| linking.graph.placed_segments());
         let stay = placed.filter(|segment| {
@@ -114,7 +115,7 @@ impl Batch {
     }
 }
 
-/// A symbol with a name and a place in memory that stays, and its address.
+/// Returns a symbol and its address, if it has a name and a place in memory that stays.
 fn placed<'a>(graph: &LinkGraph, symbol: Symbol<'a>) -> Option<(Symbol<'a>, u64)> {
     let Definition::Block(block, offset) = symbol.definition else { return None };
     let is_named = !symbol.name.is_empty() && !symbol.section_symbol && !symbol.thread_local;
@@ -124,7 +125,8 @@ fn placed<'a>(graph: &LinkGraph, symbol: Symbol<'a>) -> Option<(Symbol<'a>, u64)
         .then(|| (symbol, block.address + offset))
 }
 
-/// Whether libraries see it. What an indirect function is only its callers know.
+/// Returns whether libraries see a symbol. An indirect function is left out: its listed address
+/// would be the resolver's.
 fn is_visible(symbol: &Symbol<'_>) -> bool {
     symbol.scope == Scope::Default && !symbol.indirect
 }

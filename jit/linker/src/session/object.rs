@@ -1,4 +1,4 @@
-//! Objects of a library: adding and removing them.
+//! Objects of a library: addition and removal.
 
 use std::sync::Arc;
 
@@ -14,45 +14,51 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 use longshore_orc_rt::service::Released;
 
-/// An object of a library (ORC's `ResourceTracker`). Dropping the handle leaves the object where it is.
+/// An object of a library (ORC's `ResourceTracker`). Dropping the handle leaves the object where it
+/// is.
 #[must_use = "without it the object cannot be removed before its session ends"]
 pub struct Object {
     pub(super) session: Arc<Shared>,
     pub(super) id: ObjectId,
-    /// Tells it from later objects in the same place.
+    /// Generation of the index; a later object with the same index has another one.
     pub(super) generation: u32,
 }
 
-/// What becomes of the users of an object that is removed.
+/// The treatment of the users of a removed object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// There must be none.
+    /// A removal that fails if the object has users.
     Unused,
-    /// They are removed too, and theirs.
+    /// A removal together with all direct and indirect users.
     WithUsers,
 }
 
 impl Object {
-    /// Its name, as it was added.
+    /// Returns the name with which the object was added.
     pub fn name(&self) -> String {
         self.session.state.lock().object(self.id).name.to_string()
     }
 
-    /// Takes the object's symbols, memory, frames and destructors away, and nothing else. Destructors and exit handlers that it has
-    /// registered are run first, if its constructors have been. None of its code may be running. Blocks until the memory is given
-    /// back. An object that went with another one already is no error.
+    /// Removes the object's symbols, memory, frames and destructors, and nothing else. Destructors
+    /// and exit handlers that it has registered run first, if its constructors have run. None of
+    /// its code may be running. Blocks until the memory is given back. An object that was already
+    /// removed with another one is not an error.
     ///
     /// # Errors
-    /// [`Error::InUse`] if others use it and it was to be removed only if not; nothing has changed then. [`Error::Action`] if an
-    /// action failed, and those of a [process](crate::process::TargetProcess): it is removed all the same. But its memory stays in a
-    /// process that lives and has not done what comes before, since its code may still be called there.
+    /// [`Error::InUse`] if other objects use it and `removal` is [`Removal::Unused`]; nothing has
+    /// changed then.
+    ///
+    /// [`Error::Action`] for a failed action, and the errors of a
+    /// [process](crate::process::TargetProcess). The object is removed all the same. But its memory
+    /// stays in a process that lives and has not completed the earlier steps, since its code may
+    /// still be called there.
     pub fn remove(self, removal: Removal) -> Result<()> {
         self.session.remove(&self, removal)
     }
 }
 
 impl Shared {
-    /// Adds an ELF object and its definitions to a library. Its place there and its generation are returned.
+    /// Adds an ELF object and its definitions to a library. Returns its index and its generation.
     pub(super) fn add_elf(
         &self,
         state: &mut State,
@@ -67,7 +73,7 @@ impl Shared {
         state.keep_if(id, defined)
     }
 
-    /// Adds a graph that is made by hand, and its definitions, to a library.
+    /// Adds a graph made by hand, and its definitions, to a library.
     pub(super) fn add_made(
         &self,
         state: &mut State,
@@ -83,7 +89,7 @@ impl Shared {
         state.keep_if(id, defined)
     }
 
-    /// Whether an object of this architecture can be added.
+    /// Checks whether an object of this architecture can be added.
     fn check_room(&self, state: &State, name: &str, architecture: Architecture) -> Result<()> {
         let problem = if architecture != self.architecture {
             format!("it is for {architecture:?}, the session links for {:?}", self.architecture)
@@ -107,7 +113,7 @@ impl Shared {
                 order[1..].iter().map(|user| state.object(*user).name.to_string()).collect();
             return Err(Error::InUse { object: known.name.to_string(), users });
         }
-        // From here on nobody finds them. Users go first.
+        // From here on no look-up finds the objects. Users go first.
         let (mut leaving, mut ends) = (Vec::new(), Vec::new());
         let mut libraries = Vec::new();
         for id in order.into_iter().rev() {
@@ -121,7 +127,8 @@ impl Shared {
         state.reclaim(libraries);
         leaving.extend(state.forget_unused_copies());
         drop(state);
-        // They may call each other and look symbols up, so everything of theirs is still there and the session is not locked.
+        // Destructors may call each other and look symbols up, so all objects still have their
+        // memory, and the session is not locked.
         let ended = match &self.runtime {
             Some(runtime) if !ends.is_empty() => runtime.end_objects(ends),
             _ => Ok(()),
@@ -130,8 +137,9 @@ impl Shared {
         ended.and(self.give_back(leaving, Released::default()))
     }
 
-    /// Gives back what linked objects have in the process, and something more before it. Memory comes last: it stays where code in it
-    /// may still be called, since giving back the rest has failed in a process that lives.
+    /// Gives back the resources of linked objects in the process, together with the ones in
+    /// `released`. Memory comes last: if an earlier step fails in a process that lives, the memory
+    /// stays, since its code may still be called.
     pub(super) fn give_back(&self, objects: Vec<Linked>, mut released: Released) -> Result<()> {
         let mut allocations = Vec::with_capacity(objects.len());
         for linked in objects {
@@ -151,7 +159,8 @@ impl Shared {
     }
 }
 
-/// The error of a process that lives. If the process is gone, what there is of it here can still be given back.
+/// Returns the error of a process that lives. For a dead process, the session continues to release
+/// its own resources.
 fn unless_alive(result: &Result<()>) -> Result<()> {
     match result {
         Ok(()) | Err(Error::ProcessGone { .. }) => Ok(()),
@@ -160,7 +169,7 @@ fn unless_alive(result: &Result<()>) -> Result<()> {
 }
 
 impl State {
-    /// Takes objects away that are not linked.
+    /// Removes the objects that are not linked.
     pub(super) fn forget_pending(&mut self, objects: Vec<ObjectId>) {
         let is_pending = |id: &ObjectId| matches!(self.object(*id).phase, Phase::Pending(_));
         let pending: Vec<ObjectId> = objects.into_iter().filter(is_pending).collect();
@@ -168,8 +177,8 @@ impl State {
         self.reclaim(libraries);
     }
 
-    /// Gives what nobody in these libraries has any more to objects that gave way to its owner and are not linked yet, in the
-    /// order in which they were added.
+    /// Gives the unowned definitions and groups of these libraries to pending objects that lost
+    /// them earlier, in the order in which the objects were added.
     pub(super) fn reclaim(&mut self, mut libraries: Vec<LibraryId>) {
         libraries.sort_unstable();
         libraries.dedup();
@@ -183,13 +192,14 @@ impl State {
             gave_way.sort_unstable();
             for (_, id) in gave_way {
                 if let Err(error) = self.reclaim_for(id) {
-                    log::warn!("taking names that are free again: {error}");
+                    log::warn!("reclaiming names of a removed object: {error}");
                 }
             }
         }
     }
 
-    /// An object that was added, unless that has failed: then everything is as before.
+    /// Returns an object that was added; after a failure, removes it and leaves everything as
+    /// before.
     fn keep_if(&mut self, id: ObjectId, added: Result<()>) -> Result<(ObjectId, u32)> {
         match added {
             Ok(()) => Ok((id, self.object(id).generation)),
@@ -200,7 +210,7 @@ impl State {
         }
     }
 
-    /// An object and all that use it, directly or not, in the order in which they are found.
+    /// Returns an object and its direct and indirect users, in the order in which they are found.
     fn with_users(&self, object: ObjectId) -> Vec<ObjectId> {
         let mut users: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
         for (id, linked) in self.linked() {
@@ -218,7 +228,7 @@ impl State {
     }
 }
 
-/// Refuses a graph with names that a symbol table cannot keep.
+/// Refuses a graph with names that a symbol table cannot store.
 fn check_names(graph: &LinkGraph) -> Result<()> {
     let Some(symbol) = graph.symbols().find(|symbol| symbol.name.contains(&0)) else {
         return Ok(());
@@ -247,7 +257,7 @@ impl Library {
         Ok(added.into_iter().map(|object| self.session.handle(object)).collect())
     }
 
-    /// Its name.
+    /// Returns the library's name.
     pub fn name(&self) -> Arc<str> {
         Arc::clone(&self.session.state.lock().library(self.id).name)
     }

@@ -1,4 +1,5 @@
-//! The state of one object of a session: what it is made from until it is linked, and what is kept of it afterwards.
+//! The state of one object of a session: its source until it is linked, and the parts kept
+//! afterwards.
 
 use std::sync::Arc;
 
@@ -10,32 +11,34 @@ use crate::elf::ElfObject;
 use crate::graph::{Definition, LinkGraph, Symbol, TlsLayout};
 use crate::memory::FinalizedAllocation;
 
-/// An object of a library, or the vacant place of one.
+/// An object of a library, or a vacant place for one.
 pub(super) struct ObjectState {
     pub(super) name: Arc<str>,
     pub(super) library: LibraryId,
-    /// Number of objects that had this place before.
+    /// Number of previous objects with this index.
     pub(super) generation: u32,
-    /// Number of objects that were added to the session before.
+    /// Number of objects added to the session before.
     pub(super) serial: u64,
-    /// The symbols that it defines.
+    /// Symbols that it defines.
     pub(super) entries: EntryList,
-    /// Bytes of the names of all that it has ever defined.
+    /// Total size in bytes of all names that it has ever defined.
     pub(super) name_bytes: usize,
-    /// Its definitions that are not used, since there is another of that name.
+    /// Unused definitions, whose names have other definitions.
     pub(super) lost: Vec<Lost>,
-    /// The sections that describe those of its COMDAT groups that another object has, in order.
+    /// Sections that describe COMDAT groups owned by another object, in order.
     pub(super) lost_groups: Vec<u32>,
-    /// The signatures of the COMDAT groups with sections that it keeps.
+    /// Signatures of the COMDAT groups with sections that it keeps.
     pub(super) groups: Vec<EntryId>,
-    /// Number of objects of the library that were constructed before this one; `None` until its constructors have run.
+    /// Number of objects of the library that were constructed before this one; `None` until its
+    /// constructors have run.
     pub(super) constructed: Option<u64>,
-    /// Whether its destructors have run: then only an explicit initialization runs its constructors again.
+    /// Whether its destructors have run. If so, only an explicit initialization runs its
+    /// constructors again.
     pub(super) ended: bool,
     pub(super) phase: Phase,
 }
 
-/// A definition of an object that another one takes the place of.
+/// A definition of an object that another definition replaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lost {
     pub(super) entry: EntryId,
@@ -62,7 +65,7 @@ pub(super) enum Source {
 #[derive(Clone)]
 pub(super) struct MadeGraph {
     make: Arc<dyn Fn() -> LinkGraph + Send + Sync>,
-    /// The names of the symbols that it defines, each with its place in the graph, ascending.
+    /// Names of the symbols that it defines, each with its index in the graph, ascending.
     names: Arc<[(u32, Box<[u8]>)]>,
 }
 
@@ -70,24 +73,25 @@ pub(super) struct MadeGraph {
 pub(super) struct Linked {
     pub(super) allocation: FinalizedAllocation,
     pub(super) symbols: LinkedSymbols,
-    /// Start and size in bytes of each part of its memory.
+    /// Start and size in bytes of each part of the object's memory.
     pub(super) ranges: Vec<(u64, u64)>,
     pub(super) uses: Vec<ObjectId>,
     pub(super) initializers: Initializers,
     pub(super) tls: Option<Tls>,
-    /// The library of the process that stands for its code and for that of others, if one does. It is closed with the first of them.
+    /// Library of the process that represents its code and that of other objects, if any. It is
+    /// closed with the first of them.
     pub(super) code_library: Option<u64>,
-    /// The address that its code has as its `__dso_handle`.
+    /// Address of its own `__dso_handle`.
     pub(super) dso_handle: Option<u64>,
     pub(super) debug: Option<Registration>,
-    /// For copies of data: the symbols that they define, and the entries of these before.
+    /// Symbols defined by copies of data, with their previous entries.
     pub(super) replaced: Vec<(EntryId, Entry)>,
 }
 
 /// The thread-local variables of an object.
 pub(super) struct Tls {
     pub(super) layout: TlsLayout,
-    /// The address of the template, by which the symbols of the variables are known.
+    /// Address of the template, on which the addresses of the variables' symbols are based.
     pub(super) template: u64,
     /// Number of the variables' storage in the process; `None` if nothing is executed.
     pub(super) number: Option<u64>,
@@ -96,7 +100,7 @@ pub(super) struct Tls {
 }
 
 impl ObjectState {
-    /// An object that defines nothing.
+    /// Creates an object without definitions.
     pub(super) fn new(name: Arc<str>, library: LibraryId, serial: u64, phase: Phase) -> Self {
         Self {
             name,
@@ -114,7 +118,8 @@ impl ObjectState {
         }
     }
 
-    /// The name of a symbol that it defines: by its place in the object's symbols, or in [`Linked::symbols`] once it is linked.
+    /// Returns the name of a defined symbol, by its index in the object or, once linked, by its
+    /// place in [`Linked::symbols`].
     #[inline]
     pub(super) fn symbol_name(&self, symbol: u32) -> &[u8] {
         match &self.phase {
@@ -125,7 +130,7 @@ impl ObjectState {
         }
     }
 
-    /// Whether that is the name of such a symbol.
+    /// Returns whether a defined symbol has this name.
     #[inline]
     pub(super) fn is_symbol_named(&self, symbol: u32, name: &[u8]) -> bool {
         match &self.phase {
@@ -136,7 +141,7 @@ impl ObjectState {
 }
 
 impl MadeGraph {
-    /// `graph` is one that it has made.
+    /// Creates the source from `make` and a graph that it has made.
     pub(super) fn new(
         graph: &LinkGraph,
         make: impl Fn() -> LinkGraph + Send + Sync + 'static,

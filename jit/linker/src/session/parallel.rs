@@ -1,4 +1,4 @@
-//! Doing the same with many objects on several threads.
+//! Parallel work on many objects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use crate::Result;
 
-/// Does the same with every item, on up to so many threads. Results are in the order of the items; of several errors the first is
-/// returned.
+/// Calls `f` with every item, on up to `threads` threads. Results are in the order of the items; of
+/// several errors the first is returned.
 pub(super) fn parallel<T: Sync, R: Send>(
     threads: usize,
     items: &[T],
@@ -28,7 +28,7 @@ pub(super) fn parallel<T: Sync, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
-            // With fewer threads it only takes longer.
+            // If a thread cannot be started, the remaining threads do its work.
             _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -46,7 +46,7 @@ pub(super) fn parallel_mut_map<T: Send, R: Send>(
     if threads <= 1 || items.len() <= 1 {
         return items.iter_mut().map(f).collect();
     }
-    // Each item is taken by one thread; the locks are never contended.
+    // Each item is taken by one thread, so the locks are never contended.
     let items: Vec<Mutex<&mut T>> = items.iter_mut().map(Mutex::new).collect();
     parallel(threads, &items, |item| f(&mut item.lock()))
 }

@@ -1,40 +1,45 @@
-//! Passes: what a client does to graphs while they are linked.
+//! Passes: a client's changes to graphs during a link.
 
 use std::sync::Arc;
 
 use crate::Result;
 use crate::graph::LinkGraph;
 
-/// Something to be done to a graph. It may be called for several graphs at once, and must not use the session.
+/// A change of a graph. Several threads may call it for different graphs at once, and it must not
+/// use the session.
 pub type Pass = Arc<dyn Fn(&mut LinkGraph) -> Result<()> + Send + Sync>;
 
-/// Takes notes of graphs that are linked together, once their content is final, before anything is executed. It is called once for
-/// each link, and must not use the session.
+/// A function that makes a link record of the graphs linked together, once their content is final
+/// and before anything is executed. The session calls it once for each link, and it must not use
+/// the session.
 ///
-/// The notes are delivered by calling the result when all of the link has succeeded, before any constructor of it runs. A link that
-/// fails, also at an error of this, drops them: nothing of it has become part of the session.
+/// The session calls the result when the whole link has succeeded, before any of its constructors
+/// runs. A failed link, also one that fails in this function, drops the result: nothing of the link
+/// has become part of the session.
 pub type Notes =
     Arc<dyn Fn(&mut dyn Iterator<Item = &mut LinkGraph>) -> Result<Delivery> + Send + Sync>;
 
-/// Delivers notes of a link that has succeeded. The session is locked meanwhile, so it must not be used.
+/// A function that delivers the link record of a link that has succeeded. It must not use the
+/// session, which is locked during the call.
 pub type Delivery = Box<dyn FnOnce() + Send>;
 
-/// When a pass runs (JITLink's lists in `PassConfiguration`).
+/// The point at which a pass runs (JITLink's lists in `PassConfiguration`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Before anything is pruned.
+    /// The point before anything is pruned.
     Prune,
-    /// After pruning, before entries of the global offset table and stubs are made: the last chance to add blocks and edges.
+    /// The point after pruning, before the entries of the global offset table and stubs are made:
+    /// the last chance to add blocks and edges.
     PostPrune,
-    /// When every block has its address.
+    /// The point at which every block has its address.
     PostAllocation,
-    /// When every symbol that is used has its address.
+    /// The point at which every used symbol has its address.
     PreFixup,
-    /// When the content is final, before anything is executed.
+    /// The point at which the content is final, before anything is executed.
     PostFixup,
 }
 
-/// The passes of a session, run in the order in which they were added.
+/// The passes of a session, run in the order of their addition.
 #[derive(Clone, Default)]
 pub struct Passes {
     of_graphs: Vec<(Stage, Pass)>,
@@ -51,7 +56,7 @@ impl Passes {
         self.of_graphs.push((stage, Arc::new(pass)));
     }
 
-    /// Adds notes of links, which are taken after [`Stage::PostFixup`].
+    /// Adds a function that makes link records, called after [`Stage::PostFixup`].
     pub fn add_notes<D: FnOnce() + Send + 'static>(
         &mut self,
         notes: impl Fn(&mut dyn Iterator<Item = &mut LinkGraph>) -> Result<D> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Finding who defines a name.
+//! The search for the definition of a name.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::state::{LibraryState, State, too_many_names};
 use crate::graph::{Linkage, Scope, Symbol};
 use crate::{Error, Result};
 
-/// A name to be found.
+/// A name to find.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted<'a> {
     pub(super) name: &'a [u8],
     pub(super) thread_local: bool,
-    /// It may stay undefined.
+    /// Whether it may stay undefined.
     pub(super) weak: bool,
-    /// Only an object of the library itself can define it.
+    /// Whether only an object of the library itself can define it.
     pub(super) hidden: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// What a symbol refers to.
-    pub(super) fn of(symbol: &Symbol<'a>) -> Self {
+    /// Creates the reference of a symbol.
+    pub(super) fn from_symbol(symbol: &Symbol<'a>) -> Self {
         Self {
             name: symbol.name,
             thread_local: symbol.thread_local,
@@ -34,7 +34,8 @@ impl<'a> Wanted<'a> {
 }
 
 impl Shared {
-    /// Does what links, with the session locked. If it fails, the objects that were generated for it are gone.
+    /// Runs a link with the session locked. If the link fails, the objects that were generated for
+    /// it are removed.
     pub(super) fn linking<T>(&self, link: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
         let linked = link(&mut state);
@@ -45,7 +46,8 @@ impl Shared {
         linked
     }
 
-    /// Looks names up for a library, in these libraries. Generators are asked for what is not there.
+    /// Looks names up for a library, in the libraries of `order`. Calls generators for missing
+    /// names.
     pub(super) fn resolve(
         &self,
         state: &mut State,
@@ -56,7 +58,8 @@ impl Shared {
         let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
         let mut names = Vec::new();
         if order.first() != Some(&library) {
-            // Wherever the process has functions of these names, linked code has others.
+            // The linker's own functions take precedence over the process's functions of the same
+            // names.
             for (found, wanted) in found.iter_mut().zip(wanted) {
                 let defined = self.define_runtime_symbol(state, library, wanted.name)?;
                 *found = defined.map(|entry| (library, entry));
@@ -94,8 +97,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Asks a library's generators, one after the other, for what is still missing. Says what of that they have found in other
-    /// libraries.
+    /// Calls a library's generators, one after the other, for the names still missing. Returns the
+    /// names that they have found in other libraries.
     fn generate(
         &self,
         state: &mut State,
@@ -172,11 +175,11 @@ impl Shared {
     }
 }
 
-/// Remembers an object that a generator has given.
+/// Records an object that a generator has given.
 pub(super) fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) -> Result<()> {
     match added {
         Ok((object, _)) => state.generated.push(object),
-        // It is there already, without what is asked for: that was pruned.
+        // The object is there already, without the requested symbol, which was pruned.
         Err(Error::Duplicate { first, second, .. }) if first == second => {}
         Err(error) => return Err(error),
     }
@@ -184,7 +187,7 @@ pub(super) fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) 
 }
 
 impl State {
-    /// What defines a name by now, for a library. Nothing is generated.
+    /// Returns the present definition of a name, for a library. Calls no generator.
     pub(super) fn find_defined(&self, library: LibraryId, wanted: Wanted<'_>) -> Option<Found> {
         let mut names = Vec::new();
         self.reference_order(library).into_iter().find_map(|searched| {
@@ -193,19 +196,20 @@ impl State {
         })
     }
 
-    /// A library and those that come after it.
+    /// Returns a library, followed by its link order.
     pub(super) fn search_order(&self, library: LibraryId) -> Vec<LibraryId> {
         std::iter::once(library).chain(self.library(library).link_order.iter().copied()).collect()
     }
 
-    /// The libraries in which a library's objects find what they refer to.
+    /// Returns the libraries in which a library's objects resolve their references.
     pub(super) fn reference_order(&self, library: LibraryId) -> Vec<LibraryId> {
         let through =
             self.library(library).refers_through.map(|library| self.search_order(library));
         through.into_iter().flatten().chain(self.search_order(library)).collect()
     }
 
-    /// A definition that a library has. Hidden ones are for the library itself, and so is what hidden references find.
+    /// Returns a definition in a library. Only the library itself sees its hidden definitions, and
+    /// only such definitions satisfy hidden references.
     fn find(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> Option<Found> {
         let id = self.entry_named(library, wanted.name)?;
         let Entry { owner, flags, .. } = self.entry((library, id));
@@ -216,7 +220,7 @@ impl State {
         (owner != Owner::Nobody && is_seen).then_some((library, id))
     }
 
-    /// Whether a library's generators may define a name for it that it does not have.
+    /// Returns whether a library's generators may define a name that the library lacks.
     fn may_generate(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> bool {
         if wanted.hidden && !own {
             return false;
@@ -228,13 +232,14 @@ impl State {
     }
 }
 
-/// Whether a definition is not of another part of the process.
+/// Returns whether a definition is the library's own, and not from another part of the process.
 fn is_of_library(flags: Flags) -> bool {
     !flags.contains(Flags::GENERATED) || flags.contains(Flags::HIDDEN)
 }
 
 impl LibraryState {
-    /// Replaces the names that are aliases here by what they stand for; there are no names as long as none is an alias.
+    /// Replaces the names that are aliases here by their targets. `names` stays empty if the
+    /// library has no aliases.
     fn follow_aliases(&self, wanted: &[Wanted<'_>], names: &mut Vec<Option<Arc<[u8]>>>) {
         if self.aliases.is_empty() {
             return;
@@ -246,7 +251,8 @@ impl LibraryState {
         }
     }
 
-    /// Aliases that stand for each other stand for nothing, the empty name.
+    /// Returns the target of an alias. A cycle of aliases has the empty name as its target, which
+    /// nothing defines.
     fn meant_by_name(&self, name: &[u8]) -> Option<Arc<[u8]>> {
         let first = self.aliases.get(name)?;
         let mut chain = std::iter::successors(Some(first), |name| self.aliases.get(&***name));
@@ -255,7 +261,7 @@ impl LibraryState {
     }
 }
 
-/// The same with other names where there are some.
+/// Returns the references with replaced names.
 fn with_names<'a>(
     wanted: &'a [Wanted<'a>],
     names: &'a [Option<Arc<[u8]>>],
@@ -270,7 +276,7 @@ fn with_names<'a>(
     wanted.iter().zip(names).map(renamed).collect()
 }
 
-/// A name that is not UTF-8 is known to no generator.
+/// Returns the request for a name; `None` for a name that is not UTF-8, which no generator knows.
 fn request<'a>(wanted: &Wanted<'a>) -> Option<Request<'a>> {
     Some(Request {
         name: std::str::from_utf8(wanted.name).ok()?,

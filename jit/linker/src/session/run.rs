@@ -1,4 +1,4 @@
-//! Running linked code: constructors, destructors, `main` and whole programs.
+//! The execution of linked code: constructors, destructors, `main` and whole programs.
 
 use std::convert::Infallible;
 use std::ffi::{CString, c_char, c_int};
@@ -6,7 +6,7 @@ use std::ptr::null;
 use std::sync::Arc;
 
 use longshore_orc_rt::service::exits::{LibraryEnd, ObjectEnd};
-use longshore_orc_rt::service::program::{Program, Question};
+use longshore_orc_rt::service::program::{Program, ProgramRequest};
 use longshore_orc_rt::service::run::Arguments;
 use serde_bytes::ByteBuf;
 
@@ -18,15 +18,16 @@ use crate::Result;
 
 /// The arguments of constructors and `main`, as the C library passes them on Linux.
 ///
-/// The addresses are those of the process that executes the code, where [`Session::main_arguments`](super::Session::main_arguments)
-/// makes them. What they point at must live as long as the code that may keep it.
+/// The pointers are addresses in the executing process, where
+/// [`Session::main_arguments`](super::Session::main_arguments) makes them. Their targets must live
+/// as long as the code that may keep the pointers.
 #[derive(Debug, Clone, Copy)]
 pub struct MainArguments {
     /// Number of arguments.
     pub argc: c_int,
-    /// The arguments and a null pointer; null for none.
+    /// The arguments, ended by a null pointer; null for none.
     pub argv: *const *const c_char,
-    /// The environment and a null pointer; null for none.
+    /// The environment, ended by a null pointer; null for none.
     pub environment: *const *const c_char,
 }
 
@@ -44,12 +45,12 @@ impl From<MainArguments> for Arguments {
 }
 
 impl Session {
-    /// Puts arguments for `main` into the process that executes the code, next to that process's environment. They live there until it
-    /// ends.
+    /// Puts arguments for `main` into the executing process, next to that process's environment.
+    /// They live there until the process ends.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
-    /// [process](crate::process::TargetProcess).
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and
+    /// the errors of a [process](crate::process::TargetProcess).
     pub fn main_arguments(&self, arguments: &[CString]) -> Result<MainArguments> {
         self.0.main_arguments(arguments)
     }
@@ -68,11 +69,12 @@ impl Shared {
 }
 
 impl Library {
-    /// Links the objects that have constructors, then runs the constructors that have not run yet, those of all objects in the
-    /// order of their priorities, then in that in which the objects were added (ORC's `initialize`). Blocks until they are done.
+    /// Links the objects that have constructors, then runs the constructors that have not run yet
+    /// (ORC's `initialize`). Constructors of all objects run in the order of their priorities, then
+    /// in the order in which the objects were added. Blocks until they are done.
     ///
     /// # Errors
-    /// As for [`Self::lookup`]; no constructor has run then. Afterwards those of a
+    /// The errors of [`Self::lookup`], before any constructor has run. Afterwards the errors of a
     /// [process](crate::process::TargetProcess).
     ///
     /// # Safety
@@ -88,30 +90,37 @@ impl Library {
         }
     }
 
-    /// Calls a function as `main`, with arguments as they were for [`Self::initialize`]. Blocks until it returns, and gives its
-    /// result. It may also end its process.
+    /// Calls a function as `main`, with the arguments of [`Self::initialize`]. Blocks until it
+    /// returns, and returns its result. The function may also end its process.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and those of a
-    /// [process](crate::process::TargetProcess).
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a session that executes nothing, and
+    /// the errors of a [process](crate::process::TargetProcess).
     ///
     /// # Safety
-    /// The address must be that of a function which is sound to call so, in the process that executes it.
+    /// The address must be that of a function which is sound to call so, in the process that
+    /// executes it.
     pub unsafe fn run_main(&self, function: u64, arguments: MainArguments) -> Result<i32> {
         self.session.runtime()?.run_main(function, arguments.into())
     }
 
-    /// Runs a program, in a process that is there for it: the constructors that have not run yet, then a function as `main`. The
-    /// process has the first argument as its name, and ends with what `main` returns, or as the program ends it; then exit
-    /// handlers and destructors are run. Returns only if that does not come about, or if another process has ended:
-    /// [`Error::ProcessGone`](crate::Error::ProcessGone) then.
+    /// Runs a program, in a process that exists for it: the constructors that have not run yet,
+    /// then a function as `main`. The process takes the first argument as its name, and ends with
+    /// the result of `main`, or as the program ends it. Exit handlers and destructors run at the
+    /// end.
+    ///
+    /// Returns only if the program does not start, or with
+    /// [`Error::ProcessGone`](crate::Error::ProcessGone) if it ran in another process, which has
+    /// ended.
     ///
     /// # Errors
-    /// As for [`Self::lookup`]; nothing has run then. [`Error::Unsupported`](crate::Error::Unsupported) for a process that runs a program
-    /// already, and for a session that executes nothing.
+    /// The errors of [`Self::lookup`], before anything has run.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a process that runs a program already,
+    /// and for a session that executes nothing.
     ///
     /// # Safety
-    /// The program must be sound to run, in the process that executes it. The function must be one that can be called as `main`.
+    /// The program must be sound to run, in the process that executes it. The function must be
+    /// callable as `main`.
     pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
         self.session.link_constructors(self.id)?;
         let arguments = self.main_arguments(arguments)?;
@@ -119,13 +128,14 @@ impl Library {
         unsafe { self.run_linked_program(function, arguments) }
     }
 
-    /// The same with arguments that are made, and without linking anything.
+    /// Runs a program as [`Self::run_program`] does, with arguments that are already made, and
+    /// without linking anything.
     ///
     /// # Errors
-    /// As for [`Self::run_program`].
+    /// The errors of [`Self::run_program`].
     ///
     /// # Safety
-    /// As for [`Self::run_program`].
+    /// The same as for [`Self::run_program`].
     pub(crate) unsafe fn run_linked_program(
         &self,
         function: u64,
@@ -137,24 +147,25 @@ impl Library {
             arguments: arguments.into(),
             constructors: self.constructors(),
             entry: function,
-            // An address of the program's.
+            // The program's own address, which is unique.
             tag: function,
             end,
         };
-        // The process keeps what answers it, and the session the process.
+        // The process keeps the reply function, and the session keeps the process; so the function
+        // holds the session weakly.
         let (session, id) = (Arc::downgrade(&self.session), self.id);
-        let answer = move |question: &[u8]| match session.upgrade() {
-            Some(session) => Self { session, id }.end(question),
+        let reply = move |request: &[u8]| match session.upgrade() {
+            Some(session) => Self { session, id }.end(request),
             None => Ok(Vec::new()),
         };
-        runtime.process().serve(program.tag, Arc::new(answer))?;
+        runtime.process().serve(program.tag, Arc::new(reply))?;
         runtime.run_program(&program)
     }
 
-    /// Answers what the process asks when it ends.
-    fn end(&self, question: &[u8]) -> Result<Vec<u8>> {
-        let destructors = match postcard::from_bytes(question) {
-            Ok(Question::Destructors) => self.destructors(),
+    /// Replies to the requests of a process that ends.
+    fn end(&self, request: &[u8]) -> Result<Vec<u8>> {
+        let destructors = match postcard::from_bytes(request) {
+            Ok(ProgramRequest::Destructors) => self.destructors(),
             _ => Vec::new(),
         };
         let end = LibraryEnd { scope: self.scope(), destructors };
@@ -165,11 +176,13 @@ impl Library {
         self.session.state.lock().library(self.id).scope
     }
 
-    /// Runs the exit handlers that the code has registered, then the destructors of the objects whose constructors have run, in
-    /// reverse order, each exactly once (ORC's `deinitialize`). Blocks until they are done.
+    /// Runs the exit handlers that the code has registered, then the destructors of the objects
+    /// whose constructors have run, in reverse order, each exactly once (ORC's `deinitialize`).
+    /// Blocks until they are done.
     ///
     /// # Errors
-    /// The errors of a [process](crate::process::TargetProcess): then not all may have run.
+    /// The errors of a [process](crate::process::TargetProcess); some handlers or destructors may
+    /// not have run then.
     ///
     /// # Safety
     /// The linked code must be sound to run, in the process that executes it.
@@ -180,8 +193,8 @@ impl Library {
             runtime.end_library(LibraryEnd { scope, destructors: Vec::new() })?;
         }
         loop {
-            // A handler may have come here again, by `exit`, and not have returned; and what a handler or a destructor calls may have
-            // been linked for that.
+            // A handler may have come here again, by `exit`, and not have returned. And objects
+            // that handlers and destructors call may have been linked since.
             let destructors = self.destructors();
             if destructors.is_empty() {
                 return Ok(());
@@ -190,12 +203,13 @@ impl Library {
         }
     }
 
-    /// The constructors to run now, in order; from now on they have been run.
+    /// Returns the constructors to run now, in order, and counts them as run.
     fn constructors(&self) -> Vec<u64> {
         self.take_constructors(|_| true)
     }
 
-    /// The same of objects linked since: objects that have run their destructors are left out.
+    /// Returns the constructors of objects linked since the last call, and counts them as run.
+    /// Objects that have run their destructors are left out.
     pub(crate) fn new_constructors(&self) -> Vec<u64> {
         self.take_constructors(|object| !object.ended)
     }
@@ -226,7 +240,8 @@ impl Library {
         functions.into_iter().map(|(_, function)| function).collect()
     }
 
-    /// The destructors that there are by now, in the order in which they run at the end, whether constructors have run or not.
+    /// Returns the present destructors, in the order in which they run at the end, whether
+    /// constructors have run or not.
     fn known_destructors(&self) -> Vec<u64> {
         let state = self.session.state.lock();
         let mut linked: Vec<_> = state
@@ -243,7 +258,7 @@ impl Library {
         functions.into_iter().rev().map(|(_, function)| function).collect()
     }
 
-    /// The destructors to run now, in order; from now on they have been run.
+    /// Returns the destructors to run now, in order, and counts them as run.
     fn destructors(&self) -> Vec<u64> {
         let mut state = self.session.state.lock();
         let mut constructed: Vec<(u64, ObjectId)> = state
@@ -266,8 +281,8 @@ impl Library {
 }
 
 impl State {
-    /// Returns what the process runs and ends for an object that is about to be forgotten. Destructors are part of it if the
-    /// constructors have run.
+    /// Returns the functions that the process runs, and the parts that it ends, before an object is
+    /// removed. Destructors are included if the constructors have run.
     pub(super) fn end_of(&self, id: ObjectId) -> Option<ObjectEnd> {
         let object = self.object(id);
         let Phase::Linked(linked) = &object.phase else { return None };

@@ -1,4 +1,4 @@
-//! What a session has done in the process that executes its code, by the services of `longshore-orc-rt`.
+//! The session's client of the executing process, by the services of `longshore-orc-rt`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,9 +21,10 @@ use crate::memory::{ActionCall, ActionPair};
 use crate::process::{TargetProcess, address_of, call_service};
 use crate::{Error, Result};
 
-/// The client of a process. Its methods block until the process has answered.
+/// The client of a process. Its methods block until the process has replied.
 ///
-/// Whoever makes a session vouches for its code, in that process: so calls that run it, or give its addresses, are safe here.
+/// The creator of the session vouches for its code, in that process. So calls that run the code, or
+/// pass its addresses, are safe here.
 pub(super) struct Runtime {
     process: Arc<dyn TargetProcess>,
     /// The address of the reserve of static thread-local storage.
@@ -42,7 +43,8 @@ struct ActionFunctions {
 }
 
 impl Runtime {
-    /// The client of a process. Its own reserve of static thread-local storage is used unless another one is given, by its address.
+    /// Creates the client of a process. `static_tls` is the address of a reserve of static
+    /// thread-local storage; the default is the process's own.
     pub(super) fn new(process: Arc<dyn TargetProcess>, static_tls: Option<u64>) -> Result<Self> {
         let address = |name| address_of(&*process, name);
         let actions = ActionFunctions {
@@ -69,22 +71,24 @@ impl Runtime {
         Arc::clone(&self.process)
     }
 
-    /// The address of something that the process offers by a name.
+    /// Returns the address that the process offers under a name.
     pub(super) fn address_of(&self, name: &str) -> Option<u64> {
         self.process.facts().symbols.get(name).copied()
     }
 
-    /// How thread-local variables are found, but for where they are.
+    /// Returns the descriptor functions for thread-local variables, without the variables'
+    /// location.
     pub(super) fn tls_layout(&self) -> TlsLayout {
         self.resolvers
     }
 
-    /// The reserve of storage at a fixed offset from the thread pointer.
+    /// Returns the reserve of storage at a fixed offset from the thread pointer.
     pub(super) fn static_tls(&self) -> Option<u64> {
         self.static_tls
     }
 
-    /// Storage for objects, whose names are for errors: for all, or for none. It is given back with [`Self::release`].
+    /// Creates storage for objects: for all, or for none. `name_of` gives the objects' names for
+    /// errors. [`Self::release`] gives the storage back.
     pub(super) fn create_thread_locals(
         &self,
         wanted: Vec<NewThreadLocals>,
@@ -93,7 +97,7 @@ impl Runtime {
         let count = wanted.len();
         let made = self.call(thread_locals::CREATE_THREAD_LOCALS, &wanted)?;
         let made =
-            made.map_err(|(index, error)| of_object(error.into(), &name_of(index as usize)))?;
+            made.map_err(|(index, error)| object_error(error.into(), &name_of(index as usize)))?;
         self.expect(thread_locals::CREATE_THREAD_LOCALS.name(), made, count)
     }
 
@@ -102,17 +106,17 @@ impl Runtime {
         Ok(self.call(thread_locals::INITIALISE_THREAD_LOCALS, &contents)??)
     }
 
-    /// A library that stands for linked code. It is given back with [`Self::release`].
+    /// Opens a library that represents linked code. [`Self::release`] gives it back.
     pub(super) fn open_code_library(&self, library: &NewCodeLibrary) -> Result<u64> {
         Ok(self.call(OPEN_CODE_LIBRARY, library)??)
     }
 
-    /// A new exit scope. It is given back with [`Self::release`].
+    /// Creates an exit scope. [`Self::release`] gives it back.
     pub(super) fn create_exit_scope(&self) -> Result<u64> {
         self.call(exits::CREATE_EXIT_SCOPE, &())
     }
 
-    /// Makes addresses handles of scopes, each with its scope. They are given back with [`Self::release`].
+    /// Makes addresses handles of scopes, each with its scope. [`Self::release`] gives them back.
     pub(super) fn add_dso_handles(&self, handles: Vec<(u64, u64)>) -> Result<()> {
         self.call(exits::ADD_DSO_HANDLES, &handles)
     }
@@ -121,17 +125,18 @@ impl Runtime {
         self.call(run::RUN_CONSTRUCTORS, &(functions, arguments))
     }
 
-    /// The same in a turn, by its number: see [`reentry::turn`](longshore_orc_rt::reentry::turn).
-    pub(super) fn run_in_turn(
+    /// Runs constructors as the owner of an initializer lock, by its number: see
+    /// [`reentry::lock_owner`](longshore_orc_rt::reentry::lock_owner).
+    pub(super) fn run_as_lock_owner(
         &self,
-        turn: u64,
+        lock_owner: u64,
         functions: Vec<u64>,
         arguments: Arguments,
     ) -> Result<()> {
-        self.call(run::RUN_IN_TURN, &(turn, functions, arguments))
+        self.call(run::RUN_AS_LOCK_OWNER, &(lock_owner, functions, arguments))
     }
 
-    /// Does nothing, if the process lives.
+    /// Checks that the process lives.
     pub(super) fn reach(&self) -> Result<()> {
         self.call(RELEASE, &Released::default())
     }
@@ -148,7 +153,7 @@ impl Runtime {
     pub(super) fn run_program(&self, program: &Program) -> Result<Infallible> {
         let function = address_of(self.process(), RUN_PROGRAM.name())?;
         let argument = RUN_PROGRAM.argument(program);
-        // SAFETY: whoever has it run vouches for the program.
+        // SAFETY: the caller that runs the program vouches for it.
         crate::wait(unsafe { self.process.call_on_first_thread(function, &argument) })?;
         let problem = "runs a program already".to_owned();
         Err(Error::Unsupported { file: "the process that executes the code".to_owned(), problem })
@@ -162,37 +167,38 @@ impl Runtime {
         self.call(exits::END_OBJECTS, &ends)
     }
 
-    /// Gives things back, if there are any.
+    /// Gives resources back, if there are any.
     pub(super) fn release(&self, released: Released) -> Result<()> {
         if released.is_empty() { Ok(()) } else { self.call(RELEASE, &released) }
     }
 
-    /// The sizes of data objects of the process; none for what is no such object.
+    /// Returns the sizes of data objects of the process in bytes; `None` for an address without a
+    /// data object.
     pub(super) fn data_sizes(&self, addresses: Vec<u64>) -> Result<Vec<Option<u64>>> {
         let count = addresses.len();
         let sizes = self.call(libraries::DATA_SIZES, &addresses)?;
         self.expect(libraries::DATA_SIZES.name(), sizes, count)
     }
 
-    /// What such objects hold.
+    /// Returns the contents of data objects of the process.
     pub(super) fn data_at(&self, addresses: Vec<u64>) -> Result<Vec<Option<ByteBuf>>> {
         let count = addresses.len();
         let data = self.call(libraries::DATA_AT, &addresses)?;
         self.expect(libraries::DATA_AT.name(), data, count)
     }
 
-    /// The actions for a relocated `.eh_frame`.
+    /// Returns the actions for a relocated `.eh_frame`.
     pub(super) fn frame_actions(&self, address: u64, size: u64) -> ActionPair {
         let argument = unwind::argument(address, size);
         pair(self.actions.register_frames, Some(self.actions.deregister_frames), argument)
     }
 
-    /// The action that resolves an indirect function.
+    /// Returns the action that resolves an indirect function.
     pub(super) fn resolve_action(&self, slot: u64, resolver: u64) -> ActionPair {
         pair(self.actions.resolve_indirect, None, indirect::argument(slot, resolver))
     }
 
-    /// The actions that make a copy what the libraries of the process use.
+    /// Returns the actions that make the process's libraries use a copy.
     pub(super) fn rebind_actions(
         &self,
         name: &str,
@@ -209,22 +215,23 @@ impl Runtime {
         A: Serialize + 'static,
         R: DeserializeOwned + Send + 'static,
     {
-        // SAFETY: the argument has addresses of code and memory of the session, which live as the service wants it.
+        // SAFETY: the argument has addresses of code and memory of the session, which live as long
+        // as the service requires.
         crate::wait(unsafe { call_service(&*self.process, service, argument) })
     }
 
-    /// Whether there are as many answers as questions.
+    /// Checks that the number of replies equals the number of requests.
     fn expect<T>(&self, function: &str, answers: Vec<T>, count: usize) -> Result<Vec<T>> {
         if answers.len() == count {
             return Ok(answers);
         }
-        let problem = format!("it gave {} answers, expected {count}", answers.len());
+        let problem = format!("it gave {} replies, expected {count}", answers.len());
         Err(Error::Call { function: function.to_owned(), problem })
     }
 }
 
-/// Says for which object memory was wanted.
-fn of_object(error: Error, object: &str) -> Error {
+/// Adds the object's name to an error about memory.
+fn object_error(error: Error, object: &str) -> Error {
     match error {
         Error::Memory { name, problem } => {
             Error::Memory { name: format!("{name} of {object}"), problem }
@@ -233,10 +240,11 @@ fn of_object(error: Error, object: &str) -> Error {
     }
 }
 
-/// Calls of functions that take the same argument.
+/// Returns calls of functions that take the same argument.
 fn pair(finalize: u64, deallocate: Option<u64>, argument: Vec<u8>) -> ActionPair {
-    // SAFETY: the functions are the process's own, and take this argument. Who made the session vouches for the frames, resolvers and
-    // data, which are in memory that lives as long as the actions.
+    // SAFETY: the functions are the process's own, and take this argument. The creator of the
+    // session vouches for the frames, resolvers and data, which are in memory that lives as long as
+    // the actions.
     let call = |function, argument| unsafe { ActionCall::new(function, argument) };
     ActionPair {
         deallocate: deallocate.map(|function| call(function, argument.clone())),
@@ -244,7 +252,8 @@ fn pair(finalize: u64, deallocate: Option<u64>, argument: Vec<u8>) -> ActionPair
     }
 }
 
-/// What a link has got of the process. Dropping it gives it back; [`Acquired::keep`] leaves it to the objects.
+/// The resources that a link has acquired in the process. Drop gives them back; [`Acquired::keep`]
+/// leaves them to the objects.
 #[derive(Default)]
 pub(super) struct Acquired(Option<(Arc<Runtime>, Released)>);
 
@@ -254,7 +263,7 @@ impl Acquired {
         runtime: &Arc<Runtime>,
         numbers: impl Iterator<Item = u64>,
     ) {
-        self.of(runtime).thread_locals.extend(numbers);
+        self.released(runtime).thread_locals.extend(numbers);
     }
 
     pub(super) fn dso_handles(
@@ -262,18 +271,18 @@ impl Acquired {
         runtime: &Arc<Runtime>,
         handles: impl Iterator<Item = u64>,
     ) {
-        self.of(runtime).dso_handles.extend(handles);
+        self.released(runtime).dso_handles.extend(handles);
     }
 
     pub(super) fn code_library(&mut self, runtime: &Arc<Runtime>, number: u64) {
-        self.of(runtime).code_libraries.push(number);
+        self.released(runtime).code_libraries.push(number);
     }
 
     pub(super) fn keep(&mut self) {
         self.0 = None;
     }
 
-    fn of(&mut self, runtime: &Arc<Runtime>) -> &mut Released {
+    fn released(&mut self, runtime: &Arc<Runtime>) -> &mut Released {
         &mut self.0.get_or_insert_with(|| (Arc::clone(runtime), Released::default())).1
     }
 }
@@ -281,12 +290,13 @@ impl Acquired {
 impl Drop for Acquired {
     fn drop(&mut self) {
         if let Some((runtime, released)) = self.0.take() {
-            log_failure("giving back what a link that failed has got", runtime.release(released));
+            log_failure("giving back the resources of a failed link", runtime.release(released));
         }
     }
 }
 
-/// Says in the log that something has failed that nobody can be told of. That a process is gone is known, and takes all along.
+/// Logs a failure that cannot be returned to a caller. The end of a process is known elsewhere and
+/// frees its resources, so it is logged at a lower level.
 pub(super) fn log_failure(what: &str, result: Result<()>) {
     match result {
         Ok(()) => {}

@@ -1,4 +1,5 @@
-//! Names that the linker itself defines for code that it executes: what has to know of which library it is called.
+//! Symbols that the linker itself defines for executed code, because they depend on the library
+//! that uses them.
 
 use longshore_orc_rt::exit::LONGSHORE_ATEXIT;
 use longshore_orc_rt::names;
@@ -14,7 +15,7 @@ use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
 
 impl Shared {
-    /// Defines one of those names, if it is one.
+    /// Defines `name` if it is one of the linker's own symbols; `None` for any other name.
     pub(super) fn define_runtime_symbol(
         &self,
         state: &mut State,
@@ -40,7 +41,8 @@ impl Shared {
         Ok(Some(id))
     }
 
-    /// `atexit` is not told whose handler it registers, so each library has one of its own.
+    /// Defines the library's own `atexit`: the C function does not receive the library whose
+    /// handler it registers.
     fn define_atexit(
         &self,
         state: &mut State,
@@ -54,7 +56,8 @@ impl Shared {
         define_made(state, library, "atexit", flags, make)
     }
 
-    /// An ELF header for code that looks for its program headers there. It has none.
+    /// Defines an ELF header for code that looks for its program headers there. The header has
+    /// none.
     fn define_header(&self, state: &mut State, library: LibraryId) -> Option<EntryId> {
         let architecture = self.architecture;
         let flags = Flags::HIDDEN.with(Flags::WEAK, true);
@@ -63,10 +66,10 @@ impl Shared {
 }
 
 const HEADER: &str = "__ehdr_start";
-/// Names of ELF.
+/// The version of ELF in the header (`EV_CURRENT`).
 const VERSION: u8 = 1;
 
-/// Adds an object that defines a name, and is made by hand. `None` if there is no room for it.
+/// Adds an object made by hand that defines a name. `None` if the session has no room for it.
 fn define_made(
     state: &mut State,
     library: LibraryId,
@@ -82,7 +85,7 @@ fn define_made(
     let symbol = graph.symbol_named(name.as_bytes()).expect("it is defined there").id;
     let source = Source::Made(MadeGraph::new(&graph, make));
     let object = state.new_object(name.into(), library, source);
-    state.set_entry((library, id), Entry::of_object(object, symbol.index(), flags));
+    state.set_entry((library, id), Entry::for_object(object, symbol.index(), flags));
     state.object_mut(object).entries.push(id);
     state.generated.push(object);
     Some(id)
@@ -114,17 +117,17 @@ fn header_graph(architecture: Architecture) -> LinkGraph {
     graph
 }
 
-/// `int atexit(void (*f)(void)) { return function(f, handle); }`
+/// Returns the graph of `int atexit(void (*f)(void)) { return function(f, handle); }`.
 fn atexit_graph(architecture: Architecture, function: u64, handle: u64) -> LinkGraph {
     let mut graph = LinkGraph::new("atexit", architecture);
     let section = graph.add_section(".text", Protection::ReadExecute, Lifetime::Standard);
     let [handle, function] = [handle, function].map(u64::to_le_bytes);
     let code = match architecture {
-        // mov handle, %rsi; mov function, %rax; jmp *%rax
+        // `mov handle, %rsi; mov function, %rax; jmp *%rax`
         Architecture::X86_64 => {
             [&[0x48, 0xbe][..], &handle, &[0x48, 0xb8], &function, &[0xff, 0xe0]].concat()
         }
-        // ldr x1, handle; ldr x16, function; br x16; nop
+        // `ldr x1, handle; ldr x16, function; br x16; nop`
         Architecture::Aarch64 => {
             let code =
                 [0x5800_0081_u32, 0x5800_00b0, 0xd61f_0200, 0xd503_201f].map(u32::to_le_bytes);

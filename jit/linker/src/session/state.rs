@@ -1,4 +1,4 @@
-//! What a session knows: its libraries and their objects.
+//! The state of a session: its libraries and their objects.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{Error, Result};
 pub(super) struct State {
     libraries: Vec<LibraryState>,
     objects: Vec<ObjectState>,
-    /// Places of objects that were removed.
+    /// Indices of removed objects, for reuse.
     vacant: Vec<ObjectId>,
-    /// How many objects have been added.
+    /// Number of objects that have been added.
     added: u64,
-    /// The objects that generators, and the linker itself, have given since the link under way began.
+    /// Objects that generators, and the linker itself, have added during the current link.
     pub(super) generated: Vec<ObjectId>,
     pub(super) times: LinkTimes,
 }
@@ -32,26 +32,26 @@ pub(super) struct LibraryState {
     pub(super) name: Arc<str>,
     pub(super) table: SymbolTable,
     pub(super) link_order: Vec<LibraryId>,
-    /// What objects refer to is looked for from this library first, and only then here.
+    /// Library from which objects' references are resolved first, before this one.
     pub(super) refers_through: Option<LibraryId>,
-    /// Other names, and what they stand for.
+    /// Other names, with their targets.
     pub(super) aliases: HashMap<Box<[u8]>, Arc<[u8]>>,
-    /// Names that objects refer to, and the names that they get instead.
+    /// Names in objects' references, with their replacements.
     pub(super) wrapped: HashMap<Box<[u8]>, Arc<[u8]>>,
     pub(super) generators: Vec<Arc<dyn Generator>>,
-    /// The exit scope in the process, once something needs it.
+    /// Exit scope in the process, created on demand.
     pub(super) scope: Option<u64>,
-    /// Who has the sections of each COMDAT group.
+    /// Owner of the sections of each COMDAT group.
     pub(super) groups: HashMap<EntryId, ObjectId>,
-    /// Whether linked objects have left names or groups to others.
+    /// Whether linked objects have left names or groups to other objects.
     has_given_up: bool,
-    /// Where variables of the process's libraries are.
+    /// Places of the variables of the process's libraries.
     pub(super) thread_locals: HashMap<EntryId, ProcessTls>,
-    /// The sizes of the common symbols that are used.
+    /// Sizes in bytes of the common symbols in use.
     pub(super) commons: HashMap<EntryId, u64>,
-    /// The largest alignment that any object wants for them.
+    /// Largest alignment in bytes that any object requires of each.
     pub(super) common_alignments: HashMap<EntryId, u64>,
-    /// How many objects have had their constructors run.
+    /// Number of objects whose constructors have run.
     pub(super) constructed: u64,
 }
 
@@ -76,12 +76,12 @@ impl State {
         LibraryId::new(self.libraries.len() - 1)
     }
 
-    /// The name that a reference of a library's objects gets instead of its own, if that is wrapped.
+    /// Returns the replacement name for a reference of a library's objects, if the name is wrapped.
     pub(super) fn wrapped(&self, library: LibraryId, name: &[u8]) -> Option<Arc<[u8]>> {
         self.wrappers(library).find_map(|wrapped| wrapped.get(name).cloned())
     }
 
-    /// Whether any reference of a library's objects gets another name.
+    /// Returns whether any reference of a library's objects gets another name.
     pub(super) fn wraps(&self, library: LibraryId) -> bool {
         self.wrappers(library).any(|wrapped| !wrapped.is_empty())
     }
@@ -92,12 +92,12 @@ impl State {
         std::iter::once(&library.wrapped).chain(outer)
     }
 
-    /// The exit scopes of all libraries that have one.
+    /// Returns the exit scopes of all libraries that have one.
     pub(super) fn exit_scopes(&self) -> impl Iterator<Item = u64> {
         self.libraries.iter().filter_map(|library| library.scope)
     }
 
-    /// The exit scope of a library, made if it has none.
+    /// Returns the exit scope of a library, created on demand.
     pub(super) fn exit_scope(&mut self, runtime: &Runtime, library: LibraryId) -> Result<u64> {
         let scope = &mut self.library_mut(library).scope;
         match scope {
@@ -122,7 +122,7 @@ impl State {
         &mut self.objects[id.0 as usize]
     }
 
-    /// All objects of a library that have not been removed.
+    /// Returns all objects of a library that have not been removed.
     pub(super) fn objects_of(
         &self,
         library: LibraryId,
@@ -134,7 +134,7 @@ impl State {
         })
     }
 
-    /// All objects that are linked, in no order.
+    /// Returns all objects that are linked, in no order.
     pub(super) fn linked(&self) -> impl Iterator<Item = (ObjectId, &Linked)> {
         self.objects.iter().enumerate().filter_map(|(index, object)| match &object.phase {
             Phase::Linked(linked) => Some((ObjectId(index as u32), &**linked)),
@@ -142,7 +142,7 @@ impl State {
         })
     }
 
-    /// Everything that is linked, in no order. The objects are gone then.
+    /// Returns all linked objects, in no order, and marks them as removed.
     pub(super) fn take_linked(&mut self) -> Vec<Linked> {
         let phases = self
             .objects
@@ -156,12 +156,12 @@ impl State {
             .collect()
     }
 
-    /// Whether there is no place for another object.
+    /// Returns whether there is no room for another object.
     pub(super) fn is_full(&self) -> bool {
         self.vacant.is_empty() && self.objects.len() >= MAX_OBJECTS
     }
 
-    /// A place for an object that defines nothing yet.
+    /// Creates an object without definitions.
     pub(super) fn new_object(
         &mut self,
         name: Arc<str>,
@@ -183,7 +183,8 @@ impl State {
         }
     }
 
-    /// Takes an object's symbols and groups from its library, and its place. What it was is returned.
+    /// Removes an object: takes its symbols and groups from its library, and frees its index.
+    /// Returns the object's state.
     pub(super) fn forget_object(&mut self, id: ObjectId) -> ObjectState {
         let object = self.object(id);
         let (name, library, serial) = (Arc::clone(&object.name), object.library, object.serial);
@@ -214,19 +215,20 @@ impl State {
         }
     }
 
-    /// The entry of a name in a library's table.
+    /// Returns the entry of a name in a library's table.
     #[inline]
     pub(super) fn entry_named(&self, library: LibraryId, name: &[u8]) -> Option<EntryId> {
         self.library(library).table.find(name, &self.objects)
     }
 
-    /// The entry of a name in a library's table, made without an owner if there is none. `None` if there is no room for another
-    /// one.
+    /// Returns the entry of a name in a library's table, created without an owner on demand. `None`
+    /// if there is no room for another one.
     pub(super) fn intern(&mut self, library: LibraryId, name: &[u8]) -> Option<EntryId> {
         self.libraries[library.index()].table.intern(name, &self.objects)
     }
 
-    /// The same for the name that a symbol has in an object that is not linked.
+    /// Returns the same as [`Self::intern`], for the name of a symbol in an object that is not
+    /// linked.
     #[inline]
     pub(super) fn intern_of_object(
         &mut self,
@@ -237,7 +239,7 @@ impl State {
         self.libraries[library.index()].table.intern_of_object(name, symbol, &self.objects)
     }
 
-    /// Makes room in a library's table.
+    /// Reserves room in a library's table.
     pub(super) fn reserve(&mut self, library: LibraryId, symbols: usize) {
         self.libraries[library.index()].table.reserve(symbols, &self.objects);
     }
@@ -252,12 +254,12 @@ impl State {
         self.libraries[library.index()].table.set(id, entry, &self.objects);
     }
 
-    /// The name of an entry.
+    /// Returns the name of an entry.
     pub(super) fn name_of(&self, (library, entry): Found) -> &[u8] {
         self.library(library).table.name(entry, &self.objects)
     }
 
-    /// The address of a symbol, unless its object is not linked.
+    /// Returns the address of a symbol, unless its object is not linked.
     pub(super) fn address_of(&self, entry: Entry) -> Option<u64> {
         match entry.owner {
             Owner::Nobody => None,
@@ -269,8 +271,8 @@ impl State {
         }
     }
 
-    /// Gives the symbols of an object their addresses, which its graph knows. Those that the graph does not define any more are not
-    /// there for later look-ups.
+    /// Gives the symbols of an object their addresses from its graph. Later look-ups do not find
+    /// the symbols that the graph no longer defines.
     pub(super) fn publish(&mut self, id: ObjectId, graph: LinkGraph) -> LinkedSymbols {
         let Self { libraries, objects, .. } = self;
         let object = &objects[id.0 as usize];
@@ -294,7 +296,7 @@ impl State {
                 table.disown(*group, objects);
             }
         }
-        // A graph may be large, and so may the names be.
+        // Both the graph and the names may be large, so the graph goes first.
         drop(graph);
         let mut naming = addresses.name(object.name_bytes);
         for entry in object.entries.iter() {
@@ -305,7 +307,7 @@ impl State {
         naming.finish()
     }
 
-    /// Leaves those COMDAT groups of an object to others of which its graph has nothing any more.
+    /// Gives up an object's COMDAT groups of which the graph has no section any more.
     pub(super) fn give_up_groups(&mut self, id: ObjectId, graph: &LinkGraph) {
         let library = self.object(id).library;
         for signature in graph.dead_groups() {
@@ -318,7 +320,7 @@ impl State {
         }
     }
 
-    /// Lets others have the names and groups that linked objects do not have in the end.
+    /// Gives other objects the names and groups that linked objects have given up.
     pub(super) fn reclaim_given_up(&mut self) {
         let gave_up = |(index, library): (usize, &mut LibraryState)| {
             std::mem::take(&mut library.has_given_up).then(|| LibraryId::new(index))
@@ -351,7 +353,7 @@ impl State {
         Ok(())
     }
 
-    /// Who defines a name, for messages.
+    /// Returns the name of a symbol's owner, for messages.
     pub(super) fn owner_name(&self, library: LibraryId, name: &[u8]) -> String {
         match self.entry_named(library, name).map(|id| self.entry((library, id)).owner) {
             Some(Owner::Object(object)) => self.object(object).name.to_string(),
@@ -361,7 +363,7 @@ impl State {
     }
 }
 
-/// The error for a name that a library has no room for.
+/// Returns the error for a name that a library has no room for.
 pub(super) fn too_many_names(file: String) -> Error {
     let problem = "its library has 2^32 symbols already, use another one".to_owned();
     Error::Unsupported { file, problem }

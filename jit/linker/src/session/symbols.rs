@@ -1,10 +1,12 @@
-//! The symbols that objects define: where they are in their library's table, and where they lie once they are linked.
+//! The symbols that objects define: their entries in their library's table, and their addresses
+//! once they are linked.
 
 use std::ops::Range;
 
 use super::entry::EntryId;
 
-/// Entries of a table in the order in which an object has come by them. Most objects have a few runs of them.
+/// Entries of a table in the order in which an object has received them. Most objects have a few
+/// runs of consecutive entries.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EntryList(Vec<Range<u32>>);
 
@@ -33,21 +35,23 @@ impl FromIterator<EntryId> for EntryList {
     }
 }
 
-/// Names and addresses of the symbols that a linked object defines. Each is known by its place among them.
+/// Names and addresses of the symbols that a linked object defines. A symbol's place here
+/// identifies it.
 pub(super) struct LinkedSymbols {
-    /// What addresses are counted from.
+    /// Base of the addresses.
     start: u64,
-    /// For each symbol its address as a number of 32 bits, its name and a zero.
+    /// The 32-bit offset of each symbol's address from the base, the symbol's name and a zero byte.
     symbols: Vec<u8>,
-    /// The addresses that have no such number, by their symbol's place, ascending.
+    /// Addresses without a 32-bit offset, by their symbol's place, ascending.
     elsewhere: Vec<(u32, u64)>,
 }
 
-/// Addresses of symbols, before their names are added. A link may have many of them, so each takes 4 bytes.
+/// Addresses of symbols, before their names are added. A link may have many of them, so each takes
+/// 4 bytes.
 pub(super) struct LinkedAddresses {
     start: u64,
     addresses: Vec<u32>,
-    /// Those that are not within 4 GiB.
+    /// The addresses not within 4 GiB behind the base.
     elsewhere: Vec<u64>,
 }
 
@@ -59,13 +63,13 @@ pub(super) struct Naming {
 }
 
 const ELSEWHERE: u32 = u32::MAX;
-/// Bytes of a symbol before its name.
+/// Size in bytes of a symbol's data before its name.
 const ADDRESS: usize = size_of::<u32>();
-/// Bytes of a symbol without its name.
+/// Size in bytes of a symbol without its name.
 pub(super) const OVERHEAD: usize = ADDRESS + 1;
 
 impl LinkedAddresses {
-    /// For some symbols, of which most are behind `start`.
+    /// Creates an empty list with room for `count` symbols, most of them behind `start`.
     pub(super) fn new(start: u64, count: usize) -> Self {
         Self { start, addresses: Vec::with_capacity(count), elsewhere: Vec::new() }
     }
@@ -79,7 +83,8 @@ impl LinkedAddresses {
         self.addresses.push(near);
     }
 
-    /// The names have to be added now, in the same order. They have about so many bytes with [`OVERHEAD`].
+    /// Starts the addition of the names, in the same order. `size` is their approximate total size
+    /// in bytes, with [`OVERHEAD`] for each.
     pub(super) fn name(self, size: usize) -> Naming {
         let Self { start, addresses, elsewhere } = self;
         let symbols = Vec::with_capacity(size);
@@ -89,7 +94,8 @@ impl LinkedAddresses {
 }
 
 impl Naming {
-    /// Adds the name of the next symbol, which has no zero in it, and says its place.
+    /// Adds the name of the next symbol, which must not contain a zero byte, and returns the
+    /// symbol's place.
     pub(super) fn push(&mut self, name: &[u8]) -> u32 {
         let LinkedSymbols { symbols, elsewhere, .. } = &mut self.symbols;
         let at = symbols.len() as u32;

@@ -8,27 +8,29 @@ use hashbrown::HashTable;
 use super::entry::{Entry, EntryId, Flags, ObjectId, Owner};
 use super::object_state::ObjectState;
 
-/// Names and entries. A table of many symbols is most of what a session keeps, so each of them is small: names of objects'
-/// symbols stay with the objects.
+/// Names and entries. A table of many symbols takes most of a session's memory, so each symbol
+/// takes little: names of objects' symbols stay in the objects.
 ///
-/// A name stays when its definition goes, so a table grows with the number of different names that it has had.
+/// A name stays when its definition goes, so a table grows with the number of different names that
+/// it has had.
 #[derive(Default)]
 pub(super) struct SymbolTable {
     entries: Vec<Packed>,
-    /// What no object has: the names of other symbols and their addresses.
+    /// Names and addresses of symbols without an object.
     own: Vec<Own>,
-    /// Places there that are free.
+    /// Free places in `own`.
     vacant: Vec<u32>,
     by_name: HashTable<u32>,
     hasher: FixedState,
 }
 
-/// An [`Entry`].
+/// An [`Entry`] in eight bytes.
 #[derive(Clone, Copy)]
 struct Packed {
-    /// [`NOBODY`], [`ABSOLUTE`], or an object's number and [`FIRST_OBJECT`]. The flags are in the upper bits.
+    /// [`NOBODY`], [`ABSOLUTE`], or an object's number plus [`FIRST_OBJECT`]. The flags are in the
+    /// upper bits.
     owner: u32,
-    /// For an object, which of its symbols it is; else a place in [`SymbolTable::own`].
+    /// The symbol's index in its object, or an index in [`SymbolTable::own`].
     at: u32,
 }
 
@@ -43,26 +45,26 @@ const ABSOLUTE: u32 = 1;
 const FIRST_OBJECT: u32 = 2;
 const FLAGS_SHIFT: u32 = 25;
 const OWNER: u32 = (1 << FLAGS_SHIFT) - 1;
-/// Objects of a session at one time.
+/// The limit for the number of a session's objects at one time.
 pub(super) const MAX_OBJECTS: usize = (1 << FLAGS_SHIFT) - 1024;
 
 impl SymbolTable {
-    /// Makes room, so that so many symbols can be added without moving the table.
+    /// Reserves room for `symbols` more symbols, so that their addition does not move the table.
     pub(super) fn reserve(&mut self, symbols: usize, objects: &[ObjectState]) {
         if self.entries.capacity() - self.entries.len() < symbols {
-            // Without doubling: it may be most of the memory that there is.
+            // Doubling would be wasteful: the table may take most of the memory.
             self.entries.reserve_exact(symbols.max(self.entries.len() / 16));
         }
         if self.by_name.capacity() - self.by_name.len() >= symbols {
             return;
         }
-        // From the first symbol to the last, as their names lie in memory.
+        // Symbols are inserted in the order of their names in memory.
         self.by_name = HashTable::new();
         let mut by_name = HashTable::with_capacity(self.entries.len() + symbols);
         let names = self.names(objects);
         for id in 0..self.entries.len() as u32 {
-            by_name.insert_unique(self.hasher.hash_one(names.of(id)), id, |id| {
-                self.hasher.hash_one(names.of(*id))
+            by_name.insert_unique(self.hasher.hash_one(names.get(id)), id, |id| {
+                self.hasher.hash_one(names.get(*id))
             });
         }
         self.by_name = by_name;
@@ -72,7 +74,8 @@ impl SymbolTable {
         self.find_hashed(self.hasher.hash_one(name), name, objects)
     }
 
-    /// The entry of a name, made without an owner if there is none. `None` if there is no room for another one.
+    /// Returns the entry of a name, created without an owner on demand. `None` if there is no room
+    /// for another one.
     pub(super) fn intern(&mut self, name: &[u8], objects: &[ObjectState]) -> Option<EntryId> {
         let hash = self.hasher.hash_one(name);
         if let Some(id) = self.find_hashed(hash, name, objects) {
@@ -82,7 +85,7 @@ impl SymbolTable {
         self.add(hash, Packed { owner: NOBODY, at }, objects)
     }
 
-    /// The same for the name that a symbol has in an object.
+    /// Returns the same as [`Self::intern`], for the name of a symbol in an object.
     #[inline]
     pub(super) fn intern_of_object(
         &mut self,
@@ -94,7 +97,7 @@ impl SymbolTable {
         if let Some(id) = self.find_hashed(hash, name, objects) {
             return Some(id);
         }
-        self.add(hash, Packed::of_object(object, symbol, Flags::NAME_ONLY), objects)
+        self.add(hash, Packed::for_object(object, symbol, Flags::NAME_ONLY), objects)
     }
 
     #[inline]
@@ -102,7 +105,7 @@ impl SymbolTable {
         let entry = self.entries[id.0 as usize];
         match entry.object() {
             Some(_) if entry.flags().contains(Flags::NAME_ONLY) => Entry::NONE,
-            Some(object) => Entry::of_object(object, entry.at, entry.flags()),
+            Some(object) => Entry::for_object(object, entry.at, entry.flags()),
             None if entry.owner & OWNER == NOBODY => Entry::NONE,
             None => Entry::absolute(self.own[entry.at as usize].address, entry.flags()),
         }
@@ -117,7 +120,7 @@ impl SymbolTable {
                     self.own[was.at as usize] = Own::default();
                     self.vacant.push(was.at);
                 }
-                self.entries[id.0 as usize] = Packed::of_object(object, entry.symbol, entry.flags);
+                self.entries[id.0 as usize] = Packed::for_object(object, entry.symbol, entry.flags);
                 return;
             }
             Owner::Nobody => NOBODY,
@@ -137,19 +140,19 @@ impl SymbolTable {
         self.set(id, Entry::NONE, objects);
     }
 
-    /// What an object calls a symbol if it has its name, with or without a definition.
+    /// Returns the index of a symbol in an object that has its name, with or without a definition.
     pub(super) fn symbol_of(&self, object: ObjectId, id: EntryId) -> Option<u32> {
         let entry = self.entries[id.0 as usize];
         (entry.object() == Some(object)).then_some(entry.at)
     }
 
-    /// The object that has a symbol calls it otherwise from now on.
+    /// Changes the index of a symbol in its object.
     pub(super) fn set_symbol(&mut self, id: EntryId, symbol: u32) {
         self.entries[id.0 as usize].at = symbol;
     }
 
     pub(super) fn name<'a>(&'a self, id: EntryId, objects: &'a [ObjectState]) -> &'a [u8] {
-        self.names(objects).of(id.0)
+        self.names(objects).get(id.0)
     }
 
     fn names<'a>(&'a self, objects: &'a [ObjectState]) -> Names<'a> {
@@ -169,7 +172,7 @@ impl SymbolTable {
         self.entries.push(entry);
         let Self { entries, own, by_name, hasher, .. } = self;
         let names = Names { entries, own, objects };
-        by_name.insert_unique(hash, id, |id| hasher.hash_one(names.of(*id)));
+        by_name.insert_unique(hash, id, |id| hasher.hash_one(names.get(*id)));
         Some(EntryId(id))
     }
 
@@ -189,7 +192,7 @@ impl SymbolTable {
 }
 
 impl Packed {
-    fn of_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
+    fn for_object(object: ObjectId, symbol: u32, flags: Flags) -> Self {
         Self { owner: (object.0 + FIRST_OBJECT) | (u32::from(flags.0) << FLAGS_SHIFT), at: symbol }
     }
 
@@ -203,7 +206,7 @@ impl Packed {
     }
 }
 
-/// The names of entries, wherever they are.
+/// The names of entries, in objects and in the table.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     entries: &'a [Packed],
@@ -213,7 +216,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     #[inline]
-    fn of(self, id: u32) -> &'a [u8] {
+    fn get(self, id: u32) -> &'a [u8] {
         let entry = self.entries[id as usize];
         match entry.object() {
             Some(object) => self.objects[object.0 as usize].symbol_name(entry.at),

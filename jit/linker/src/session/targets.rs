@@ -1,16 +1,17 @@
-//! What the symbols of a graph are that it does not define.
+//! The definitions of a graph's external symbols.
 
 use super::entry::{EntryId, Found, LibraryId};
 use crate::graph::SymbolId;
 
-/// Symbols, each with what defines it. A weak one may be defined by nothing, others are taken to be at the session's phony
-/// address then.
+/// Symbols, each with its definition. A weak one may have no definition; any other symbol without
+/// one is at the session's phony address.
 ///
-/// A link may have many of them, so each takes 8 bytes, and most are defined by the library that the one before is.
+/// A link may have many of them, so each takes 8 bytes. Most symbols have the same defining library
+/// as the symbol before.
 #[derive(Default)]
 pub(super) struct Targets {
     targets: Vec<(SymbolId, EntryId)>,
-    /// From which target on they are defined by a library, or by nothing.
+    /// Starts of runs of targets with the same defining library, or with no definition.
     libraries: Vec<(u32, Option<LibraryId>)>,
 }
 
@@ -43,7 +44,7 @@ impl Targets {
 }
 
 impl Targets {
-    /// The symbols that nothing defines.
+    /// Returns the symbols without a definition.
     pub(super) fn undefined(&self) -> impl Iterator<Item = SymbolId> {
         let ends = self.libraries.iter().skip(1).map(|(start, _)| *start as usize);
         let ends = ends.chain(std::iter::once(self.targets.len()));
@@ -52,7 +53,7 @@ impl Targets {
             .map(|(symbol, _)| *symbol)
     }
 
-    /// Takes symbols out.
+    /// Removes symbols.
     pub(super) fn remove(&mut self, is_removed: impl Fn(SymbolId) -> bool) {
         *self = self.iter().filter(|(symbol, _)| !is_removed(*symbol)).collect();
     }

@@ -1,36 +1,36 @@
-//! How long links take.
+//! The duration of links.
 
 use std::time::{Duration, Instant};
 
-/// How long the links of a session have taken, step by step, and how much they have linked. Links that failed count with the steps
-/// that they got to.
+/// The time that the links of a session have taken, step by step, and their total amount. Failed
+/// links count with their completed steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkTimes {
-    /// Reading graphs, and pruning them.
+    /// The reading of graphs, and their pruning.
     pub read: Duration,
-    /// Looking symbols up, with the generators that are asked.
+    /// The look-ups of symbols, including generators.
     pub resolve: Duration,
-    /// Layout, and memory from the memory manager.
+    /// The layout, and the allocation by the memory manager.
     pub allocate: Duration,
-    /// Content and fields, with the passes around them.
+    /// The computation of content and fields, with the passes around it.
     pub fix_up: Duration,
-    /// Protections and finalize actions, and telling debuggers.
+    /// The change of protections, the finalize actions, and the reports to debuggers.
     pub finalize: Duration,
-    /// Number of objects.
+    /// The number of objects.
     pub objects: usize,
-    /// Bytes of their segments, zeroes included.
+    /// The size of their segments in bytes, zeroes included.
     pub bytes: u64,
 }
 
 impl LinkTimes {
-    /// All steps together.
+    /// Returns the time of all steps together.
     pub fn total(&self) -> Duration {
         self.read + self.resolve + self.allocate + self.fix_up + self.finalize
     }
 }
 
-/// The time since the last lap, which this ends.
+/// Returns the time since the last lap, and starts the next one.
 pub(super) fn lap(clock: &mut Instant) -> Duration {
     let now = Instant::now();
     now - std::mem::replace(clock, now)

@@ -1,6 +1,7 @@
-//! Bounds of a program, which system linkers define where no object does: `_end`, `__init_array_start` and their like.
+//! Bounds of a program, which system linkers define where no object does: `_end`,
+//! `__init_array_start` and their like.
 //!
-//! They are those of a batch. Objects that are linked later have bounds of their own.
+//! The bounds enclose a batch. Objects that are linked later have bounds of their own.
 
 use std::ops::Range;
 
@@ -34,15 +35,15 @@ pub(in crate::session) enum ProgramBound {
 /// References to bounds of a program, of all members of a batch.
 pub(super) struct ProgramBounds(Vec<BoundUser>);
 
-/// A reference to such a bound.
+/// A reference to a bound of the program.
 struct BoundUser {
-    /// Place of the graph with the reference in the batch.
+    /// Index of the referring member in the batch.
     member: usize,
     symbol: SymbolId,
     bound: ProgramBound,
 }
 
-/// The bound that a name stands for, unless an object of the library defines it.
+/// Returns the bound with this name, which counts unless an object of the library defines the name.
 pub(in crate::session) fn program_bound(name: &[u8]) -> Option<ProgramBound> {
     let list = |kind, is_start| ProgramBound::List { kind, is_start };
     Some(match name {
@@ -68,10 +69,12 @@ impl ProgramBounds {
         self.0.is_empty()
     }
 
-    /// Finds references to bounds of the program. The sections of lists lie together then, in the order in which they run.
+    /// Finds references to bounds of the program, and makes the sections of lists lie together in
+    /// the order in which they run.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if sections of a list need different kinds of memory.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if sections of a list need different kinds
+    /// of memory.
     pub(super) fn find(batch: &mut Batch, shared: &mut SharedSections) -> Result<Self> {
         let mut users = Vec::new();
         for (member, linking) in batch.members.iter_mut().enumerate() {
@@ -112,7 +115,7 @@ impl ProgramBounds {
     }
 }
 
-/// Has the sections of a list lie together, those of low priorities first.
+/// Makes the sections of a list lie together, low priorities first.
 fn share_list(batch: &mut Batch, shared: &mut SharedSections, kind: &str) -> Result<()> {
     let graphs = batch.members.iter().map(|linking| &linking.graph);
     let mut names: Vec<Vec<u8>> =
@@ -136,7 +139,7 @@ fn place_of(batch: &Batch, bound: ProgramBound) -> u64 {
     let content = of(Protection::ReadWrite).map(|segment| segment.content());
     let content = range(&mut content.filter(|content| !content.is_empty()));
     match bound {
-        // Both bounds of an empty list are an address within reach.
+        // The bounds of an empty list are an arbitrary address within reach.
         ProgramBound::Start | ProgramBound::Empty => whole.start,
         ProgramBound::TextEnd => {
             let text = range(&mut of(Protection::ReadExecute).map(|segment| segment.range()));

@@ -1,7 +1,7 @@
 //! Bounds of sections that several objects of a link have: `__start_x` and `__stop_x`.
 //!
-//! The sections `x` of all objects lie together then, in a group of segments, and the bounds are those of them all. Objects that are
-//! linked later have sections of their own.
+//! The sections `x` of all objects lie together then, in a group of segments, and the bounds
+//! enclose them all. Objects that are linked later have sections of their own.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::memory::{Lifetime, Protection};
 use crate::session::batch::{Batch, Linking};
 use crate::{Error, Result, Undefined};
 
-/// Sections that lie together with those of other members.
+/// The sections that lie together with sections of other members.
 #[derive(Default)]
 pub(super) struct SharedSections(Vec<Sections>);
 
@@ -21,9 +21,9 @@ pub(super) struct SharedSections(Vec<Sections>);
 struct Sections {
     name: Vec<u8>,
     group: u32,
-    /// The members that refer to the bounds, by their places in the batch.
+    /// Members that refer to the bounds, by their indices in the batch.
     users: Vec<usize>,
-    /// The members that have such sections.
+    /// Members that have such sections, by their indices in the batch.
     owners: Vec<usize>,
 }
 
@@ -39,8 +39,8 @@ impl SharedSections {
         self.0.is_empty()
     }
 
-    /// Finds bounds of sections that are not those of one object alone. Bounds that are found nowhere are missing, but for weak
-    /// references and unless `may_be_missing`.
+    /// Finds bounds of sections that are not one object's alone. Bounds without sections are
+    /// missing, except for weak references and if `may_be_missing` is set.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if sections of one name need different kinds of memory.
@@ -63,10 +63,10 @@ impl SharedSections {
         Ok(())
     }
 
-    /// Has all sections of a name lie together.
+    /// Makes all sections of a name lie together.
     ///
     /// # Errors
-    /// As for [`Self::share_bounds`].
+    /// The errors of [`Self::share_bounds`].
     pub(super) fn share_all(&mut self, batch: &mut Batch, name: Vec<u8>) -> Result<()> {
         let mut wanted = HashMap::from_iter([(name, Wanted::default())]);
         find_owners(batch, &mut wanted);
@@ -84,7 +84,8 @@ impl SharedSections {
         }
     }
 
-    /// Returns the place of all sections of a kind, once memory is allocated: of those named `kind`, or `kind.` and more.
+    /// Returns the range of all sections of a kind, named `kind` or `kind.` with a suffix, once
+    /// memory is allocated.
     pub(super) fn range_of_kind(&self, batch: &Batch, kind: &str) -> Option<Range<u64>> {
         let of_kind = self.0.iter().filter(|sections| is_kind(&sections.name, kind.as_bytes()));
         of_kind.filter_map(|sections| sections.range(batch)).reduce(union)
@@ -99,8 +100,8 @@ impl SharedSections {
                 [first, *other].map(|member| members[member].graph.name().to_string());
             let name = for_message(&name);
             let problem = format!(
-                "its sections named {name} cannot lie together with those of {first}, as __start_{name} and __stop_{name} want: \
-                 they differ in protection"
+                "its sections named {name} cannot lie together with the same sections of {first}, as __start_{name} and __stop_{name} \
+                 require: they differ in protection"
             );
             return Err(Error::Unsupported { file: other, problem });
         }
@@ -128,7 +129,7 @@ impl SharedSections {
 }
 
 impl Sections {
-    /// Returns the place of the sections, once memory is allocated.
+    /// Returns the range of the sections, once memory is allocated.
     fn range(&self, batch: &Batch) -> Option<Range<u64>> {
         let graphs = self.owners.iter().map(|owner| &batch.members[*owner].graph);
         graphs.filter_map(|graph| graph.range_of_group(self.group)).reduce(union)
