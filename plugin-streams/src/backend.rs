@@ -1,4 +1,4 @@
-//! What a backend brings beside its driver.
+//! The parts that a backend supplies in addition to its driver.
 
 use crate::device_core::DeviceCore;
 use crate::driver::Driver;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 /// A backend over a driver with streams.
 pub trait StreamBackend: Sized + Send + Sync + 'static {
-    /// The driver.
+    /// The backend's driver.
     type Driver: Driver;
-    /// What the user has set.
+    /// The backend's settings from the environment.
     type Settings: Send + Sync + 'static;
-    /// A device that can be opened.
+    /// A device before it is opened.
     type Physical: Physical;
-    /// What a loaded image says of itself.
+    /// The backend's own data of a loaded image.
     type Image: Image<Self::Driver>;
 
     /// Answers a query about the platform.
@@ -39,8 +39,8 @@ pub trait StreamBackend: Sized + Send + Sync + 'static {
         physical: &Arc<Self::Physical>,
     ) -> Result<<Self::Driver as Driver>::Context>;
 
-    /// What is kept for a device that is being opened, whose context is current, and prepares the device
-    /// as the user wants it.
+    /// Prepares a device according to the settings and returns the backend's own data of it. The
+    /// device is being opened, and its context is current.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -50,49 +50,50 @@ pub trait StreamBackend: Sized + Send + Sync + 'static {
         settings: &Self::Settings,
     ) -> Result<<Self::Driver as Driver>::Own>;
 
-    /// How well an image suits a device, at least 1.
+    /// Returns the score of an image for a device, at least 1.
     ///
     /// # Errors
-    /// Why the device does not run it, for people.
+    /// The reason why the device does not run the image, as text for the user.
     fn suitability(image: &[u8], device: &DeviceCore<Self::Driver>) -> Result<u32, String>;
 
-    /// The rank of an image of a container; 0 if the device does not run it.
-    fn rank(entry: &ImageEntry<'_>, device: &DeviceCore<Self::Driver>) -> u32;
+    /// Returns the score of an image of a container; 0 if the device does not run it.
+    fn score(entry: &ImageEntry<'_>, device: &DeviceCore<Self::Driver>) -> u32;
 
     /// Loads an image that suits the device. Blocks.
     ///
     /// # Errors
-    /// `InvalidBinary` for what the device does not run, `CompileFailure`, `LinkFailure`, those of the
-    /// driver.
+    /// `InvalidBinary` for an image that the device does not run, `CompileFailure`, `LinkFailure`,
+    /// errors of the driver.
     fn load(
         device: &Arc<DeviceCore<Self::Driver>>,
         image: ImageBytes,
     ) -> Result<(Module, Self::Image)>;
 }
 
-/// A device of the driver that may be open or not.
+/// A device of the driver, open or not.
 pub trait Physical: Send + Sync + 'static {
-    /// What is known of it.
+    /// Returns the constant properties of the device.
     fn facts(&self) -> &Arc<Facts>;
-    /// The driver's number for it.
+    /// Returns the driver's number of the device.
     fn ordinal(&self) -> i32;
 }
 
-/// What a loaded image says of itself, and what its life takes.
+/// The backend's own data of a loaded image: its symbols, and its constructors and destructors.
 pub trait Image<D: Driver>: Send + Sync + 'static {
-    /// The driver has loaded the image, and nothing of it has run yet.
+    /// Completes the data. The driver has loaded the image, and none of its code has run yet.
     ///
     /// # Errors
-    /// Errors of the driver; the image is unloaded then.
+    /// Errors of the driver; the caller then unloads the image.
     fn was_loaded(&self, _module: &ModuleCore<D>) -> Result<()> {
         Ok(())
     }
 
-    /// Whether the driver may be asked for something of the program's by this name: what runs constructors or
-    /// destructors is none of that, and some drivers do not survive being asked for what is of another kind.
+    /// Returns whether the driver may look up this name for the program. Functions that run
+    /// constructors or destructors are excluded, and some drivers crash when they look up a symbol
+    /// of another kind.
     fn has(&self, name: &str, kind: SymbolKind) -> bool;
 
-    /// What is known of a kernel.
+    /// Returns the attributes of a kernel.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -103,16 +104,16 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
         function: Function,
     ) -> Result<KernelAttributes>;
 
-    /// The bytes that describe a kernel ([`KernelDescription`]), if the image has any.
+    /// Returns the bytes that describe a kernel ([`KernelDescription`]), if the image has any.
     fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>>;
 
-    /// The kernels and the globals of the program.
+    /// Returns the kernels and the globals of the program.
     fn symbols(&self) -> Vec<(String, SymbolKind)>;
 
     /// Runs the constructors and waits for them.
     ///
     /// # Errors
-    /// `InvalidBinary` for what the image lacks; those of the driver.
+    /// `InvalidBinary` for a missing symbol of the image; errors of the driver.
     fn run_constructors(&self, module: &ModuleCore<D>) -> Result<()>;
 
     /// Runs the destructors and waits for them.
@@ -121,7 +122,7 @@ pub trait Image<D: Driver>: Send + Sync + 'static {
     /// As for [`Image::run_constructors`].
     fn run_destructors(&self, module: &ModuleCore<D>) -> Result<()>;
 
-    /// What the profile's variables hold now. Blocks.
+    /// Returns the present contents of the profile's variables. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.

@@ -1,35 +1,36 @@
-//! What calls of a driver answer.
+//! Results of calls of a driver.
 
 use std::fmt;
 
-/// What a function of a driver answers: a number, which a newer driver may know and a backend does not.
-/// CUDA and HIP have the same numbers for what both know.
+/// A result number of a driver's function. A newer driver may have numbers that a backend does not
+/// know.
+/// CUDA and HIP have the same numbers for the results that both have.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(pub u32);
 
 impl Code {
-    /// All went well.
+    /// Success.
     pub const SUCCESS: Code = Code(0);
-    /// An argument has a value that it cannot have.
+    /// An argument with an invalid value.
     pub const INVALID_VALUE: Code = Code(1);
-    /// There is not enough memory.
+    /// Too little memory.
     pub const OUT_OF_MEMORY: Code = Code(2);
-    /// The driver has ended, as the process is about to.
+    /// A driver that is deinitialized, as the process is about to end.
     pub const DEINITIALIZED: Code = Code(4);
-    /// There is no device.
+    /// No device.
     pub const NO_DEVICE: Code = Code(100);
-    /// A module has nothing of that name.
+    /// A name that a module does not have.
     pub const NOT_FOUND: Code = Code(500);
-    /// Work is not done yet.
+    /// Work that is not done yet.
     pub const NOT_READY: Code = Code(600);
-    /// Doing it once was enough.
+    /// Peer access that is enabled already.
     pub const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);
-    /// Somebody else in the process has registered some of it.
+    /// Memory that another part of the process has registered, at least in part.
     pub const HOST_MEMORY_ALREADY_REGISTERED: Code = Code(712);
-    /// Not all groups can run at once.
+    /// A cooperative launch whose work-groups cannot all run at once.
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Code = Code(720);
-    /// The driver, or the device, cannot do this.
+    /// An operation that the driver or the device does not support.
     pub const NOT_SUPPORTED: Code = Code(801);
 }
 
@@ -39,32 +40,32 @@ impl fmt::Debug for Code {
     }
 }
 
-/// How a call of a driver went.
+/// The outcome of a call of a driver.
 pub type Call = Result<(), Failure>;
 
-/// A call of a driver that failed.
+/// A failed call of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// The function.
+    /// Name of the driver's function.
     pub function: &'static str,
-    /// What it answered; none if the driver lacks it.
+    /// The driver's result; `None` if the driver lacks the function.
     pub result: Option<Code>,
 }
 
 impl Failure {
-    /// The driver has no such function.
+    /// Creates the failure for a function that the driver lacks.
     #[cold]
     pub fn missing(function: &'static str) -> Failure {
         Failure { function, result: None }
     }
 
-    /// The function answered this.
+    /// Creates the failure for a result of a function.
     #[cold]
     pub fn new(function: &'static str, result: Code) -> Failure {
         Failure { function, result: Some(result) }
     }
 
-    /// Whether the driver answered this.
+    /// Returns whether the driver returned this result.
     pub fn is(&self, result: Code) -> bool {
         self.result == Some(result)
     }

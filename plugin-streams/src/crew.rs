@@ -1,56 +1,58 @@
-//! The threads that do the work which queues keep, as they see it.
+//! The threads that run commands of submission queues, as the queues see them.
 
 use longshore_plugin_api::{AtWork, Crew};
 use std::sync::Arc;
 
-/// Number of threads of a backend's crew that are started without waiting for others. Most of them wait for a
-/// stream, or for whatever a function of the program waits for.
+/// Number of threads of a backend's crew that start without waiting for others to end. Most of them
+/// wait for a stream, or inside a function of the program.
 const MOST_THREADS: usize = 64;
 
-/// A queue's work that is kept.
+/// A submission queue with kept commands.
 pub(crate) trait KeptWork: Send + Sync {
-    /// Does steps until none is left, or the next one waits, for which the answer stands.
-    fn do_steps(self: Arc<Self>) -> Option<Arc<dyn Awaited>>;
+    /// Runs commands until none is left, or until the next one has to wait; returns the object that
+    /// it waits for.
+    fn run_commands(self: Arc<Self>) -> Option<Arc<dyn Awaited>>;
 
-    /// Counts the calling thread in with those that work for the device, until the answer is dropped.
+    /// Counts the calling thread among the device's workers, until the returned guard is dropped.
     fn at_work(&self) -> AtWork;
 }
 
-/// A thing that a line waits for without a thread.
+/// An object that a submission queue waits for without a thread.
 pub(crate) trait Awaited {
-    /// Has the crew attend to a line when the thing is there. Gives the line back if it is there already.
-    fn park(&self, line: BusyLine) -> Option<BusyLine>;
+    /// Passes the submission queue to the crew once the object is ready. Returns the queue if the
+    /// object is ready already.
+    fn park(&self, queue: BusyQueue) -> Option<BusyQueue>;
 }
 
-/// A line that keeps work. The device is not closed before that is done.
-pub struct BusyLine {
-    // Dropped in this order: whoever waits for the line may close the device then.
+/// A submission queue with kept commands. The device is not closed before they are done.
+pub struct BusyQueue {
+    // Dropped in this order: a caller that waits for the queue may then close the device.
     work: Arc<dyn KeptWork>,
     _at_work: AtWork,
 }
 
-impl BusyLine {
-    /// Returns a line with this work.
-    pub(crate) fn new(work: Arc<dyn KeptWork>) -> BusyLine {
-        BusyLine { _at_work: work.at_work(), work }
+impl BusyQueue {
+    /// Creates the handle for a submission queue with this work.
+    pub(crate) fn new(work: Arc<dyn KeptWork>) -> BusyQueue {
+        BusyQueue { _at_work: work.at_work(), work }
     }
 
-    /// Returns the threads of all queues of a backend, with this name.
-    pub const fn crew(name: &'static str) -> Crew<BusyLine> {
-        Crew::new(name, MOST_THREADS, BusyLine::attend)
+    /// Creates the crew for all queues of a backend, with this name.
+    pub const fn crew(name: &'static str) -> Crew<BusyQueue> {
+        Crew::new(name, MOST_THREADS, BusyQueue::attend)
     }
 
-    /// Does steps until none is left, or the line is parked.
+    /// Runs commands until none is left, or the queue is parked.
     fn attend(self) {
-        let mut line = self;
-        while let Some(awaited) = Arc::clone(&line.work).do_steps() {
-            // A parked line may be done before this thread has let go of what it awaits, which keeps the device.
-            let at_work = line.work.at_work();
-            let back = awaited.park(line);
+        let mut queue = self;
+        while let Some(awaited) = Arc::clone(&queue.work).run_commands() {
+            // A parked queue may finish before this thread drops `awaited`, which holds the device.
+            let at_work = queue.work.at_work();
+            let back = awaited.park(queue);
             drop(awaited);
             drop(at_work);
             match back {
-                Some(back) => line = back,
+                Some(back) => queue = back,
                 None => return,
             }
         }

@@ -10,7 +10,7 @@ use longshore_plugin_api::Result;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A GPU: its context, retained once for each time that it is opened.
+/// An open GPU: its context, retained once for each time that the device is opened.
 ///
 /// LLVM: `ol_device_handle_t`, `CUDADeviceTy`, `AMDGPUDeviceTy`.
 pub struct StreamDevice<B: StreamBackend> {
@@ -19,10 +19,10 @@ pub struct StreamDevice<B: StreamBackend> {
 }
 
 impl<B: StreamBackend> StreamDevice<B> {
-    /// Retains the context. Blocks.
+    /// Opens a device: retains its context. Blocks.
     ///
     /// # Errors
-    /// Errors of the driver; `Unsupported` for a setting that it does not take.
+    /// Errors of the driver; `Unsupported` for a setting that the driver does not support.
     pub(crate) fn open(
         driver: &Arc<B::Driver>,
         physical: &Arc<B::Physical>,
@@ -30,7 +30,7 @@ impl<B: StreamBackend> StreamDevice<B> {
     ) -> Result<StreamDevice<B>> {
         let facts = physical.facts();
         let doing = format!("opening {} device '{}'", <B::Driver as Driver>::NAME, facts.name);
-        let failed = |failure| error::of_driver(&**driver, &doing, failure);
+        let failed = |failure| error::driver_error(&**driver, &doing, failure);
         let context = B::retain(driver, physical)?;
         let entered = context.enter().map_err(failed)?;
         let own = B::prepare(driver, physical, settings)?;
@@ -38,7 +38,7 @@ impl<B: StreamBackend> StreamDevice<B> {
         let memory = Memory::new(&**driver, facts, physical.ordinal())
             .map_err(failed)
             .inspect_err(|_| {
-                // SAFETY: nothing was queued on it.
+                // SAFETY: nothing was queued on the stream.
                 let _ = unsafe { driver.destroy_stream(service) };
             })?;
         drop(entered);

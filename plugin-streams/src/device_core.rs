@@ -1,4 +1,4 @@
-//! An open device, as all objects on it share it.
+//! The part of an open device that all its objects share.
 
 use crate::call::Failure;
 use crate::driver::{Context, Driver};
@@ -13,21 +13,22 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An open device, which every object on it holds.
+/// An open device, held by every object on it.
 pub struct DeviceCore<D: Driver> {
     raw: RawDevice<D>,
     own: D::Own,
     pub(crate) memory: Memory,
-    /// For copies and launches of the backend itself.
+    /// The stream for copies and launches of the backend itself.
     service: Stream,
     streams: Mutex<Vec<(Stream, Staging)>>,
-    /// Modules that the driver did not unload when it should.
+    /// Modules left loaded after the driver failed to unload them.
     abandoned: Mutex<Vec<Module>>,
     pub(crate) workers: Workers,
 }
 
 impl<D: Driver> DeviceCore<D> {
-    /// Returns a device on which nothing is queued. `service` is a stream for copies and launches of the backend itself.
+    /// Creates a device on which nothing is queued. `service` is a stream for copies and launches
+    /// of the backend itself.
     pub(crate) fn new(
         raw: RawDevice<D>,
         own: D::Own,
@@ -55,7 +56,8 @@ impl<D: Driver> DeviceCore<D> {
         self.service
     }
 
-    /// Returns the error of a call that names another device too. That device is the lost one, if this one still answers.
+    /// Returns the error of a call that involves another device too. That device is the lost one,
+    /// if this device still answers.
     #[cold]
     pub fn failed_with(
         &self,
@@ -77,8 +79,8 @@ impl<D: Driver> DeviceCore<D> {
         }
     }
 
-    /// Returns a stream on which nothing is queued, and its staging memory. To be given to
-    /// [`DeviceCore::give_stream`].
+    /// Returns a stream on which nothing is queued, and its staging memory. The caller returns both
+    /// to [`DeviceCore::give_stream`].
     ///
     /// # Errors
     /// Errors of the driver.
@@ -98,7 +100,7 @@ impl<D: Driver> DeviceCore<D> {
         made.map(|stream| (stream, Staging::default()))
     }
 
-    /// Takes back a stream of a queue that is gone. Its work may go on.
+    /// Takes back the stream of a dropped queue. The stream's work may go on.
     pub(crate) fn give_stream(&self, stream: Stream, staging: Staging) {
         self.streams.lock().push((stream, staging));
     }
@@ -108,7 +110,7 @@ impl<D: Driver> DeviceCore<D> {
         self.abandoned.lock().push(module);
     }
 
-    /// Counts the calling thread in with those that work for the device, until the answer is dropped.
+    /// Counts the calling thread among the device's workers, until the returned guard is dropped.
     pub(crate) fn at_work(&self) -> AtWork {
         self.workers.add()
     }
@@ -118,34 +120,35 @@ impl<D: Driver> DeviceCore<D> {
         self.registry().add()
     }
 
-    /// Returns such a list for launches on the service stream.
+    /// Returns the list for launches on the service stream, as [`DeviceCore::register`] does for a
+    /// queue.
     pub(crate) fn register_service(&self) -> Arc<InFlight> {
         self.registry().add_service()
     }
 
-    /// Returns the streams that no queue has.
+    /// Returns the streams that no queue uses.
     pub(crate) fn idle_streams(&self) -> Vec<Stream> {
         self.streams.lock().iter().map(|(stream, _)| *stream).collect()
     }
 
-    /// Tells the backend that some of the device's work was waited for.
+    /// Notifies the backend that a wait for some of the device's work has ended.
     #[inline(always)]
     pub(crate) fn was_waited_for(&self) {
         D::was_waited_for(&self.own, || self.is_known_idle());
     }
 
-    /// Gives back all objects of the driver. The context is current.
+    /// Destroys all objects of the driver. The context is current.
     fn destroy(&self) {
         let driver = self.driver();
         driver.is_closing(&self.own);
         self.memory.destroy(driver);
         for module in self.abandoned.lock().drain(..) {
-            // SAFETY: it is loaded still, and nobody has it any more.
+            // SAFETY: the module is still loaded, and nothing else holds it.
             let _ = unsafe { driver.unload(module) };
         }
         let service = (self.service, Staging::default());
         for (stream, staging) in self.streams.lock().drain(..).chain([service]) {
-            // SAFETY: queues are gone, so nobody uses it; what is queued goes on.
+            // SAFETY: all queues are dropped, so nothing uses the stream; queued work goes on.
             let _ = unsafe { driver.destroy_stream(stream) };
             staging.destroy(driver);
         }
@@ -164,7 +167,7 @@ impl<D: Driver> Deref for DeviceCore<D> {
 
 impl<D: Driver> Drop for DeviceCore<D> {
     fn drop(&mut self) {
-        // Without the context there is nothing that could be given back.
+        // Without the context no object can be destroyed.
         if let Ok(_current) = self.context().enter().or_else(|_| self.context().force()) {
             self.destroy();
         }

@@ -1,88 +1,93 @@
-//! What a backend's driver can do.
+//! The functions of a backend's driver.
 
 use crate::call::{Call, Code, Failure};
-use crate::crew::BusyLine;
+use crate::crew::BusyQueue;
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
 use crate::registrations::Registrations;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use std::ffi::{CStr, c_void};
 
-/// A loaded driver. Its functions may be called from any thread.
+/// A loaded driver. Its functions may be called from any thread. Function names in the
+/// documentation are CUDA's; HIP has equivalents.
 ///
-/// Those that take no [`Context`] want the context of the device current on the calling thread, if the
-/// driver has such a thing; and what is `unsafe` wants handles that are live, and pointers to what the
-/// driver reads or writes. They answer [`Failure::missing`] where the driver is too old.
+/// Functions without a [`Context`] argument require the device's context to be current on the
+/// calling thread, if the driver has contexts. An `unsafe` function requires live handles, and
+/// pointers to memory that the driver may read or write. A function that the driver is too old for
+/// returns [`Failure::missing`].
 #[allow(clippy::missing_safety_doc, reason = "it is said once, above")]
 pub trait Driver: Sized + Send + Sync + 'static {
     /// A device's context.
     type Context: Context;
-    /// What a backend keeps for each of its open devices.
+    /// A backend's own data for each of its open devices.
     type Own: Send + Sync + 'static;
 
-    /// What people call it: "CUDA".
+    /// The driver's common name, such as "CUDA".
     const NAME: &'static str;
-    /// So many bytes of pageable memory it captures when a copy to the device is queued. Where it captures
-    /// less than 64 KiB, queues do so themselves.
+    /// Number of bytes of pageable memory that the driver captures when a copy to the device is
+    /// queued. Below 64 KiB, queues capture the rest themselves.
     const CAPTURED_BYTES: u64;
 
-    /// Its version, for people.
+    /// Returns the driver's version, as text for the user.
     fn version_text(&self) -> String;
-    /// Its name for a result.
+    /// Returns the driver's name of a result.
     fn name(&self, result: Code) -> Option<String>;
-    /// Its words for a result.
+    /// Returns the driver's description of a result.
     fn text(&self, result: Code) -> Option<String>;
-    /// What a result is for a program.
+    /// Returns the interface's error code for a result.
     fn error_code(result: Code) -> ErrorCode;
-    /// Whether nothing works on the device any more after this result.
+    /// Returns whether the device is unusable after this result.
     fn is_sticky(result: Code) -> bool;
-    /// The same, if the driver may be asked.
+    /// Returns whether the device is lost after this result; unlike [`Driver::is_sticky`], may call
+    /// the driver.
     fn is_lost(&self, result: Code) -> bool {
         Self::is_sticky(result)
     }
-    /// The memory of the process that was registered with the driver by backends.
+    /// Returns the memory of the process that backends have registered with the driver.
     fn registrations() -> &'static Registrations;
-    /// The threads that do the work which queues keep: a static of [`BusyLine::crew`].
-    fn crew() -> &'static Crew<BusyLine>;
-    /// Is called when a device has done the work that some queue or event of it was waited for. Blocks the waiting
-    /// thread. `is_idle` tells whether all kernels that were launched on the device are known to be done.
+    /// Returns the threads that run commands of submission queues: a static of [`BusyQueue::crew`].
+    fn crew() -> &'static Crew<BusyQueue>;
+    /// Notifies the backend that a wait for a queue or event of the device has ended. Blocks the
+    /// waiting thread. `is_idle` returns whether all kernels launched on the device are known to be
+    /// done.
     fn was_waited_for(_own: &Self::Own, _is_idle: impl Fn() -> bool) {}
-    /// Is called when a device is given up: nothing runs on it. Its context is current.
+    /// Notifies the backend that the device is about to close: nothing runs on it. Its context is
+    /// current.
     fn is_closing(&self, _own: &Self::Own) {}
 
-    /// Blocks while it looks.
+    /// Queries the number of free bytes of the device's memory (`cuMemGetInfo`). Blocks.
     unsafe fn free_bytes(&self, free: &mut u64) -> Call;
 
-    /// `cuStreamCreate`, of a stream that does not wait for the process's default one.
+    /// Creates a stream that does not wait for the process's default stream (`cuStreamCreate`).
     unsafe fn create_stream(&self, stream: &mut Stream) -> Call;
-    /// `cuStreamDestroy`. What is queued goes on.
+    /// Destroys a stream (`cuStreamDestroy`). Queued work goes on.
     unsafe fn destroy_stream(&self, stream: Stream) -> Call;
-    /// `cuStreamSynchronize`. Blocks.
+    /// Waits for a stream (`cuStreamSynchronize`). Blocks.
     unsafe fn synchronize_stream(&self, stream: Stream) -> Call;
-    /// `cuStreamQuery`.
+    /// Queries whether a stream is done (`cuStreamQuery`).
     unsafe fn query_stream(&self, stream: Stream) -> Call;
-    /// `cuStreamWaitEvent`.
+    /// Makes a stream wait for an event (`cuStreamWaitEvent`).
     unsafe fn wait_event(&self, stream: Stream, event: Event) -> Call;
 
-    /// `cuEventCreate`.
+    /// Creates an event (`cuEventCreate`).
     unsafe fn create_event(&self, event: &mut Event, kind: EventKind) -> Call;
-    /// `cuEventDestroy`.
+    /// Destroys an event (`cuEventDestroy`).
     unsafe fn destroy_event(&self, event: Event) -> Call;
-    /// `cuEventRecord`.
+    /// Records an event on a stream (`cuEventRecord`).
     unsafe fn record_event(&self, event: Event, stream: Stream) -> Call;
-    /// `cuEventQuery`.
+    /// Queries whether an event is reached (`cuEventQuery`).
     unsafe fn query_event(&self, event: Event) -> Call;
-    /// `cuEventSynchronize`. Blocks.
+    /// Waits for an event (`cuEventSynchronize`). Blocks.
     unsafe fn synchronize_event(&self, event: Event) -> Call;
-    /// `cuEventElapsedTime`.
+    /// Measures the time between two events (`cuEventElapsedTime`).
     unsafe fn elapsed(&self, milliseconds: &mut f32, start: Event, end: Event) -> Call;
 
-    /// A pool of the device's memory that keeps nothing for itself.
+    /// Creates a pool of the device's memory that keeps no freed memory (`cuMemPoolCreate`).
     unsafe fn create_pool(&self, pool: &mut Pool, ordinal: i32) -> Call;
-    /// `cuMemPoolDestroy`. Needs no context.
+    /// Destroys a pool (`cuMemPoolDestroy`). Needs no context.
     unsafe fn destroy_pool(&self, pool: Pool) -> Call;
-    /// `cuMemPoolSetAccess`, so that the device of this ordinal reads and writes.
+    /// Gives the device of this ordinal read and write access to a pool (`cuMemPoolSetAccess`).
     unsafe fn allow_pool(&self, pool: Pool, ordinal: i32) -> Call;
-    /// `cuMemAllocFromPoolAsync`.
+    /// Allocates from a pool in a stream's order (`cuMemAllocFromPoolAsync`).
     unsafe fn allocate_from(
         &self,
         address: &mut DevicePtr,
@@ -90,33 +95,35 @@ pub trait Driver: Sized + Send + Sync + 'static {
         pool: Pool,
         stream: Stream,
     ) -> Call;
-    /// `cuMemFreeAsync`.
+    /// Frees memory of a pool in a stream's order (`cuMemFreeAsync`).
     unsafe fn free_on(&self, address: DevicePtr, stream: Stream) -> Call;
-    /// `cuMemAlloc`.
+    /// Allocates device memory (`cuMemAlloc`).
     unsafe fn allocate(&self, address: &mut DevicePtr, bytes: usize) -> Call;
-    /// `cuMemFree`, of device and of managed memory. Blocks.
+    /// Frees device or managed memory (`cuMemFree`). Blocks.
     unsafe fn free(&self, address: DevicePtr) -> Call;
-    /// `cuMemHostAlloc`, of memory that all devices reach.
+    /// Allocates page-locked host memory that all devices reach (`cuMemHostAlloc`).
     unsafe fn allocate_host(&self, address: &mut DevicePtr, bytes: usize) -> Call;
-    /// `cuMemFreeHost`. Blocks.
+    /// Frees page-locked host memory (`cuMemFreeHost`). Blocks.
     unsafe fn free_host(&self, address: DevicePtr) -> Call;
-    /// `cuMemAllocManaged`.
+    /// Allocates managed memory (`cuMemAllocManaged`).
     unsafe fn allocate_managed(&self, address: &mut DevicePtr, bytes: usize) -> Call;
 
-    /// `cuMemHostRegister`, for all devices; for reading alone if it cannot be written.
+    /// Page-locks host memory for all devices (`cuMemHostRegister`); for reading alone if the
+    /// memory cannot be written.
     unsafe fn register(&self, address: u64, bytes: usize) -> Call;
-    /// `cuMemHostUnregister`.
+    /// Undoes [`Driver::register`] (`cuMemHostUnregister`).
     unsafe fn unregister(&self, address: u64) -> Call;
-    /// `cuMemHostGetDevicePointer`.
+    /// Returns the device's address of page-locked host memory (`cuMemHostGetDevicePointer`).
     unsafe fn device_address(&self, device: &mut DevicePtr, address: u64) -> Call;
-    /// Whether an address is of managed memory, of whatever device.
+    /// Returns whether an address belongs to managed memory, of any device.
     fn is_managed(&self, address: u64) -> bool;
-    /// The start and the size of the page-locked memory of the host that an address is of.
+    /// Returns the start and the size, in bytes, of the page-locked host memory that contains an
+    /// address.
     fn page_locked(&self, address: u64) -> Option<(u64, u64)>;
 
-    /// `cuMemcpyAsync`: the driver finds out what the addresses belong to.
+    /// Copies (`cuMemcpyAsync`): the driver infers the kind of memory from the addresses.
     unsafe fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize, stream: Stream) -> Call;
-    /// `cuMemcpyHtoDAsync`.
+    /// Copies from host memory to device memory (`cuMemcpyHtoDAsync`).
     unsafe fn copy_to_device(
         &self,
         to: DevicePtr,
@@ -124,7 +131,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
         bytes: usize,
         stream: Stream,
     ) -> Call;
-    /// `cuMemcpyDtoHAsync`.
+    /// Copies from device memory to host memory (`cuMemcpyDtoHAsync`).
     unsafe fn copy_to_host(
         &self,
         to: *mut c_void,
@@ -132,7 +139,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
         bytes: usize,
         stream: Stream,
     ) -> Call;
-    /// `cuMemcpyPeerAsync`.
+    /// Copies between the memory of two devices (`cuMemcpyPeerAsync`).
     unsafe fn copy_between(
         &self,
         to: (DevicePtr, &Self::Context),
@@ -140,13 +147,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
         bytes: usize,
         stream: Stream,
     ) -> Call;
-    /// `cuMemsetD8Async`.
+    /// Fills with 8-bit values (`cuMemsetD8Async`).
     unsafe fn fill_8(&self, to: DevicePtr, value: u8, count: usize, stream: Stream) -> Call;
-    /// `cuMemsetD16Async`.
+    /// Fills with 16-bit values (`cuMemsetD16Async`).
     unsafe fn fill_16(&self, to: DevicePtr, value: u16, count: usize, stream: Stream) -> Call;
-    /// `cuMemsetD32Async`.
+    /// Fills with 32-bit values (`cuMemsetD32Async`).
     unsafe fn fill_32(&self, to: DevicePtr, value: u32, count: usize, stream: Stream) -> Call;
-    /// `cuMemPrefetchAsync`.
+    /// Moves managed memory to a location ahead of its use (`cuMemPrefetchAsync`).
     unsafe fn prefetch(
         &self,
         address: DevicePtr,
@@ -155,16 +162,16 @@ pub trait Driver: Sized + Send + Sync + 'static {
         stream: Stream,
     ) -> Call;
 
-    /// `cuDeviceCanAccessPeer`.
+    /// Queries whether a device can access a peer's memory (`cuDeviceCanAccessPeer`).
     unsafe fn can_access(&self, can: &mut bool, ordinal: i32, peer: i32) -> Call;
-    /// `cuCtxEnablePeerAccess`.
+    /// Gives the current context access to a peer's memory (`cuCtxEnablePeerAccess`).
     unsafe fn enable_access(&self, peer: &Self::Context) -> Call;
 
-    /// `cuModuleUnload`.
+    /// Unloads a module (`cuModuleUnload`).
     unsafe fn unload(&self, module: Module) -> Call;
-    /// `cuModuleGetFunction`.
+    /// Looks up a kernel of a module (`cuModuleGetFunction`).
     unsafe fn function(&self, function: &mut Function, module: Module, name: &CStr) -> Call;
-    /// `cuModuleGetGlobal`.
+    /// Looks up a variable of a module (`cuModuleGetGlobal`).
     unsafe fn global(
         &self,
         address: &mut DevicePtr,
@@ -173,8 +180,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
         name: &CStr,
     ) -> Call;
 
-    /// `cuLaunchKernel` and its like. `arguments` points to as many addresses of values as the function
-    /// has arguments.
+    /// Launches a kernel (`cuLaunchKernel`, or its variants for clusters and cooperative launches).
+    /// `arguments` points to the addresses of the values, one for each argument of the function.
     unsafe fn launch(
         &self,
         function: Function,
@@ -182,17 +189,18 @@ pub trait Driver: Sized + Send + Sync + 'static {
         arguments: *const *const c_void,
         stream: Stream,
     ) -> Call;
-    /// Lets a function have so many bytes of dynamic shared memory.
+    /// Raises a function's limit of dynamic shared memory to a number of bytes.
     unsafe fn allow_shared(&self, _function: Function, _bytes: u64) -> Call {
         Err(Failure::missing("dynamic shared memory beyond the usual"))
     }
-    /// Lets a function have clusters that not every device has.
+    /// Lets a function have clusters of sizes that not every device has.
     unsafe fn allow_large_clusters(&self, _function: Function) -> Call {
         Err(Failure::missing("large clusters"))
     }
-    /// `cuOccupancyMaxPotentialBlockSize`.
+    /// Queries the best number of work-items in a work-group (`cuOccupancyMaxPotentialBlockSize`).
     unsafe fn best_group_items(&self, items: &mut i32, function: Function, shared: usize) -> Call;
-    /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
+    /// Queries the number of work-groups that a multiprocessor runs at once
+    /// (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
     unsafe fn active_groups(
         &self,
         groups: &mut i32,
@@ -202,54 +210,57 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ) -> Call;
 }
 
-/// A device's context, which is retained while this lives.
+/// A device's context, retained for the life of this value.
 pub trait Context: Send + Sync + 'static {
-    /// It is current on the calling thread until this is dropped, there.
+    /// A guard: the context is current on the calling thread until the guard is dropped, on that
+    /// thread.
     type Entered<'a>
     where
         Self: 'a;
 
-    /// Makes it current. Afterwards the thread has the one current again that it had, unless it had none.
+    /// Makes the context current. Afterwards the thread's previous context is current again, unless
+    /// it had none.
     ///
     /// # Errors
     /// Errors of the driver.
     fn enter(&self) -> Result<Self::Entered<'_>, Failure>;
 
-    /// The same, for long, on a thread that may outlive the context: afterwards it has what it had before, be that none.
+    /// Makes the context current for long, on a thread that may outlive the context. Afterwards the
+    /// thread's previous state is restored, even if no context was current.
     ///
     /// # Errors
     /// Errors of the driver.
     fn visit(&self) -> Result<Self::Entered<'_>, Failure>;
 
-    /// The same on a thread that cannot be asked what it has.
+    /// Makes the context current without asking the driver for the thread's previous context.
     ///
     /// # Errors
     /// Errors of the driver.
     fn force(&self) -> Result<Self::Entered<'_>, Failure>;
 
-    /// Gives it up; dropping it does so too, but does not tell. May block.
+    /// Releases the context and returns the driver's result, unlike dropping. May block.
     ///
     /// # Errors
-    /// Errors of the driver; it is given up all the same.
+    /// Errors of the driver; the context is released even then.
     fn release(self) -> Call;
 }
 
-/// What an event of the driver is for.
+/// The purpose of an event of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Places alone.
+    /// Places in streams, without times.
     Plain,
-    /// Places and their times.
+    /// Places in streams, with times.
     Timed,
-    /// To be waited for asleep.
+    /// A place to wait for asleep, without spinning.
     Sleeper,
 }
 
-/// Where managed memory can be.
+/// A location of managed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// On the device of this ordinal.
+    /// The device of this ordinal.
     Device(i32),
-    /// On the host.
+    /// The host.
     Host,
 }

@@ -1,12 +1,12 @@
-//! A driver's results as errors.
+//! Conversion of a driver's results to errors.
 
 use crate::call::Failure;
 use crate::driver::Driver;
 use longshore_plugin_api::{Error, ErrorCode};
 
-/// The error that a failed call becomes; `doing` is what was asked for.
+/// Returns the error for a failed call; `doing` is the purpose of the call.
 #[cold]
-pub fn of_driver<D: Driver>(driver: &D, doing: &str, failure: Failure) -> Error {
+pub fn driver_error<D: Driver>(driver: &D, doing: &str, failure: Failure) -> Error {
     let function = failure.function;
     let Some(result) = failure.result else {
         let (name, version) = (D::NAME, driver.version_text());

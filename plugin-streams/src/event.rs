@@ -2,17 +2,18 @@
 
 use crate::device_core::DeviceCore;
 use crate::driver::Driver;
-use crate::line::Line;
+use crate::submission_queue::SubmissionQueue;
 use crate::record::Record;
-use crate::step::Step;
+use crate::command::Command;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
+/// An event: the last place of a queue that the event was recorded at. An event does not depend on
+/// that queue's life.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
-/// the host refuses that.
+/// A host function that synchronizes an event recorded behind it on its own queue would wait for
+/// itself: the host refuses the call.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct StreamEvent<D: Driver> {
@@ -22,47 +23,47 @@ pub struct StreamEvent<D: Driver> {
 }
 
 impl<D: Driver> StreamEvent<D> {
-    /// Returns an event that was recorded nowhere.
+    /// Creates an event that is not recorded.
     pub(crate) fn new(device: &Arc<DeviceCore<D>>, timing: bool) -> StreamEvent<D> {
         StreamEvent { device: Arc::clone(device), timing, last: Mutex::new(None) }
     }
 
-    /// Returns the last record, unless there is none.
+    /// Returns the last record, if any.
     pub(crate) fn last(&self) -> Option<Arc<Record<D>>> {
         self.last.lock().clone()
     }
 
-    /// Records it at the tail of a line.
+    /// Records the event at the tail of a submission queue.
     ///
     /// # Errors
-    /// `InvalidDevice` if the line is of another device; a lost device; those of the driver.
-    pub(crate) fn record_at(&self, line: &Arc<Line<D>>) -> Result<()> {
-        if !Arc::ptr_eq(&self.device, line.device()) {
-            return Err(self.of_another(line.device(), "recorded on a queue of"));
+    /// `InvalidDevice` if the queue is of another device; a lost device; errors of the driver.
+    pub(crate) fn record_at(&self, queue: &Arc<SubmissionQueue<D>>) -> Result<()> {
+        if !Arc::ptr_eq(&self.device, queue.device()) {
+            return Err(self.other_device_error(queue.device(), "recorded on a queue of"));
         }
         let mut last = self.last.lock();
-        if let Some(keeping) = line.keeping() {
+        if let Some(keeping) = queue.keeping() {
             let record = Record::new(&self.device, self.timing)?;
-            keeping.push(Step::Record(Arc::clone(&record)));
+            keeping.push(Command::Record(Arc::clone(&record)));
             *last = Some(record);
             return Ok(());
         }
-        // A record that some call or line still waits for must keep its meaning.
+        // A record that a call or another queue still waits for must not move to a new place.
         let unused =
             last.as_ref().filter(|record| Arc::strong_count(record) == 1 && record.is_submitted());
         let record = match unused {
             Some(record) => Arc::clone(record),
             None => Record::new(&self.device, self.timing)?,
         };
-        record.submit(line)?;
+        record.submit(queue)?;
         *last = Some(record);
         Ok(())
     }
 
-    /// Returns the last record, which was reached. `which` names the event in errors.
+    /// Returns the last record, which the device has reached. `which` names the event in errors.
     ///
     /// # Errors
-    /// `InvalidEvent` if it was not; a lost device; those of the driver.
+    /// `InvalidEvent` if the device has not reached it; a lost device; errors of the driver.
     pub(crate) fn reached(&self, which: &str) -> Result<Arc<Record<D>>> {
         let record = self.last().ok_or_else(|| not_ready(which, "never recorded"))?;
         match record.is_reached()? {
@@ -71,9 +72,9 @@ impl<D: Driver> StreamEvent<D> {
         }
     }
 
-    /// Returns the error for an event that another device is asked about.
+    /// Returns the error for a use of the event with another device.
     #[cold]
-    pub(crate) fn of_another(&self, other: &DeviceCore<D>, how: &str) -> Error {
+    pub(crate) fn other_device_error(&self, other: &DeviceCore<D>, how: &str) -> Error {
         let (ours, theirs) = (&self.device.facts().name, &other.facts().name);
         let message = format!(
             "an event of '{ours}' {how} '{theirs}', which is opened apart; expected the same device"

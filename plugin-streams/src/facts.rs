@@ -1,77 +1,78 @@
-//! What is known of a device before it is opened.
+//! Properties of a device that are known before it is opened.
 
 use crate::call::{Call, Failure};
 use longshore_plugin_api::{DeviceInfo, DeviceType, FpCapability, InfoValue, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 
-/// What does not change of a device.
+/// Constant properties of a device.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its name, for people.
+    /// The device's name, for the user.
     pub name: String,
-    /// The name of the backend and of the vendor.
+    /// The name of the backend.
     pub backend: &'static str,
-    /// The company.
+    /// The name of the vendor.
     pub vendor: &'static str,
-    /// The company's number of PCI-SIG.
+    /// The vendor's ID from PCI-SIG.
     pub vendor_id: u32,
     /// The driver and its version.
     pub driver: String,
-    /// How the driver's compilers name what it is: "sm_90", "gfx90a:sramecc+:xnack-".
+    /// The architecture's name in the driver's compilers: "sm_90", "gfx90a:sramecc+:xnack-".
     pub architecture: String,
-    /// Whether it is part of a processor.
+    /// Whether the device is part of a processor.
     pub integrated: bool,
-    /// Its 16 bytes, as they are printed.
+    /// The 16 bytes of the UUID, in the order of its printed form.
     pub uuid: [u8; 16],
-    /// "0000:65:00.0".
+    /// The PCI address, such as "0000:65:00.0".
     pub pci: Option<String>,
-    /// Bytes of its memory.
+    /// Size of the device's memory in bytes.
     pub memory_bytes: u64,
-    /// Of its processors and of its memory, in MHz.
+    /// Clock rates of the processors and of the memory, in MHz.
     pub clocks: [Option<u32>; 2],
-    /// Whether it computes with 16-bit floating-point numbers.
+    /// Whether the device computes with 16-bit floating-point numbers.
     pub half: bool,
-    /// How much of something there can be.
+    /// Upper limits of launches.
     pub limits: Limits,
-    /// What it can do.
+    /// Optional features of the device.
     pub features: Features,
-    /// Lines of the form "name=value", for people.
+    /// Lines of the form "name=value", for the user.
     pub properties: String,
 }
 
-/// How much of something there can be.
+/// Upper limits of launches on a device.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Groups of a launch in each dimension.
+    /// Most work-groups of a launch, in each dimension.
     pub groups: [u32; 3],
-    /// Items of a group in each dimension.
+    /// Most work-items of a work-group, in each dimension.
     pub items: [u32; 3],
-    /// Items of a group altogether.
+    /// Most work-items of a work-group in all.
     pub group_items: u32,
-    /// Shared memory that a group can have of every kernel.
+    /// Bytes of shared memory that a work-group of every kernel can have.
     pub shared_bytes: u64,
-    /// Shared memory of a group that a kernel can ask for.
+    /// Bytes of shared memory that a work-group can have if its kernel requests them.
     pub most_shared_bytes: u64,
-    /// Multiprocessors of NVIDIA, compute units of AMD.
+    /// Number of multiprocessors (NVIDIA) or compute units (AMD).
     pub multiprocessors: u32,
 }
 
-/// What a device can do.
+/// Optional features of a device.
 #[derive(Clone, Debug)]
 pub struct Features {
-    /// Launches of which all groups run at once.
+    /// Launches whose groups all run at once.
     pub cooperative: bool,
-    /// Memory that moves between host and device.
+    /// Managed memory, which moves between host and device.
     pub managed: bool,
-    /// Memory is allocated from pools.
+    /// Allocation from memory pools.
     pub pools: bool,
     /// Clusters of groups.
     pub clusters: bool,
 }
 
 impl Facts {
-    /// Answers a query; all but [`DeviceInfo::FreeMemory`], which only the driver knows.
+    /// Answers a query about the device; all but [`DeviceInfo::FreeMemory`], which only the driver
+    /// knows.
     ///
     /// # Errors
     /// `Unimplemented` if there is no answer.
@@ -121,7 +122,8 @@ impl Facts {
     }
 }
 
-/// Floating point and vectors. As all devices of one backend, for lack of a query.
+/// Answers queries about floating-point numbers and vectors. The answers are the same for all
+/// devices of a backend, as the drivers have no query for them.
 fn arithmetic(query: DeviceInfo, has_half: bool) -> Option<InfoValue> {
     const IEEE: u32 = FpCapability::CorrectlyRoundedDivideSqrt as u32
         | FpCapability::RoundToNearest as u32
@@ -151,7 +153,7 @@ fn arithmetic(query: DeviceInfo, has_half: bool) -> Option<InfoValue> {
     Some(InfoValue::U32(number))
 }
 
-/// Lines of the form "name=value", of what has a value.
+/// Returns lines of the form "name=value" for each property that has a value.
 pub fn lines(known: &[(&str, u32)], value: impl Fn(u32) -> Option<i32>) -> String {
     let lines = known.iter().filter_map(|(name, which)| Some((name, value(*which)?)));
     lines.fold(String::new(), |mut text, (name, value)| {
@@ -160,7 +162,8 @@ pub fn lines(known: &[(&str, u32)], value: impl Fn(u32) -> Option<i32>) -> Strin
     })
 }
 
-/// What a function of a driver writes into a buffer of so many bytes: a text that ends with NUL.
+/// Returns the NUL-terminated text that a function of a driver writes into a buffer. `write` gets
+/// the buffer and its size in bytes.
 ///
 /// # Errors
 /// Errors of the driver.
@@ -173,7 +176,7 @@ pub fn text(
     Ok(text.to_string_lossy().trim().to_owned())
 }
 
-/// Two digits for each byte.
+/// Returns two hexadecimal digits for each byte.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,14 +1,15 @@
-//! Tables of a driver's functions, and what is made of them.
+//! Macros for tables of a driver's functions and for the methods that call them.
 
-/// Makes `Functions`, the functions that a driver's library has, and for each a method of the driver of its
-/// name: an unsafe one that answers a [`Call`](crate::Call), [`Failure::missing`](crate::Failure::missing) for
-/// one that the library lacks. The driver is a structure with a field `functions` and a method `was_refused`,
-/// which is called after a call that failed. A line is the function's name and its parameters; how they are
-/// found, the backend writes.
+/// Defines `Functions`, the functions of a driver's library, and for each an unsafe method of the
+/// driver with the same name. The method returns a [`Call`](crate::Call):
+/// [`Failure::missing`](crate::Failure::missing) for a function that the library lacks.
+/// The driver is a structure with a field `functions` and a method `was_refused`, which is called
+/// after a failed call. Each line has the function's name and its parameters. The backend writes
+/// the code that looks the functions up.
 #[macro_export]
 macro_rules! driver_functions {
     ($driver:ident: $($name:ident ($($parameter:ident: $kind:ty),*);)*) => {
-        /// The functions that the driver has; others are `None`.
+        /// The functions of the driver's library; `None` for one that the library lacks.
         #[allow(non_snake_case, reason = "the names are the driver's")]
         pub(super) struct Functions {
             $(pub(super) $name: Option<unsafe extern "C" fn($($kind),*) -> $crate::Code>,)*
@@ -18,8 +19,8 @@ macro_rules! driver_functions {
         impl $driver {
             $(
                 /// # Safety
-                /// As the driver's documentation of the function says: handles are live, pointers
-                /// point to what the function reads or writes.
+                /// As in the driver's documentation of the function: handles are live, pointers
+                /// point to memory that the function may read or write.
                 #[inline]
                 #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
                 pub(crate) unsafe fn $name(&self $(, $parameter: $kind)*) -> $crate::Call {
@@ -40,8 +41,8 @@ macro_rules! driver_functions {
     };
 }
 
-/// Methods of [`Driver`](crate::Driver) that only call a function of a driver: what each takes, and the function with its
-/// arguments.
+/// Defines methods of [`Driver`](crate::Driver) that only call a function of a driver: the method's
+/// parameters, and the function with its arguments.
 #[macro_export]
 macro_rules! forward {
     ($($name:ident($($parameter:ident: $kind:ty),*) => $function:ident($($argument:expr),*);)*) => {

@@ -1,14 +1,14 @@
-//! Objects of a driver.
+//! Handles of a driver's objects.
 
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// An object of a driver. Drivers' objects may be used from any thread.
+/// A handle of a driver's object. Drivers' objects may be used from any thread.
 #[repr(transparent)]
 pub struct Handle<T>(*mut c_void, PhantomData<fn() -> T>);
 
-/// What a [`Handle`] can stand for.
+/// The kinds of objects that a [`Handle`] can stand for.
 pub(crate) mod object {
     #![allow(missing_docs, reason = "the types are named below")]
     pub enum Module {}
@@ -32,10 +32,10 @@ pub type Pool = Handle<object::Pool>;
 pub type DevicePtr = u64;
 
 impl<T> Handle<T> {
-    /// No object.
+    /// The handle of no object.
     pub const NULL: Handle<T> = Handle(std::ptr::null_mut(), PhantomData);
 
-    /// Whether it is no object.
+    /// Returns whether the handle is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -63,7 +63,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-// SAFETY: it is a name of an object of the driver, which takes it on any thread.
+// SAFETY: the handle names an object of the driver, and the driver accepts it on any thread.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Handle<T> {}

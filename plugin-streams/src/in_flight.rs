@@ -1,4 +1,4 @@
-//! Which kernels were launched and are not known to be done: what is told when the device is lost.
+//! Kernels that were launched and are not known to be done, which the error of a lost device names.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,24 +6,24 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// So many of a queue's last launches are known.
+/// Number of a queue's last launches whose kernels are known.
 const SLOTS: usize = 16;
-/// The number of what is no queue of the program.
+/// The number in place of a queue's, for launches of the backend itself.
 const SERVICE: u64 = u64::MAX;
-/// So many kernels are named.
+/// Most kernels that an error names.
 const MOST_NAMED: usize = 8;
 
-/// The last launches of a queue. Noting one takes no lock.
+/// The last launches of a queue. Noting a launch takes no lock.
 pub(crate) struct InFlight {
     /// The queue's number.
     pub(crate) queue: u64,
-    /// How many were noted, ever.
+    /// Number of launches noted so far.
     noted: AtomicU64,
-    /// How many of those the driver was given.
+    /// Number of launches that the driver was given.
     handed: AtomicU64,
-    /// How many of those are known to be done.
+    /// Number of launches that are known to be done.
     done: AtomicU64,
-    /// The numbers of the last kernels; the one noted as number `n` is at `n % SLOTS`.
+    /// The numbers of the last kernels; launch `n` is at `n % SLOTS`.
     last: [AtomicU64; SLOTS],
 }
 
@@ -35,19 +35,20 @@ impl InFlight {
         self.last[number as usize % SLOTS].store(kernel, Ordering::Relaxed);
     }
 
-    /// The driver was given a launch that was noted, or has refused it.
+    /// Counts a noted launch that the driver was given, or has refused.
     #[inline]
     pub(crate) fn was_handed(&self) {
         self.handed.fetch_add(1, Ordering::Release);
     }
 
-    /// What the driver was given until now; to be given to [`InFlight::are_done`].
+    /// Returns the number of launches that the driver was given until now, for
+    /// [`InFlight::are_done`].
     #[inline]
     pub(crate) fn handed(&self) -> u64 {
         self.handed.load(Ordering::Acquire)
     }
 
-    /// All that the driver was given until then is done.
+    /// Marks as done the launches up to this result of [`InFlight::handed`].
     #[inline]
     pub(crate) fn are_done(&self, handed: u64) {
         self.done.fetch_max(handed, Ordering::Relaxed);
@@ -70,12 +71,12 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The launches of a new queue.
+    /// Adds a queue and returns its list of launches.
     pub(crate) fn add(&self) -> Arc<InFlight> {
         self.add_numbered(self.next_queue.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The launches of the backend itself, for a while.
+    /// Adds a list for launches of the backend itself; it is dropped after them.
     pub(crate) fn add_service(&self) -> Arc<InFlight> {
         self.add_numbered(SERVICE)
     }
@@ -94,25 +95,26 @@ impl Registry {
         in_flight
     }
 
-    /// A number for a kernel.
+    /// Assigns a number to a kernel of this name.
     pub(crate) fn name_kernel(&self, name: &Arc<str>) -> u64 {
         let number = self.next_kernel.fetch_add(1, Ordering::Relaxed);
         self.names.lock().insert(number, Arc::clone(name));
         number
     }
 
-    /// A kernel is gone: none of its launches is in flight.
+    /// Forgets a dropped kernel: none of its launches is in flight.
     pub(crate) fn forget_kernel(&self, number: u64) {
         self.names.lock().remove(&number);
     }
 
-    /// Whether all that was launched is known to be done.
+    /// Returns whether all launches are known to be done.
     pub(crate) fn is_idle(&self) -> bool {
         let is_idle = |queue: Arc<InFlight>| queue.kernels().next().is_none();
         self.queues.lock().iter().filter_map(Weak::upgrade).all(is_idle)
     }
 
-    /// "saxpy (queue 0), fill (queue 2, 3 times)"; empty if there is none.
+    /// Lists the kernels in flight: "'saxpy' (queue 0), 'fill' (queue 2, 3 times)"; empty if none
+    /// is.
     pub(crate) fn in_flight(&self) -> String {
         let names = self.names.lock();
         let mut counts: Vec<(u64, &str, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The traits of `longshore-plugin-api`, for the types of this crate.
+//! Implementations of the traits of `longshore-plugin-api` for the types of this crate.
 
 mod device;
 mod event;
@@ -15,7 +15,7 @@ use crate::platform::StreamPlatform;
 use crate::queue::StreamQueue;
 use longshore_plugin_api::Backend;
 
-/// A backend all of whose types are those of this crate.
+/// A backend that uses this crate's types for all its objects.
 pub trait Complete:
     StreamBackend
     + Backend<

@@ -1,4 +1,4 @@
-//! Kernels, and what can be launched of them.
+//! Kernels and the checks of their launches.
 
 use crate::call::{Call, Code, Failure};
 use crate::device_core::DeviceCore;
@@ -9,9 +9,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Clusters of so many groups every device has that has any.
+/// Most work-groups of a cluster on every device that has clusters.
 const PORTABLE_CLUSTER: u64 = 8;
-/// No device has clusters of more.
+/// Most work-groups of a cluster on any device.
 const MOST_CLUSTER: u64 = 16;
 
 /// A kernel of a module.
@@ -19,20 +19,20 @@ pub struct StreamKernel<D: Driver> {
     core: Arc<KernelCore<D>>,
 }
 
-/// What a launch needs to know of a kernel. Not to be used when its module is gone.
+/// The data of a kernel for its launches. Not valid after its module is unloaded.
 pub(crate) struct KernelCore<D: Driver> {
     function: Function,
     name: Arc<str>,
-    /// For the list of what is in flight.
+    /// The kernel's number in the list of launches in flight.
     number: u64,
     attributes: KernelAttributes,
-    /// Dynamic shared memory that a launch may ask for by now.
+    /// Bytes of dynamic shared memory that a launch may have at present.
     allowed_shared_bytes: AtomicU64,
     device: Arc<DeviceCore<D>>,
 }
 
 impl<D: Driver> StreamKernel<D> {
-    /// The kernel behind a function of the driver.
+    /// Creates the kernel for a function of the driver.
     pub(crate) fn new(
         device: &Arc<DeviceCore<D>>,
         name: &str,
@@ -58,10 +58,10 @@ impl<D: Driver> StreamKernel<D> {
         StreamKernel { core: Arc::new(core) }
     }
 
-    /// The kernel, for a queue of a device.
+    /// Returns the kernel for a queue of a device.
     ///
     /// # Errors
-    /// `InvalidDevice` if it is of another one.
+    /// `InvalidDevice` if the kernel is of another device.
     #[inline]
     pub(crate) fn on(&self, device: &Arc<DeviceCore<D>>) -> Result<&Arc<KernelCore<D>>> {
         if Arc::ptr_eq(&self.core.device, device) {
@@ -82,12 +82,12 @@ impl<D: Driver> KernelCore<D> {
         self.number
     }
 
-    /// Whether a launch of this shape with these arguments can be queued. Asks the driver for more
-    /// dynamic shared memory than is usual.
+    /// Checks that a launch of this shape with these arguments can be queued. Raises the driver's
+    /// limit of dynamic shared memory if the launch needs it.
     ///
     /// # Errors
-    /// `InvalidArgument` for what the kernel or the device cannot have, `Unsupported` for a
-    /// cooperative launch without support.
+    /// `InvalidArgument` for a shape or arguments that the kernel or the device cannot have,
+    /// `Unsupported` for a cooperative launch without support.
     #[inline]
     pub(crate) fn check(&self, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
         let limits = &self.device.facts().limits;
@@ -129,12 +129,12 @@ impl<D: Driver> KernelCore<D> {
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
-    /// Whether its groups can be in clusters of this size. Asks the driver for larger clusters than all
-    /// devices have.
+    /// Checks that the launch's work-groups can be in clusters of this size. Asks the driver for
+    /// clusters above the size that every device has.
     ///
     /// # Errors
-    /// `Unsupported` if the device has none; `InvalidArgument` for a size that does not divide the groups
-    /// or that no device has; those of the driver.
+    /// `Unsupported` if the device has no clusters; `InvalidArgument` for a size that does not
+    /// divide the grid or that no device has; errors of the driver.
     pub(crate) fn check_cluster(&self, shape: &LaunchShape, cluster: [u32; 3]) -> Result<()> {
         let device = &self.device;
         if !device.facts().features.clusters {
@@ -147,25 +147,25 @@ impl<D: Driver> KernelCore<D> {
         if groups > MOST_CLUSTER || !cluster.iter().zip(shape.groups).all(divides) {
             let (name, all) = (&self.name, shape.groups);
             let message = format!(
-                "kernel '{name}': clusters of {cluster:?} of {all:?} groups, expected such as divide \
-                 them, of at most {MOST_CLUSTER}"
+                "kernel '{name}': clusters of {cluster:?} in a grid of {all:?} groups, expected sizes \
+                 that divide the grid, and at most {MOST_CLUSTER} groups in a cluster"
             );
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         if groups <= PORTABLE_CLUSTER {
             return Ok(());
         }
-        device.call(format_args!("asking for clusters of {cluster:?}"), |driver| {
+        device.call(format_args!("allowing clusters of {cluster:?}"), |driver| {
             // SAFETY: the function is of a live module.
             unsafe { driver.allow_large_clusters(self.function) }
         })
     }
 
-    /// Queues the kernel. `shape` was checked; the context is current.
+    /// Queues the kernel. The caller has checked `shape`; the context is current.
     ///
     /// # Safety
-    /// `arguments` points to the addresses of as many values as the kernel has arguments, of their
-    /// sizes; the kernel may be run with them. The stream is live and of this device.
+    /// `arguments` points to the addresses of values, one of the right size for each argument of
+    /// the kernel, and the kernel may run with them. The stream is live and of this device.
     #[inline]
     pub(crate) unsafe fn launch(
         &self,
@@ -178,7 +178,7 @@ impl<D: Driver> KernelCore<D> {
         unsafe { self.device.driver().launch(self.function, shape, arguments, stream) }
     }
 
-    /// The error of a launch that the driver refused.
+    /// Returns the error of a launch that the driver refused.
     #[cold]
     pub(crate) fn refused(&self, shape: &LaunchShape, failure: Failure) -> Error {
         let LaunchShape { groups, items, dynamic_shared_bytes, .. } = shape;
@@ -198,7 +198,7 @@ impl<D: Driver> KernelCore<D> {
         }
     }
 
-    /// A good number of items in a group.
+    /// Returns a good number of work-items in a work-group.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -213,7 +213,7 @@ impl<D: Driver> KernelCore<D> {
         let mut items = 0;
         let shared = dynamic_shared_bytes as usize;
         self.device.call(
-            format_args!("asking for the best group size of '{}'", self.name),
+            format_args!("querying the best group size of '{}'", self.name),
             |driver| {
                 // SAFETY: the function is of a live module.
                 unsafe { driver.best_group_items(&mut items, self.function, shared) }
@@ -231,10 +231,10 @@ impl<D: Driver> KernelCore<D> {
         }
     }
 
-    /// How many groups can run at once.
+    /// Returns the number of work-groups that can run at once.
     ///
     /// # Errors
-    /// `InvalidArgument` for groups that the kernel cannot have; those of the driver.
+    /// `InvalidArgument` for work-groups that the kernel cannot have; errors of the driver.
     pub(crate) fn most_cooperative_groups(
         &self,
         items: [u32; 3],
@@ -253,7 +253,7 @@ impl<D: Driver> KernelCore<D> {
         let mut groups = 0;
         let (items, shared) = (items as i32, dynamic_shared_bytes as usize);
         self.device.call(
-            format_args!("asking how many groups of '{}' run at once", self.name),
+            format_args!("querying the groups of '{}' that run at once", self.name),
             |driver| {
                 // SAFETY: the function is of a live module.
                 unsafe { driver.active_groups(&mut groups, self.function, items, shared) }
@@ -262,8 +262,8 @@ impl<D: Driver> KernelCore<D> {
         Ok((groups.max(0) as u32).saturating_mul(self.device.facts().limits.multiprocessors))
     }
 
-    /// Asks for as much dynamic shared memory as there can be, if more is wanted than every kernel may
-    /// have. How much a launch has, it says itself.
+    /// Raises the driver's limit to the most dynamic shared memory of the device, if a launch needs
+    /// more than the present limit. A launch states its own number of bytes.
     #[cold]
     fn allow_shared(&self, bytes: u64) -> Result<()> {
         self.check_shared(bytes)?;
@@ -273,10 +273,13 @@ impl<D: Driver> KernelCore<D> {
             .limits
             .most_shared_bytes
             .saturating_sub(self.attributes.static_shared_bytes);
-        self.device.call(format_args!("asking for {most} bytes of shared memory"), |driver| {
-            // SAFETY: the function is of a live module.
-            unsafe { driver.allow_shared(self.function, most) }
-        })?;
+        self.device.call(
+            format_args!("allowing {most} bytes of dynamic shared memory"),
+            |driver| {
+                // SAFETY: the function is of a live module.
+                unsafe { driver.allow_shared(self.function, most) }
+            },
+        )?;
         self.allowed_shared_bytes.store(most, Ordering::Relaxed);
         Ok(())
     }

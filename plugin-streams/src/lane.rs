@@ -1,4 +1,4 @@
-//! A stream of a device, with what copies, launches and waits on it need.
+//! A stream of a device, and the state for copies, launches and waits on it.
 
 use crate::call::{Call, Failure};
 use crate::device_core::DeviceCore;
@@ -17,17 +17,17 @@ pub(crate) struct Lane<D: Driver> {
     device: Arc<DeviceCore<D>>,
     stream: Stream,
     staging: Mutex<Staging>,
-    /// The pinned memory that was found last.
+    /// The result of the last lookup of pinned memory.
     pinned: Mutex<Found>,
     in_flight: Arc<InFlight>,
-    /// The first failure that no call has returned.
+    /// The pending error: the first failure that no call has returned.
     error: Mutex<Option<Error>>,
-    /// Whether there is one. Changed with the lock of `error`, looked at without.
+    /// Whether `error` holds one. Written with the lock of `error`, read without it.
     has_error: AtomicBool,
 }
 
 impl<D: Driver> Lane<D> {
-    /// Returns a lane on which nothing is queued.
+    /// Creates a lane on which nothing is queued.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -59,7 +59,8 @@ impl<D: Driver> Lane<D> {
         &self.in_flight
     }
 
-    /// Returns how much of a range of the host's memory is page-locked, by us or by others. The context is current.
+    /// Returns how much of a range of host memory is page-locked, by Longshore or by other code of
+    /// the process. The context is current.
     #[inline(always)]
     pub(crate) fn locked(&self, start: u64, bytes: u64) -> Locked {
         let memory = &self.device.memory;
@@ -74,8 +75,10 @@ impl<D: Driver> Lane<D> {
         locked_by_others(self.device.driver(), start, bytes)
     }
 
-    /// Copies memory of the host into the staging memory, and calls `hand` with the address there, to be read by the
-    /// stream. `None` if there is no room. The context is current, and the caller vouches for the range.
+    /// Copies host memory into the staging memory, and calls `hand` with the address there, from
+    /// which the stream will read.
+    /// `None` if the staging memory is full. The context is current, and the caller vouches for the
+    /// range.
     #[inline(always)]
     pub(crate) fn stage(
         &self,
@@ -88,22 +91,23 @@ impl<D: Driver> Lane<D> {
             Ok(staged) => staged?,
             Err(failure) => return Some(Err(failure)),
         };
-        // SAFETY: the caller vouches for the source; the lock is held, so no other call writes this staging memory.
+        // SAFETY: the caller vouches for the source; the lock is held, so no other call writes this
+        // staging memory.
         unsafe {
             std::ptr::copy_nonoverlapping(start as *const u8, staged as *mut u8, bytes as usize);
         }
         Some(hand(staged))
     }
 
-    /// Returns the first failure that no call has returned; it stays so.
-    pub(crate) fn untold(&self) -> Option<Error> {
+    /// Returns the pending error, and leaves it pending.
+    pub(crate) fn pending_error(&self) -> Option<Error> {
         match self.has_error.load(Ordering::Acquire) {
             true => self.error.lock().clone(),
             false => None,
         }
     }
 
-    /// Returns the first failure that no call has returned, for the caller to return it.
+    /// Takes the pending error, for the caller to return it.
     #[inline]
     pub(crate) fn take_error(&self) -> Option<Error> {
         if !self.has_error.load(Ordering::Acquire) {
@@ -114,7 +118,7 @@ impl<D: Driver> Lane<D> {
         error.take()
     }
 
-    /// Keeps a failure for the next call that asks.
+    /// Keeps a failure as the pending error, unless one is pending already.
     #[cold]
     pub(crate) fn keep_error(&self, failure: Error) {
         let mut error = self.error.lock();
@@ -122,10 +126,10 @@ impl<D: Driver> Lane<D> {
         self.has_error.store(true, Ordering::Release);
     }
 
-    /// Blocks until the stream has done what it was given.
+    /// Blocks until the stream is done with its present work.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     #[inline(always)]
     pub(crate) fn synchronize_stream(&self) -> Result<()> {
         let handed = self.in_flight.handed();
@@ -144,8 +148,8 @@ impl<D: Driver> Lane<D> {
         self.device.failed(format_args!("waiting for queue {queue}"), failure)
     }
 
-    /// Waits as [`Lane::synchronize_stream`] does, but asleep where the driver can: a thread of the crew is in no hurry,
-    /// and the driver otherwise burns a processor.
+    /// Waits as [`Lane::synchronize_stream`] does, but asleep where the driver can. A thread of the
+    /// crew need not react fast, and otherwise the driver spins on a processor.
     ///
     /// # Errors
     /// As for [`Lane::synchronize_stream`].
@@ -155,7 +159,7 @@ impl<D: Driver> Lane<D> {
         let Ok(sleeper) = self.device.take_event(EventKind::Sleeper) else {
             return self.synchronize_stream();
         };
-        // SAFETY: both are live and of one context.
+        // SAFETY: event and stream are live and of one context.
         let recorded = unsafe { driver.record_event(sleeper, self.stream) };
         let result = match recorded {
             // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Memory: of the device, of the host for the device, managed, and pinned.
+//! Memory: device, host, managed and pinned.
 
 mod pinned;
 
@@ -16,29 +16,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) use pinned::{Found, Locked, locked_by_others};
 
-/// What the driver aligns all memory to, at the least.
+/// Least alignment in bytes of all memory from the driver.
 const DRIVER_ALIGNMENT: u64 = 256;
-/// Greatest alignment of an allocation.
+/// Greatest alignment of an allocation, in bytes.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
 /// The memory of a device. Looking an address up takes no lock.
 pub(crate) struct Memory {
-    /// What was handed out, by address.
+    /// Live allocations, by address.
     live: SkipMap<u64, Block>,
-    /// How many of those are host or managed memory.
+    /// Number of live allocations of host or managed memory.
     of_host: AtomicUsize,
-    /// Pinned memory of the host, by its address there.
+    /// Pinned memory, by its host address.
     pinned: SkipMap<u64, Pinned>,
-    /// Whoever pins or unpins.
+    /// Held while memory is pinned or unpinned.
     pinning: Mutex<()>,
-    /// How many times memory of the host was freed or unpinned.
+    /// Number of times that host memory was freed or unpinned.
     gone: AtomicU64,
-    /// Where device memory comes from, if the device has pools.
+    /// The pool of device memory, if the device has pools.
     pool: Option<Pool>,
-    /// On which it is allocated and freed.
+    /// The stream on which device memory is allocated and freed.
     stream: Stream,
-    /// Something was freed there that nobody has waited for.
-    has_unsettled: AtomicBool,
+    /// Whether the stream has a free that no call has waited for.
+    has_unsynchronized: AtomicBool,
     managed: bool,
 }
 
@@ -47,12 +47,13 @@ pub(crate) struct Memory {
 struct Block {
     kind: MemoryKind,
     bytes: u64,
-    /// The driver's address, which is less where the program wants a greater alignment.
+    /// The driver's address, which is below the program's if the program requires a greater
+    /// alignment.
     base: u64,
 }
 
 impl Memory {
-    /// The context is current.
+    /// Creates the pool and the stream. The context is current.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -79,16 +80,16 @@ impl Memory {
             gone: AtomicU64::new(0),
             pool,
             stream,
-            has_unsettled: AtomicBool::new(false),
+            has_unsynchronized: AtomicBool::new(false),
             managed: facts.features.managed,
         })
     }
 
-    /// Allocates for the program and answers the address. Blocks.
+    /// Allocates for the program and returns the address. Blocks.
     ///
     /// # Errors
     /// `OutOfResources`; `Unsupported` for managed memory that the device lacks and for alignments
-    /// above 1 GiB; those of the driver.
+    /// above 1 GiB; errors of the driver.
     pub(crate) fn allocate<D: Driver>(
         &self,
         device: &RawDevice<D>,
@@ -121,7 +122,7 @@ impl Memory {
             Ok(())
         });
         allocated.map_err(|failure| match failure.is(Code::INVALID_VALUE) {
-            // Nothing but the size can be wrong.
+            // The size is the only argument that can be wrong.
             true => too_large(bytes),
             false => device.failed(doing, failure),
         })?;
@@ -130,10 +131,10 @@ impl Memory {
         Ok(address)
     }
 
-    /// Frees what [`Memory::allocate`] answered. Blocks.
+    /// Frees memory of [`Memory::allocate`]. Blocks.
     ///
     /// # Errors
-    /// `InvalidArgument` unless it is the start of a live allocation of this kind.
+    /// `InvalidArgument` unless `address` is the start of a live allocation of this kind.
     pub(crate) fn free<D: Driver>(
         &self,
         device: &RawDevice<D>,
@@ -149,7 +150,7 @@ impl Memory {
             );
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
-        // Whoever takes it out frees it.
+        // The thread that removes the entry frees the memory.
         if !found.remove() {
             return Err(not_live(address));
         }
@@ -159,12 +160,12 @@ impl Memory {
         }
         let doing = format_args!("freeing {} bytes of {kind:?} memory", block.bytes);
         if let Err(error) = device.end(doing, |driver| self.free_raw(driver, &block)) {
-            // The driver still has it. It is tried again when the device closes.
+            // The driver still has the memory. Closing the device tries again.
             self.insert(address, block);
             return Err(error);
         }
         match self.pool {
-            // Then the pool gives it back to the device.
+            // A pool returns the memory to the device at this wait.
             Some(_) if kind == MemoryKind::Device => device.end(doing, |driver| {
                 // SAFETY: the stream is live.
                 unsafe { driver.synchronize_stream(self.stream) }
@@ -173,10 +174,10 @@ impl Memory {
         }
     }
 
-    /// Whether memory at this address was allocated on the host, or may be there.
+    /// Returns whether memory at this address was allocated on the host, or may be there.
     #[inline]
     pub(crate) fn is_of_host(&self, address: u64) -> bool {
-        // Copies ask it each time, and many programs have no such memory.
+        // Every copy calls this function, and many programs have no host memory.
         self.of_host.load(Ordering::Relaxed) > 0 && self.finds_host(address)
     }
 
@@ -185,8 +186,8 @@ impl Memory {
             .is_some_and(|(base, block)| is_of_host(&block) && address - base < block.bytes)
     }
 
-    /// Whether memory at this address can move: managed memory can, of whatever device. The context is
-    /// current.
+    /// Returns whether memory at this address can move, as managed memory of any device can. The
+    /// context is current.
     pub(crate) fn is_managed<D: Driver>(&self, driver: &D, address: u64) -> bool {
         let ours = find(&self.live, address).filter(|(base, block)| address - base < block.bytes);
         match ours {
@@ -195,7 +196,7 @@ impl Memory {
         }
     }
 
-    /// Lets another device reach this one's memory. Blocks.
+    /// Gives another device access to this device's memory. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -207,9 +208,10 @@ impl Memory {
         })
     }
 
-    /// Gives back everything that is left. No work uses any of it. The context is current.
+    /// Destroys all remaining memory and the stream. No work uses the memory. The context is
+    /// current.
     pub(crate) fn destroy<D: Driver>(&self, driver: &D) {
-        let mut has_freed = self.has_unsettled.load(Ordering::Relaxed);
+        let mut has_freed = self.has_unsynchronized.load(Ordering::Relaxed);
         for entry in self.live.iter() {
             has_freed |= self.free_raw(driver, entry.value()).is_ok();
         }
@@ -218,14 +220,14 @@ impl Memory {
             let _ = unsafe { driver.synchronize_stream(self.stream) };
         }
         self.unregister_all(driver);
-        // SAFETY: nobody uses it any more.
+        // SAFETY: nothing uses the stream any more.
         let _ = unsafe { driver.destroy_stream(self.stream) };
     }
 
-    /// Gives the pool back, which is of no context.
+    /// Destroys the pool, which belongs to no context.
     pub(crate) fn destroy_pool<D: Driver>(&self, driver: &D) {
         if let Some(pool) = self.pool {
-            // SAFETY: nothing is allocated from it any more by anybody.
+            // SAFETY: no allocation from the pool is left.
             let _ = unsafe { driver.destroy_pool(pool) };
         }
     }
@@ -244,14 +246,14 @@ impl Memory {
         bytes: usize,
     ) -> std::result::Result<u64, Failure> {
         let mut address: DevicePtr = 0;
-        // SAFETY: the context is current; pool and stream are live. Other streams may use memory of the
-        // pool when the stream has come to it.
+        // SAFETY: the context is current; pool and stream are live. The wait for the stream makes
+        // memory of the pool usable on other streams.
         unsafe {
             match (kind, self.pool) {
                 (MemoryKind::Device, Some(pool)) => {
                     driver.allocate_from(&mut address, bytes, pool, self.stream)?;
                     if let Err(failure) = driver.synchronize_stream(self.stream) {
-                        self.has_unsettled.store(true, Ordering::Relaxed);
+                        self.has_unsynchronized.store(true, Ordering::Relaxed);
                         let _ = driver.free_on(address, self.stream);
                         return Err(failure);
                     }
@@ -264,12 +266,12 @@ impl Memory {
         Ok(address)
     }
 
-    /// The program vouches that nothing uses it any more.
+    /// Frees a block for the driver. The program vouches that nothing uses the block any more.
     fn free_raw<D: Driver>(&self, driver: &D, block: &Block) -> Call {
-        // SAFETY: it was allocated in this way, and was taken out of the list of what is live.
+        // SAFETY: the block was allocated in this way, and was removed from the live allocations.
         unsafe {
             match block.kind {
-                // A stream of a context that is lost takes nothing any more, and a pool outlives it.
+                // A stream of a lost context accepts no work, and a pool outlives its context.
                 MemoryKind::Device if self.pool.is_some() => driver
                     .free_on(block.base, self.stream)
                     .or_else(|failure| match failure.result.is_some_and(D::is_sticky) {
@@ -283,7 +285,8 @@ impl Memory {
     }
 }
 
-/// A pool that keeps nothing: the host keeps what is worth it. None if the driver has no such thing.
+/// Creates a pool that keeps no freed memory, as the host has a cache. `None` if the driver has no
+/// pools.
 fn create_pool<D: Driver>(driver: &D, ordinal: i32) -> std::result::Result<Option<Pool>, Failure> {
     let mut pool = Pool::NULL;
     // SAFETY: the driver knows the device.
@@ -294,12 +297,12 @@ fn create_pool<D: Driver>(driver: &D, ordinal: i32) -> std::result::Result<Optio
     }
 }
 
-/// What begins at the address or last before it.
+/// Returns the entry at the address, or else the last one before it.
 fn find<T: Copy + Send + Sync + 'static>(map: &SkipMap<u64, T>, address: u64) -> Option<(u64, T)> {
     map.upper_bound(Bound::Included(&address)).map(|entry| (*entry.key(), *entry.value()))
 }
 
-/// Whether it is on the host, or may be there.
+/// Returns whether the block is on the host, or may be there.
 fn is_of_host(block: &Block) -> bool {
     block.kind != MemoryKind::Device
 }
@@ -308,7 +311,7 @@ fn is_of_host(block: &Block) -> bool {
 fn too_large(bytes: u64) -> Error {
     Error::new(
         ErrorCode::OutOfResources,
-        format!("an allocation of {bytes} bytes is more than any memory has"),
+        format!("an allocation of {bytes} bytes exceeds the size of any memory"),
     )
 }
 
@@ -316,6 +319,6 @@ fn too_large(bytes: u64) -> Error {
 fn not_live(address: u64) -> Error {
     Error::new(
         ErrorCode::InvalidArgument,
-        format!("{address:#x} is no address of a live allocation"),
+        format!("{address:#x} is not the address of a live allocation"),
     )
 }

@@ -23,7 +23,7 @@ impl<B: StreamBackend> StreamModule<B> {
     /// Loads an image. Blocks.
     ///
     /// # Errors
-    /// `InvalidBinary` for what the device does not run, those of the backend.
+    /// `InvalidBinary` for an image that the device does not run, errors of the backend.
     pub(crate) fn load(
         device: &Arc<DeviceCore<B::Driver>>,
         bytes: ImageBytes,
@@ -39,7 +39,7 @@ impl<B: StreamBackend> StreamModule<B> {
         }
     }
 
-    /// The driver's function of a kernel of the program.
+    /// Returns the driver's function for a kernel of the program.
     pub(crate) fn function(&self, name: &str) -> Result<Option<Function>> {
         match self.image.has(name, SymbolKind::Kernel) {
             true => self.core.function(name),
@@ -47,7 +47,7 @@ impl<B: StreamBackend> StreamModule<B> {
         }
     }
 
-    /// The driver's variable of a global.
+    /// Returns the driver's variable for a global of the program.
     pub(crate) fn variable(&self, name: &str) -> Result<Option<GlobalAddress>> {
         match self.image.has(name, SymbolKind::Global) {
             true => self.core.variable(name),

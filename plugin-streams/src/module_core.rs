@@ -1,4 +1,4 @@
-//! Modules of the driver, and what can be found in them.
+//! Modules of the driver, and the lookup of their symbols.
 
 use crate::call::Code;
 use crate::device_core::DeviceCore;
@@ -16,7 +16,7 @@ pub struct ModuleCore<D: Driver> {
 }
 
 impl<D: Driver> ModuleCore<D> {
-    /// Returns a module that the driver has loaded.
+    /// Creates the object for a module that the driver has loaded.
     pub(crate) fn new(device: &Arc<DeviceCore<D>>, raw: Module) -> ModuleCore<D> {
         ModuleCore { device: Arc::clone(device), raw }
     }
@@ -29,7 +29,7 @@ impl<D: Driver> ModuleCore<D> {
     /// Returns the driver's function of this name; `None` if the module has none.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub fn function(&self, name: &str) -> Result<Option<Function>> {
         let Ok(c_name) = CString::new(name) else { return Ok(None) };
         let mut function = Function::NULL;
@@ -71,12 +71,12 @@ impl<D: Driver> ModuleCore<D> {
     /// Returns the present contents of a variable. Blocks.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub fn read(&self, from: GlobalAddress) -> Result<Vec<u8>> {
         let mut contents = vec![0u8; from.bytes as usize];
         self.device.call("reading a variable", |driver| {
             let (to, service) = (contents.as_mut_ptr().cast(), self.device.service());
-            // SAFETY: the buffer has as many bytes as the variable, and the call is waited for.
+            // SAFETY: the buffer is as large as the variable, and this function waits for the copy.
             unsafe {
                 driver.copy_to_host(to, from.address, contents.len(), service)?;
                 driver.synchronize_stream(service)
@@ -85,14 +85,16 @@ impl<D: Driver> ModuleCore<D> {
         Ok(contents)
     }
 
-    /// Writes to memory of the module, or that was allocated for it, which has at least as many bytes. Blocks.
+    /// Writes to memory of the module, or to memory allocated for it. The memory must be at least
+    /// as large as `contents`. Blocks.
     ///
     /// # Errors
     /// As for [`ModuleCore::read`].
     pub fn write(&self, to: DevicePtr, contents: &[u8]) -> Result<()> {
         self.device.call("writing a variable", |driver| {
             let service = self.device.service();
-            // SAFETY: the caller has asked the driver for memory of this size; the call is waited for.
+            // SAFETY: the caller has the memory from the driver, with at least this size; this
+            // function waits for the copy.
             unsafe {
                 driver.copy_to_device(to, contents.as_ptr().cast(), contents.len(), service)?;
                 driver.synchronize_stream(service)
@@ -100,7 +102,7 @@ impl<D: Driver> ModuleCore<D> {
         })
     }
 
-    /// Runs a kernel of the module that takes no arguments, as one item, and waits for it. `what` is its purpose.
+    /// Runs a kernel without arguments as one work-item, and waits for it. `what` is its purpose.
     ///
     /// # Errors
     /// As for [`ModuleCore::read`].
@@ -135,7 +137,7 @@ impl<D: Driver> ModuleCore<D> {
     }
 
     /// Waits for the launches of [`ModuleCore::run`], and ignores their failures.
-    pub fn settle(&self) {
+    pub fn wait_until_idle(&self) {
         let _ = self.device.try_call(|driver| {
             // SAFETY: the stream is live.
             unsafe { driver.synchronize_stream(self.device.service()) }
@@ -145,7 +147,8 @@ impl<D: Driver> ModuleCore<D> {
     /// Checks that a status variable of device code is 0, if there is one.
     ///
     /// # Errors
-    /// `BackendFailure` for another value, with `what` as the work that failed. As for [`ModuleCore::read`].
+    /// `BackendFailure` for another value, with `what` as the work that failed; errors of
+    /// [`ModuleCore::read`].
     pub fn check_status(&self, name: &str, what: impl fmt::Display) -> Result<()> {
         let Some(found) = self.variable(name)?.filter(|found| found.bytes >= 4) else {
             return Ok(());
@@ -163,7 +166,7 @@ impl<D: Driver> ModuleCore<D> {
     /// Allocates device memory for the module, to be freed with [`ModuleCore::free`]. Blocks.
     ///
     /// # Errors
-    /// `OutOfResources`; those of the driver.
+    /// `OutOfResources`; errors of the driver.
     pub fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
         self.device.memory.allocate(&self.device, MemoryKind::Device, bytes, 8)
     }
@@ -178,14 +181,14 @@ impl<D: Driver> ModuleCore<D> {
 }
 
 impl<D: Driver> ModuleCore<D> {
-    /// Unloads it; a module that the driver does not unload is tried again when the device closes.
+    /// Unloads the module. If the driver fails to unload it, closing the device tries again.
     ///
     /// # Errors
     /// Errors of the driver.
     pub(crate) fn unload(self) -> Result<()> {
         let ModuleCore { device, raw } = self;
         let unloaded = device.end("unloading an image", |driver| {
-            // SAFETY: it is live, and no queue uses it any more.
+            // SAFETY: the module is live, and no queue uses it any more.
             unsafe { driver.unload(raw) }
         });
         if unloaded.is_err() {

@@ -1,4 +1,4 @@
-//! The platform: which devices there are.
+//! The platform and its devices.
 
 use crate::backend::{Physical, StreamBackend};
 use crate::call::{Code, Failure};
@@ -7,8 +7,8 @@ use crate::error;
 use longshore_plugin_api::{Connected, ErrorCode, Result};
 use std::sync::Arc;
 
-/// The GPUs that a driver shows, in its order: that of `CUDA_VISIBLE_DEVICES` and the like, where the
-/// user has set them.
+/// The GPUs of a driver, in the driver's order; the user may set that with `CUDA_VISIBLE_DEVICES`
+/// or its equivalents.
 pub struct StreamPlatform<B: StreamBackend> {
     pub(crate) driver: Arc<B::Driver>,
     pub(crate) devices: Vec<Arc<B::Physical>>,
@@ -16,11 +16,11 @@ pub struct StreamPlatform<B: StreamBackend> {
 }
 
 impl<B: StreamBackend> StreamPlatform<B> {
-    /// The devices of a driver, as its initialisation ended. `count` asks for their number, `query` for
-    /// what is known of the one of that number. Blocks.
+    /// Connects to an initialized driver and queries its devices. `count` queries their number,
+    /// `query` the properties of the device of an ordinal. Blocks.
     ///
     /// # Errors
-    /// Errors of the driver; of a device that cannot be asked, if there is no other.
+    /// Errors of the driver; the error of a device that cannot be queried, if no device can.
     pub fn connect(
         driver: Arc<B::Driver>,
         settings: B::Settings,
@@ -39,7 +39,7 @@ impl<B: StreamBackend> StreamPlatform<B> {
                 return Ok(Connected::NoDriver(why));
             }
             Err(failure) => {
-                return Err(error::of_driver(
+                return Err(error::driver_error(
                     &*driver,
                     &format!("counting {name} devices"),
                     failure,
@@ -54,13 +54,13 @@ impl<B: StreamBackend> StreamPlatform<B> {
             match query(&driver, ordinal) {
                 Ok(physical) => devices.push(Arc::new(physical)),
                 Err(error) => {
-                    log::warn!("passed over: {error}");
+                    log::warn!("a device is skipped: {error}");
                     first_error.get_or_insert(error);
                 }
             }
         }
         match first_error.filter(|_| devices.is_empty()) {
-            // A function without which nothing can be known of a device.
+            // The driver lacks a function without which no device can be queried.
             Some(error) if error.code() == ErrorCode::Unsupported && error.vendor().is_none() => {
                 Ok(Connected::NoDriver(error.message().to_owned()))
             }
@@ -74,8 +74,8 @@ impl<B: StreamBackend> StreamPlatform<B> {
     /// # Errors
     /// Errors of the driver.
     pub(crate) fn free_bytes(&self, physical: &Arc<B::Physical>) -> Result<u64> {
-        let doing = format!("asking how much memory of '{}' is free", physical.facts().name);
-        let failed = |failure| error::of_driver(&*self.driver, &doing, failure);
+        let doing = format!("querying the free memory of '{}'", physical.facts().name);
+        let failed = |failure| error::driver_error(&*self.driver, &doing, failure);
         let context = B::retain(&self.driver, physical)?;
         let mut free = 0;
         let current = context.enter().map_err(failed)?;

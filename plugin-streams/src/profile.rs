@@ -1,9 +1,9 @@
-//! The profile of an image: variables of their own for each function, as GPUs' images have them.
+//! The profile of an image: separate variables for each function, as in images for GPUs.
 
 use longshore_plugin_api::{ProfileSection, ProfileSectionKind};
 use std::ops::Range;
 
-/// How the names of what belongs to a profile begin.
+/// Prefixes of the names of a profile's variables.
 const PARTS: [(&str, ProfileSectionKind); 5] = [
     ("__profc_", ProfileSectionKind::Counters),
     ("__profd_", ProfileSectionKind::Data),
@@ -12,17 +12,19 @@ const PARTS: [(&str, ProfileSectionKind); 5] = [
     ("__llvm_profile_raw_version", ProfileSectionKind::RawVersion),
 ];
 
-/// Where the addresses of counters and of bitmaps are in a record of every version.
+/// Positions of the addresses of counters and of bitmaps in a data record, the same in every
+/// version.
 const ADDRESSES_AT: [Range<usize>; 2] = [16..24, 24..32];
 
-/// What a variable of this name is to a profile; nothing if it belongs to none.
+/// Returns the part of a profile that a variable of this name belongs to; `None` if it belongs to
+/// none.
 pub fn profile_part(variable: &str) -> Option<ProfileSectionKind> {
     let of_name = |(start, kind): &(&str, _)| variable.starts_with(start).then_some(*kind);
     PARTS.iter().find_map(of_name)
 }
 
-/// In memory that is no file, LLVM's records have distances from themselves. Not every GPU's compiler can say
-/// that in an initial value: where addresses are in its place, distances are put.
+/// Replaces addresses in data records by distances from the record. LLVM's records in memory have
+/// distances, but not every GPU's compiler can express a distance in an initial value.
 pub fn make_relative(sections: &mut [ProfileSection]) {
     let ranges: Vec<Range<u64>> = sections
         .iter()

@@ -1,36 +1,38 @@
-//! Queues: what may be queued, and how it is done.
+//! Queues.
 
 use crate::backend::StreamBackend;
 use crate::device::StreamDevice;
 use crate::device_core::DeviceCore;
-use crate::line::Line;
-use crate::step::Step;
+use crate::submission_queue::SubmissionQueue;
+use crate::command::Command;
 use crate::transfer::{Copy, End, Fill};
 use longshore_plugin_api::{Place, Result, Span};
 use std::sync::Arc;
 
-/// An in-order queue: a stream of the driver that does not wait for the process's default one. While it has work that
-/// only the host can do, and does not wait for an event that the driver lacks, it has a thread, of a few that all queues
-/// share. A host function finds the queue's device current; it may use the driver and its own queue, but what waits for
-/// that is `InvalidQueue`.
+/// An in-order queue: a stream of the driver that does not wait for the process's default stream.
+/// A queue occupies one of the crew's threads only while it has work for the host, and not while it
+/// waits for an event that the driver lacks. The device is current in a host function. The function
+/// may use the driver and its own queue, but a call that waits for the queue fails with
+/// `InvalidQueue`.
 ///
-/// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not wait.
+/// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not
+/// wait.
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct StreamQueue<B: StreamBackend> {
-    pub(crate) line: Arc<Line<B::Driver>>,
+    pub(crate) submissions: Arc<SubmissionQueue<B::Driver>>,
 }
 
 impl<B: StreamBackend> StreamQueue<B> {
     pub(crate) fn new(device: &Arc<DeviceCore<B::Driver>>) -> Result<StreamQueue<B>> {
-        Ok(StreamQueue { line: Line::new(device)? })
+        Ok(StreamQueue { submissions: SubmissionQueue::new(device)? })
     }
 
     pub(crate) fn device(&self) -> &Arc<DeviceCore<B::Driver>> {
-        self.line.device()
+        self.submissions.device()
     }
 
-    /// What a place of a copy is.
+    /// Returns the end of a copy for a place of the interface.
     pub(crate) fn end(&self, place: &Place<'_, StreamDevice<B>>, span: Span) -> End<B::Driver> {
         match place {
             Place::Host => End::Host(span.address()),
@@ -41,31 +43,31 @@ impl<B: StreamBackend> StreamQueue<B> {
         }
     }
 
-    /// A copy that nobody waits for.
+    /// Queues a copy without waiting for it.
     pub(crate) fn queue_copy(&self, copy: Copy<B::Driver>) -> Result<()> {
-        if let Some(keeping) = self.line.keeping() {
-            keeping.push(Step::Copy(copy));
+        if let Some(keeping) = self.submissions.keeping() {
+            keeping.push(Command::Copy(copy));
             return Ok(());
         }
         let current = self.device().enter()?;
-        if copy.hand(&self.line)? {
+        if copy.hand(&self.submissions)? {
             return Ok(());
         }
         drop(current);
-        self.line.keep(Step::BlockingCopy(copy))
+        self.submissions.keep(Command::BlockingCopy(copy))
     }
 
-    /// A fill that nobody waits for.
+    /// Queues a fill without waiting for it.
     pub(crate) fn queue_fill(&self, fill: Fill) -> Result<()> {
         let current = self.device().enter()?;
-        if fill.hand(&self.line)? {
+        if fill.hand(&self.submissions)? {
             return Ok(());
         }
         drop(current);
-        self.line.keep(Step::Fill(fill))
+        self.submissions.keep(Command::Fill(fill))
     }
 
     pub(crate) fn wait_if(&self, wait: bool) -> Result<()> {
-        if wait { self.line.synchronize() } else { Ok(()) }
+        if wait { self.submissions.synchronize() } else { Ok(()) }
     }
 }

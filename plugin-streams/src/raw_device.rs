@@ -1,4 +1,5 @@
-//! The ground floor of an open device: calls of its driver, errors of these calls, and the loss of the device.
+//! The lowest layer of an open device: calls of its driver, errors of these calls, and the loss of
+//! the device.
 
 use crate::call::{Call, Code, Failure};
 use crate::driver::{Context, Driver, EventKind};
@@ -11,20 +12,20 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// A device of the driver, its context, and the error by which it was lost.
+/// A device of the driver, its context, and the error by which the device was lost.
 pub struct RawDevice<D: Driver> {
     driver: Arc<D>,
     facts: Arc<Facts>,
     ordinal: i32,
     context: D::Context,
     registry: Registry,
-    /// Events of the driver that stand for nothing, by their kinds.
+    /// Idle events of the driver, by their kinds.
     events: [Mutex<Vec<Event>>; 3],
     lost: OnceLock<Error>,
 }
 
 impl<D: Driver> RawDevice<D> {
-    /// Returns the device of this ordinal, whose context this is.
+    /// Creates the device of this ordinal with its context.
     pub(crate) fn new(
         driver: &Arc<D>,
         facts: &Arc<Facts>,
@@ -74,10 +75,10 @@ impl<D: Driver> RawDevice<D> {
         &self.registry
     }
 
-    /// Makes the device's context current until the answer is dropped.
+    /// Makes the device's context current until the returned guard is dropped.
     ///
     /// # Errors
-    /// The error by which the device was lost; those of the driver.
+    /// The error by which the device was lost; errors of the driver.
     #[inline]
     pub fn enter(&self) -> Result<<D::Context as Context>::Entered<'_>> {
         self.refuse_if_lost()?;
@@ -89,16 +90,17 @@ impl<D: Driver> RawDevice<D> {
         self.failed("entering the context", failure)
     }
 
-    /// Calls the driver with the device's context current.
+    /// Calls the driver with the device's context current. `doing` is the purpose of the call.
     ///
     /// # Errors
-    /// The error by which the device was lost; those of the driver. `doing` is the purpose of the call.
+    /// The error by which the device was lost; errors of the driver.
     pub fn call(&self, doing: impl fmt::Display, call: impl FnOnce(&D) -> Call) -> Result<()> {
         self.refuse_if_lost()?;
         self.check(doing, self.try_call(call))
     }
 
-    /// Ends the life of something. At the end of the process the driver may have done that before.
+    /// Calls the driver to destroy an object. A driver that is already deinitialized, as at the end
+    /// of the process, counts as success.
     ///
     /// # Errors
     /// As for [`RawDevice::call`].
@@ -110,13 +112,15 @@ impl<D: Driver> RawDevice<D> {
         }
     }
 
-    /// Calls the driver as [`RawDevice::call`] does, but returns its failure as it is, and calls it for a lost device too.
+    /// Calls the driver as [`RawDevice::call`] does, but returns its failure unchanged, and calls
+    /// it for a lost device too.
     pub fn try_call(&self, call: impl FnOnce(&D) -> Call) -> Call {
         let _current = self.context.enter()?;
         call(self.driver())
     }
 
-    /// Turns a result of the driver into one of ours, and keeps the error by which the device is lost.
+    /// Converts a result of the driver to a [`Result`], and keeps the error by which the device is
+    /// lost.
     ///
     /// # Errors
     /// The driver's; `doing` is the purpose of the call.
@@ -125,7 +129,7 @@ impl<D: Driver> RawDevice<D> {
         call.map_err(|failure| self.failed(doing, failure))
     }
 
-    /// Refuses a lost device.
+    /// Returns an error if the device is lost.
     ///
     /// # Errors
     /// The error by which the device was lost.
@@ -141,27 +145,28 @@ impl<D: Driver> RawDevice<D> {
     #[cold]
     pub fn failed(&self, doing: impl fmt::Display, failure: Failure) -> Error {
         let doing = format!("{} device '{}': {doing}", D::NAME, self.facts.name);
-        let error = error::of_driver(self.driver(), &doing, failure);
-        // A driver that has ended answers nothing else, for this device or others.
+        let error = error::driver_error(self.driver(), &doing, failure);
+        // A deinitialized driver gives this result to every call, for every device.
         let has_ended = failure.is(Code::DEINITIALIZED);
         if has_ended || !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
             return error;
         }
-        let told = self.lost.get_or_init(|| {
-            let told = self.loss(&error);
-            log::error!("{told}");
-            told
+        let reported = self.lost.get_or_init(|| {
+            let reported = self.loss(&error);
+            log::error!("{reported}");
+            reported
         });
-        told.clone()
+        reported.clone()
     }
 
-    /// Returns the error of all later calls. The driver does not say which kernel failed, so it names all that may have.
+    /// Returns the error for all later calls. The driver does not report which kernel failed, so
+    /// the error names all candidates.
     fn loss(&self, error: &Error) -> Error {
         let running = match self.registry.in_flight() {
             kernels if kernels.is_empty() => "no kernel was in flight".to_owned(),
             kernels => format!("in flight were {kernels}"),
         };
-        let told = Error::new(
+        let reported = Error::new(
             ErrorCode::BackendFailure,
             format!(
                 "{}; {running}; the device is lost, nothing works on it any more: close it",
@@ -169,12 +174,12 @@ impl<D: Driver> RawDevice<D> {
             ),
         );
         match error.vendor() {
-            Some(vendor) => told.with_vendor(vendor.name.clone(), vendor.number),
-            None => told,
+            Some(vendor) => reported.with_vendor(vendor.name.clone(), vendor.number),
+            None => reported,
         }
     }
 
-    /// Returns an event that stands for nothing. To be given to [`RawDevice::give_event`]. The device's
+    /// Returns an idle event, for the caller to return to [`RawDevice::give_event`]. The device's
     /// context is current.
     ///
     /// # Errors
@@ -183,7 +188,7 @@ impl<D: Driver> RawDevice<D> {
         self.try_take_event(kind).map_err(|failure| self.failed("making an event", failure))
     }
 
-    /// Takes an event as [`RawDevice::take_event`] does, but returns the failure as it is.
+    /// Takes an event as [`RawDevice::take_event`] does, but returns the failure unchanged.
     pub(crate) fn try_take_event(&self, kind: EventKind) -> std::result::Result<Event, Failure> {
         if let Some(event) = self.events[kind as usize].lock().pop() {
             return Ok(event);
@@ -194,15 +199,15 @@ impl<D: Driver> RawDevice<D> {
         Ok(event)
     }
 
-    /// Takes back an event that stands for nothing any more.
+    /// Takes back an event that is no longer in use.
     pub(crate) fn give_event(&self, event: Event, kind: EventKind) {
         self.events[kind as usize].lock().push(event);
     }
 
-    /// Gives back the events that stand for nothing. The context is current.
+    /// Destroys the idle events. The context is current.
     pub(crate) fn destroy_events(&self) {
         for event in self.events.iter().flat_map(|events| std::mem::take(&mut *events.lock())) {
-            // SAFETY: events in the list stand for nothing, so no call and no stream uses them.
+            // SAFETY: no call and no stream uses an idle event.
             let _ = unsafe { self.driver().destroy_event(event) };
         }
     }
@@ -214,7 +219,7 @@ fn again(error: &Error) -> Error {
     error.clone()
 }
 
-/// Makes a stream. The context is current.
+/// Creates a stream. The context is current.
 pub(crate) fn create_stream<D: Driver>(driver: &D) -> std::result::Result<Stream, Failure> {
     let mut stream = Stream::NULL;
     // SAFETY: the context is current.

@@ -1,7 +1,7 @@
-//! Records: places in queues that the driver is given, or will be.
+//! Records: places in queues that the driver has, or will get.
 
 use crate::call::Code;
-use crate::crew::{Awaited, BusyLine};
+use crate::crew::{Awaited, BusyQueue};
 use crate::device_core::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Event;
@@ -11,32 +11,34 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A place in a queue: an event of the driver, which a queue that keeps its work has not recorded yet.
+/// A place in a queue: an event of the driver, which a queue with kept commands has not recorded
+/// yet.
 pub(crate) struct Record<D: Driver> {
     device: Arc<DeviceCore<D>>,
     pub(crate) raw: Event,
     kind: EventKind,
-    /// The driver has it, or has refused it. Set with the lock of `submission`, looked at without.
+    /// Whether the driver has recorded or refused the event. Written with the lock of `submission`,
+    /// read without it.
     submitted: AtomicBool,
     submission: Mutex<Submission>,
     changed: Condvar,
-    /// The first failure before it that its queue has returned to no caller.
+    /// The first failure of work before the record that its queue has returned to no caller.
     behind: Mutex<Option<Error>>,
 }
 
-/// Whether a record could be handed to the driver, and the lines that wait for that.
+/// The outcome of handing a record to the driver, and the submission queues that wait for it.
 struct Submission {
-    /// The error of a driver that did not record it. No call waits for it then.
+    /// The error of a driver that refused the record. No call waits for the record then.
     failure: Option<Error>,
-    /// Lines that go on when the driver has the record.
-    parked: Vec<BusyLine>,
+    /// Submission queues that go on when the driver has the record.
+    parked: Vec<BusyQueue>,
 }
 
 impl<D: Driver> Record<D> {
-    /// Returns a record that the driver does not have.
+    /// Creates a record that the driver does not have yet.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn new(device: &Arc<DeviceCore<D>>, timing: bool) -> Result<Arc<Record<D>>> {
         let kind = if timing { EventKind::Timed } else { EventKind::Plain };
         let _current = device.enter()?;
@@ -51,33 +53,33 @@ impl<D: Driver> Record<D> {
         }))
     }
 
-    /// Returns whether the driver has the record, or has refused it.
+    /// Returns whether the driver has recorded or refused the event.
     pub(crate) fn is_submitted(&self) -> bool {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Records it on the stream of a lane of its device.
+    /// Records the event on the stream of a lane of its device.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn submit(&self, lane: &Lane<D>) -> Result<()> {
         let recorded = self.device.enter().and_then(|_current| {
-            // SAFETY: both are live and of one context.
+            // SAFETY: event and stream are live and of one context.
             let recorded = unsafe { self.device.driver().record_event(self.raw, lane.stream()) };
             self.device.check("recording an event", recorded)
         });
-        *self.behind.lock() = lane.untold();
+        *self.behind.lock() = lane.pending_error();
         let mut submission = self.submission.lock();
         submission.failure = recorded.clone().err();
         self.submitted.store(true, Ordering::Release);
         self.changed.notify_all();
         let parked = std::mem::take(&mut submission.parked);
         drop(submission);
-        parked.into_iter().for_each(|line| D::crew().call(line));
+        parked.into_iter().for_each(|queue| D::crew().call(queue));
         recorded
     }
 
-    /// Blocks until the driver has it.
+    /// Blocks until the driver has recorded or refused the event.
     fn await_submission(&self) {
         if self.is_submitted() {
             return;
@@ -88,11 +90,11 @@ impl<D: Driver> Record<D> {
         }
     }
 
-    /// Makes what comes next on the stream of a lane wait for it, and the lane take over the failure
-    /// that it is behind. The driver has it.
+    /// Makes later work on a lane's stream wait for the record, and gives the lane the pending
+    /// error from before the record. The driver has the record.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn hold_up(&self, lane: &Lane<D>) -> Result<()> {
         if self.submission.lock().failure.is_some() {
             return lane.device().refuse_if_lost();
@@ -102,15 +104,15 @@ impl<D: Driver> Record<D> {
         }
         let device = lane.device();
         let _current = device.enter()?;
-        // SAFETY: both are live.
+        // SAFETY: stream and event are live.
         let waits = unsafe { device.driver().wait_event(lane.stream(), self.raw) };
         waits.map_err(|failure| device.failed_with(&self.device, "waiting for an event", failure))
     }
 
-    /// Returns whether the device has come to it.
+    /// Returns whether the device has reached the record.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn is_reached(&self) -> Result<bool> {
         if !self.is_submitted() {
             return Ok(false);
@@ -121,14 +123,15 @@ impl<D: Driver> Record<D> {
         match unsafe { self.device.driver().query_event(self.raw) } {
             Ok(()) => Ok(true),
             Err(failure) if failure.is(Code::NOT_READY) => Ok(false),
-            Err(failure) => Err(self.device.failed("asking for an event", failure)),
+            Err(failure) => Err(self.device.failed("querying an event", failure)),
         }
     }
 
-    /// Blocks until the device has come to it.
+    /// Blocks until the device has reached the record.
     ///
     /// # Errors
-    /// The first failure before it that its queue had returned to no caller; a lost device; those of the driver.
+    /// The first failure before the record that its queue had returned to no caller; a lost device;
+    /// errors of the driver.
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.await_submission();
         self.refuse_failed()?;
@@ -146,12 +149,12 @@ impl<D: Driver> Record<D> {
 }
 
 impl<D: Driver> Awaited for Record<D> {
-    fn park(&self, line: BusyLine) -> Option<BusyLine> {
+    fn park(&self, queue: BusyQueue) -> Option<BusyQueue> {
         let mut submission = self.submission.lock();
         if self.is_submitted() {
-            return Some(line);
+            return Some(queue);
         }
-        submission.parked.push(line);
+        submission.parked.push(queue);
         None
     }
 }

@@ -1,5 +1,5 @@
-//! Memory of the program that is registered with a driver, which is so for all devices at once: whoever
-//! pins it first registers it, whoever unpins it last takes that back.
+//! Memory of the program that is registered with a driver. A registration holds for all devices at
+//! once: the first device to pin the memory registers it, the last one to unpin it unregisters it.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,33 +8,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The registrations of a driver in this process.
 pub struct Registrations {
     by_start: Mutex<BTreeMap<u64, Registration>>,
-    /// How many there are.
+    /// Number of registrations.
     count: AtomicUsize,
 }
 
 struct Registration {
     bytes: u64,
-    /// How many devices have pinned some of it.
+    /// Number of devices that have pinned some of it.
     users: usize,
 }
 
 impl Registrations {
-    /// None.
+    /// Creates an empty list of registrations.
     pub const fn new() -> Registrations {
         Registrations { by_start: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) }
     }
 
-    /// Whether there are any.
+    /// Returns whether any memory is registered.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Takes part in a registration that has all of a range, or makes one. The answer is its start, to be
-    /// given to [`Registrations::leave`]; none if a registration has some of the range alone.
+    /// Joins a registration that contains a range, or makes one, and returns its start, for
+    /// [`Registrations::leave`]. `None` if a registration contains only a part of the range.
     ///
     /// # Errors
-    /// Errors of `register`; there is none then.
+    /// Errors of `register`; no registration is made then.
     pub(crate) fn join<E>(
         &self,
         start: u64,
@@ -56,8 +56,8 @@ impl Registrations {
         Ok(Some(start))
     }
 
-    /// Gives up what [`Registrations::join`] answered. `unregister` is called for the last one; if it fails,
-    /// the registration stays.
+    /// Leaves the registration that [`Registrations::join`] returned. The last device to leave
+    /// calls `unregister`; if that fails, the registration stays.
     ///
     /// # Errors
     /// Errors of `unregister`.

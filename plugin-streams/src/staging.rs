@@ -1,35 +1,37 @@
-//! Memory in which small copies from pageable memory of the host wait for the device, for drivers that
-//! do not promise to take such memory along when a copy is queued.
+//! Staging memory for small copies from pageable host memory, for drivers that do not promise to
+//! capture such memory when a copy is queued.
 
 use crate::call::{Call, Code, Failure};
 use crate::driver::{Driver, EventKind};
 use crate::handle::{Event, Stream};
 use crate::raw_device::RawDevice;
 
-/// Copies of at most so many bytes are staged.
+/// Most bytes of a copy that is staged.
 pub(crate) const STAGED_BYTES: u64 = 64 << 10;
-/// So many parts are filled in turn; what is in one is done before it is filled again.
+/// Number of parts, which are filled in turn; the stream is done with a part before it is filled
+/// again.
 const PARTS: usize = 4;
 const PART_BYTES: u64 = 2 * STAGED_BYTES;
-/// Copies begin at multiples of so many bytes: at lines of the processor's cache.
+/// Alignment of copies in staging memory, in bytes: a cache line of the processor.
 const ALIGNMENT: u64 = 64;
 
-/// The staging memory of a stream: page-locked, and there from the first copy that wants it.
+/// The staging memory of a stream: page-locked, and allocated at the first copy that needs it.
 #[derive(Default)]
 pub(crate) struct Staging {
-    /// 0 if there is none.
+    /// Address of the memory; 0 before it is allocated.
     start: u64,
-    /// Which part is being filled, and how many bytes of it are.
+    /// The part that is being filled, and the number of bytes of it that are filled.
     part: usize,
     filled: u64,
-    /// By parts, what is recorded behind the last copy out of it.
+    /// Events of the parts, each recorded behind the last copy out of its part.
     ends: [Option<Event>; PARTS],
 }
 
 impl Staging {
-    /// So many bytes at the address of the answer, for what the stream is handed before anything else is
-    /// staged. None if what was staged before is not done yet, or the driver has no memory for it. The context
-    /// is current.
+    /// Returns the address of `bytes` bytes of staging memory, for a copy that the caller hands to
+    /// the stream before it stages anything else.
+    /// `None` if earlier copies are not done yet, or the driver has no memory left. The context is
+    /// current.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -49,15 +51,15 @@ impl Staging {
         Ok(Some(address))
     }
 
-    /// Gives back what the driver holds of it. The stream has done what it was handed; the context is
-    /// current.
+    /// Destroys the driver's objects of the staging memory. The stream is done with its work; the
+    /// context is current.
     pub(crate) fn destroy<D: Driver>(self, driver: &D) {
         for event in self.ends.into_iter().flatten() {
-            // SAFETY: nobody uses it.
+            // SAFETY: nothing uses the event.
             let _ = unsafe { driver.destroy_event(event) };
         }
         if self.start != 0 {
-            // SAFETY: it was allocated so, and nothing reads it any more.
+            // SAFETY: `allocate_host` returned the memory, and nothing reads it any more.
             let _ = unsafe { driver.free_host(self.start) };
         }
     }
@@ -74,7 +76,7 @@ impl Staging {
         };
         match made {
             Ok(()) => Ok(true),
-            // Then copies are waited for.
+            // The caller then waits for the copy.
             Err(failure) if is_no_room(&failure) => Ok(false),
             Err(failure) => Err(failure),
         }
@@ -85,7 +87,7 @@ impl Staging {
         unsafe { driver.allocate_host(&mut self.start, PARTS * PART_BYTES as usize) }
     }
 
-    /// Goes on to the next part, if the stream has done what was in it.
+    /// Goes on to the next part, if the stream is done with that part.
     fn turn<D: Driver>(&mut self, device: &RawDevice<D>, stream: Stream) -> Call {
         let (driver, next) = (device.driver(), (self.part + 1) % PARTS);
         let end =
@@ -103,7 +105,7 @@ impl Staging {
     }
 }
 
-/// Whether a driver says that there is nothing to be had, or not yet.
+/// Returns whether the driver reports that no memory is available, or not yet.
 fn is_no_room(failure: &Failure) -> bool {
     const ANSWERS: [Code; 3] = [Code::NOT_READY, Code::OUT_OF_MEMORY, Code::NOT_SUPPORTED];
     failure.result.is_none_or(|result| ANSWERS.contains(&result))

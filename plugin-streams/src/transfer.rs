@@ -10,27 +10,27 @@ use crate::staging::STAGED_BYTES;
 use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
 use std::sync::Arc;
 
-/// What is copied at a time where some of the host's memory is page-locked.
+/// Number of bytes copied at a time where some of the host's memory is page-locked.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// One end of a copy.
 pub(crate) enum End<D: Driver> {
-    /// Memory of the host.
+    /// Host memory.
     Host(u64),
-    /// Memory of the queue's own device, or of the host for it.
+    /// Memory of the queue's own device, or host memory allocated for it.
     Own(DevicePtr),
     /// Memory of another device.
     Other(Arc<DeviceCore<D>>, DevicePtr),
 }
 
-/// A copy. Whoever queued it vouches for both ranges until it is done.
+/// A copy. The caller that queued it vouches for both ranges until it is done.
 pub(crate) struct Copy<D: Driver> {
     pub(crate) to: End<D>,
     pub(crate) from: End<D>,
     pub(crate) bytes: u64,
 }
 
-/// Where some of a copy goes, from where, and how many bytes.
+/// The addresses and the size of a part of a copy.
 #[derive(Clone, Copy)]
 struct Part {
     to: u64,
@@ -45,7 +45,7 @@ impl<D: Driver> End<D> {
         }
     }
 
-    /// Whether it is memory of the host for sure; managed memory may be anywhere.
+    /// Returns whether the end is certainly in host memory; managed memory may be anywhere.
     fn is_of_host(&self, device: &DeviceCore<D>) -> bool {
         match self {
             End::Host(_) => true,
@@ -56,15 +56,15 @@ impl<D: Driver> End<D> {
 }
 
 impl<D: Driver> Copy<D> {
-    /// Hands it to the stream if that blocks nobody and no memory of the host is read later than it may
-    /// be; answers whether it was. The context is current.
+    /// Hands the copy to the stream if that does not block and reads no host memory later than
+    /// allowed. Returns whether the stream has the copy. The context is current.
     ///
     /// # Errors
     /// Errors of the driver.
     pub(crate) fn hand(&self, lane: &Lane<D>) -> Result<bool> {
         let device = lane.device();
         let as_it_is = || self.queue(lane, self.whole());
-        // From memory of the host to memory of the host the driver copies while the caller waits.
+        // The driver copies from host memory to host memory while the caller waits.
         let handed = match (&self.to, &self.from) {
             (to, from) if to.is_of_host(device) && from.is_of_host(device) => None,
             (End::Host(to), _) => (lane.locked(*to, self.bytes) == Locked::All).then(as_it_is),
@@ -85,17 +85,18 @@ impl<D: Driver> Copy<D> {
         handed.map(|()| true).map_err(|failure| self.failed(device, failure))
     }
 
-    /// Hands it to the stream; between memory of the host, and where some of that is page-locked, copies
-    /// when the stream is done.
+    /// Hands the copy to the stream. Between two ranges of host memory, and where some of the host
+    /// memory is page-locked, waits for the stream and then copies.
     ///
     /// # Errors
-    /// Errors of the driver, a lost device.
+    /// Errors of the driver; a lost device.
     pub(crate) fn submit(&self, lane: &Lane<D>) -> Result<()> {
         let device = lane.device();
         let host = match (&self.to, &self.from) {
             (End::Host(to), End::Host(from)) => {
                 lane.synchronize_stream()?;
-                // SAFETY: whoever queued the copy vouches for both ranges, which may overlap.
+                // SAFETY: the caller that queued the copy vouches for both ranges, which may
+                // overlap.
                 unsafe {
                     std::ptr::copy(*from as *const u8, *to as *mut u8, self.bytes as usize);
                 }
@@ -111,7 +112,7 @@ impl<D: Driver> Copy<D> {
             return self.copy_in_pieces(lane);
         }
         match self.queue(lane, self.whole()) {
-            // It may be others who have page-locked some of it.
+            // Other code of the process may have page-locked some of it.
             Err(failure) if failure.is(Code::INVALID_VALUE) && is_locked_in_part() => {
                 self.copy_in_pieces(lane)
             }
@@ -119,7 +120,7 @@ impl<D: Driver> Copy<D> {
         }
     }
 
-    /// Hands it to the stream, and waits for it if that may block anyway.
+    /// Hands the copy to the stream, and waits for it if handing it over may block anyway.
     ///
     /// # Errors
     /// As for [`Copy::submit`].
@@ -132,7 +133,7 @@ impl<D: Driver> Copy<D> {
         self.run_blocking(lane)
     }
 
-    /// Hands it to the stream and waits for it.
+    /// Hands the copy to the stream and waits for it.
     ///
     /// # Errors
     /// As for [`Copy::submit`].
@@ -141,8 +142,9 @@ impl<D: Driver> Copy<D> {
         lane.sleep_until_stream_is_done()
     }
 
-    /// Copies by way of memory of which nothing is page-locked: drivers refuse what is so in part, and the
-    /// stream may have to write there before. Blocks until it is done. The context is current.
+    /// Copies through memory of which no part is page-locked: drivers refuse memory that is
+    /// page-locked in part, and earlier work of the stream may have to write there first.
+    /// Blocks until the copy is done. The context is current.
     #[cold]
     fn copy_in_pieces(&self, lane: &Lane<D>) -> Result<()> {
         let mut piece = vec![0u8; self.bytes.min(PIECE_BYTES) as usize];
@@ -158,8 +160,8 @@ impl<D: Driver> Copy<D> {
                 true => Part { to: ours as u64, ..part },
                 false => Part { from: ours as u64, ..part },
             };
-            // SAFETY: whoever queued the copy vouches for both ranges; the piece is ours, and the driver has
-            // done with it when the stream was waited for.
+            // SAFETY: the caller that queued the copy vouches for both ranges; `piece` is a local
+            // buffer, and the wait for the stream ends the driver's use of it.
             unsafe {
                 if !is_to_host {
                     ours.copy_from_nonoverlapping(part.from as *const u8, bytes as usize);
@@ -176,8 +178,8 @@ impl<D: Driver> Copy<D> {
         Ok(())
     }
 
-    /// Whether the driver takes the source along when the copy is queued, and no earlier work can write there
-    /// later: nothing is page-locked.
+    /// Returns whether the driver captures the source when the copy is queued, and no earlier work
+    /// can write there later, as nothing is page-locked.
     #[inline]
     fn is_captured(&self, device: &DeviceCore<D>) -> bool {
         self.bytes <= D::CAPTURED_BYTES && !device.memory.may_be_locked::<D>()
@@ -187,11 +189,11 @@ impl<D: Driver> Copy<D> {
         Part { to: self.to.address(), from: self.from.address(), bytes: self.bytes }
     }
 
-    /// Calls the driver. What is at the host's end may be elsewhere than the copy says.
+    /// Calls the driver. Memory at the host's end may be elsewhere than the copy states.
     fn queue(&self, lane: &Lane<D>, Part { to, from, bytes }: Part) -> Call {
         let (driver, bytes, stream) = (lane.device().driver(), bytes as usize, lane.stream());
         let (memory, own) = (&lane.device().memory, lane.device().context());
-        // SAFETY: whoever queued the copy vouches for both ranges; the stream is live.
+        // SAFETY: the caller that queued the copy vouches for both ranges; the stream is live.
         unsafe {
             match (&self.to, &self.from) {
                 (End::Own(_), End::Host(_)) if !memory.is_of_host(to) => {
@@ -206,7 +208,7 @@ impl<D: Driver> Copy<D> {
                 (End::Other(device, _), End::Own(_)) if !device.memory.is_of_host(to) => {
                     driver.copy_between((to, device.context()), (from, own), bytes, stream)
                 }
-                // The driver tells by the addresses what they belong to.
+                // The driver infers the kind of memory from the addresses.
                 _ => driver.copy(to, from, bytes, stream),
             }
         }
@@ -228,7 +230,7 @@ impl<D: Driver> Copy<D> {
 pub(crate) struct Fill {
     to: DevicePtr,
     bytes: u64,
-    /// As short as it can be.
+    /// The shortest equivalent pattern.
     pattern: Vec<u8>,
 }
 
@@ -240,7 +242,8 @@ impl Fill {
         Fill { to: destination.address(), bytes: destination.bytes(), pattern }
     }
 
-    /// Hands it to the stream if that blocks nobody; answers whether it was. The context is current.
+    /// Hands the fill to the stream if that does not block. Returns whether the stream has the
+    /// fill. The context is current.
     ///
     /// # Errors
     /// Errors of the driver, after waiting.
@@ -258,15 +261,15 @@ impl Fill {
             _ => None,
         };
         let Some(handed) = handed else { return Ok(false) };
-        // Some of it may have been queued.
+        // The driver may have queued a part of the fill.
         let handed = self.check(lane, handed);
         handed.or_else(|error| lane.synchronize_stream().and(Err(error))).map(|()| true)
     }
 
-    /// Hands it to the stream; blocks if that may not read the pattern later.
+    /// Hands the fill to the stream; blocks if the stream may not read the pattern later.
     ///
     /// # Errors
-    /// Errors of the driver, a lost device.
+    /// Errors of the driver; a lost device.
     pub(crate) fn submit<D: Driver>(self, lane: &Lane<D>) -> Result<()> {
         let _current = lane.device().enter()?;
         if self.hand(lane)? {
@@ -280,11 +283,11 @@ impl Fill {
         lane.device().check(format_args!("filling {} bytes", self.bytes), call)
     }
 
-    /// Calls the driver. `pattern` is where the pattern is now.
+    /// Calls the driver. `pattern` is the present address of the pattern.
     fn queue<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
         let (to, bytes, stream) = (self.to, self.bytes as usize, lane.stream());
         let driver = lane.device().driver();
-        // SAFETY: whoever queued the fill vouches for the range; the stream is live.
+        // SAFETY: the caller that queued the fill vouches for the range; the stream is live.
         unsafe {
             match self.pattern[..] {
                 [a] => driver.fill_8(to, a, bytes, stream),
@@ -299,12 +302,14 @@ impl Fill {
         }
     }
 
-    /// Copies the pattern, and then what is there behind itself until all is full.
+    /// Copies the pattern to the start of the range, and then the filled part behind itself until
+    /// the range is full.
     fn double<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
         let (length, stream) = (self.pattern.len(), lane.stream());
         let driver = lane.device().driver();
-        // SAFETY: the driver captures the pattern, or it is staged or waited for; the range is vouched for by
-        // whoever queued the fill, and both parts of each copy are apart in it.
+        // SAFETY: the driver captures the pattern, or the pattern is staged or waited for. The
+        // caller that queued the fill vouches for the range, and both parts of each copy are
+        // disjoint in it.
         unsafe {
             match lane.device().memory.is_of_host(self.to) {
                 true => driver.copy(self.to, pattern, length, stream)?,
@@ -321,8 +326,8 @@ impl Fill {
     }
 }
 
-/// Length of the shortest part of which 1, 2 or 4 bytes are the whole pattern, again and again; else the
-/// pattern's.
+/// Returns the length in bytes of the shortest prefix of 1, 2 or 4 bytes whose repetition is the
+/// pattern; otherwise the pattern's length.
 fn period(pattern: &[u8]) -> usize {
     let repeats = |length: &usize| {
         pattern.len().is_multiple_of(*length)
@@ -331,10 +336,10 @@ fn period(pattern: &[u8]) -> usize {
     [1, 2, 4].into_iter().find(repeats).unwrap_or(pattern.len())
 }
 
-/// Hints where memory will be used. What cannot move, stays.
+/// Hints where memory will be used. Memory that cannot move stays.
 ///
 /// # Errors
-/// Those by which the device is lost.
+/// Failures by which the device is lost.
 pub(crate) fn prefetch<D: Driver>(
     lane: &Lane<D>,
     range: Span,

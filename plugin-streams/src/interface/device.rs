@@ -1,4 +1,4 @@
-//! Devices, as the interface of plugins has them.
+//! Implementation of the plugin interface for devices.
 
 use super::Complete;
 use crate::call::{Call, Code};
@@ -41,13 +41,13 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
         Ok(StreamEvent::new(&self.core, timing))
     }
 
-    /// Waits for what queues that were given up still do, then releases the context.
+    /// Waits for the work of dropped queues, then releases the context.
     fn close(self) -> Result<()> {
         let core = self.core;
         core.workers.await_none();
-        // Not for the context: others of the process may use it.
+        // Waits for the streams alone: other parts of the process may use the context.
         let streams = core.idle_streams();
-        let idle = core.end("waiting for what queues still do", |driver| {
+        let idle = core.end("waiting for the work of dropped queues", |driver| {
             let wait = |stream| {
                 // SAFETY: the stream is live.
                 unsafe { driver.synchronize_stream(stream) }
@@ -58,8 +58,8 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
         idle
     }
 
-    /// Memory that somebody else in the process has registered with the driver is taken as it is, and left
-    /// to them.
+    /// Pins memory of the program. Memory that another part of the process has registered with the
+    /// driver keeps that registration.
     fn pin(&self, range: Span) -> Result<u64> {
         self.core.memory.pin(&self.core, range)
     }
@@ -74,7 +74,7 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
             return Ok(true);
         }
         let mut can = false;
-        self.core.call("asking for peer access", |driver| {
+        self.core.call("querying peer access", |driver| {
             // SAFETY: the driver knows both devices.
             unsafe { driver.can_access(&mut can, ours, theirs) }
         })?;
@@ -91,7 +91,7 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
             return Ok(());
         }
         let enabled = self.core.try_call(|driver| {
-            // SAFETY: both contexts are live, ours is current.
+            // SAFETY: both contexts are live, and this device's context is current.
             unsafe { driver.enable_access(peer.core.context()) }
         });
         match enabled {
@@ -120,7 +120,7 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
         kernel.on(&self.core)?.most_cooperative_groups(items, dynamic_shared_bytes)
     }
 
-    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
-        Ok(B::rank(entry, &self.core))
+    fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+        Ok(B::score(entry, &self.core))
     }
 }

@@ -1,4 +1,4 @@
-//! Events, as the interface of plugins has them.
+//! Implementation of the plugin interface for events.
 
 use super::Complete;
 use crate::driver::Driver;
@@ -17,8 +17,8 @@ impl<B: Complete> Event<B> for StreamEvent<B::Driver> {
         self.last().map_or(Ok(()), |record| record.synchronize())
     }
 
-    /// As exact as the driver's event times: half a microsecond, or, as they are of 32 bits, one part in 16
-    /// million.
+    /// Measures with the accuracy of the driver's event times: half a microsecond, or one part in
+    /// 16 million, as they are 32-bit numbers.
     fn elapsed_ns(&self, end: &StreamEvent<B::Driver>) -> Result<i64> {
         for (which, event) in [("start", self), ("end", end)] {
             if !event.timing {
@@ -27,12 +27,12 @@ impl<B: Complete> Event<B> for StreamEvent<B::Driver> {
             }
         }
         if !Arc::ptr_eq(&self.device, &end.device) {
-            return Err(self.of_another(&end.device, "measured against one of"));
+            return Err(self.other_device_error(&end.device, "measured against one of"));
         }
         let (start, end) = (self.reached("start")?, end.reached("end")?);
         let mut milliseconds = 0f32;
         self.device.call("measuring between events", |driver| {
-            // SAFETY: the output is ours; both events are live and of this device.
+            // SAFETY: `milliseconds` is a local variable; both events are live and of this device.
             unsafe { driver.elapsed(&mut milliseconds, start.raw, end.raw) }
         })?;
         Ok((f64::from(milliseconds) * 1e6).round() as i64)

@@ -1,4 +1,4 @@
-//! Loaded images, as the interface of plugins has them.
+//! Implementation of the plugin interface for loaded images.
 
 use super::Complete;
 use crate::backend::Image;

@@ -1,4 +1,4 @@
-//! The platform, as the interface of plugins has it.
+//! Implementation of the plugin interface for the platform.
 
 use super::Complete;
 use crate::backend::Physical;
@@ -15,8 +15,8 @@ impl<B: Complete> Platform<B> for StreamPlatform<B> {
         self.devices.len() as u32
     }
 
-    /// [`DeviceInfo::FreeMemory`] makes the device's context for the moment, if nobody has it open:
-    /// it blocks for as long as that takes.
+    /// Answers a query about a device. [`DeviceInfo::FreeMemory`] creates the device's context for
+    /// the duration of the call if the device is not open, and blocks meanwhile.
     fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let physical = &self.devices[index as usize];
         match query {

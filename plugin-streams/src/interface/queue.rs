@@ -1,18 +1,19 @@
-//! Queues, as the interface of plugins has them.
+//! Implementation of the plugin interface for queues.
 
 use super::Complete;
 use crate::device::StreamDevice;
 use crate::event::StreamEvent;
 use crate::kernel::StreamKernel;
 use crate::queue::StreamQueue;
-use crate::step::{KeptLaunch, Step};
+use crate::command::{KeptLaunch, Command};
 use crate::transfer::{self, Copy, Fill};
 use longshore_plugin_api::{
     Arguments, CopyRequest, HostFunction, LaunchShape, PrefetchTarget, Queue, Result, Span,
 };
 
 impl<B: Complete> Queue<B> for StreamQueue<B> {
-    /// Larger clusters than 8 groups are asked of the driver, which may refuse them.
+    /// Queues a launch. Clusters of more than 8 work-groups need the driver's permission, which it
+    /// may refuse.
     #[inline]
     fn launch(
         &self,
@@ -26,19 +27,19 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         }
         kernel.check(shape, arguments)?;
         if shape.wait {
-            self.line.refuse_runner()?;
+            self.submissions.refuse_runner()?;
         }
-        if let Some(keeping) = self.line.keeping() {
-            keeping.push(Step::Launch(KeptLaunch::new(kernel, shape, arguments)));
+        if let Some(keeping) = self.submissions.keeping() {
+            keeping.push(Command::Launch(KeptLaunch::new(kernel, shape, arguments)));
             return self.wait_if(shape.wait);
         }
         let current = self.device().enter()?;
-        // Before the launch: another thread may learn of its fault.
-        self.line.in_flight().note(kernel.number());
-        // SAFETY: shape and arguments were checked, and whoever made the arguments vouches for what
-        // the kernel does with them; the stream is live.
-        let launched = unsafe { kernel.launch(shape, arguments.pointers(), self.line.stream()) };
-        self.line.in_flight().was_handed();
+        // Noted before the launch: another thread may see the kernel's fault first.
+        self.submissions.in_flight().note(kernel.number());
+        // SAFETY: shape and arguments were checked, and the caller vouches for the kernel's use of
+        // the arguments; the stream is live.
+        let launched = unsafe { kernel.launch(shape, arguments.pointers(), self.submissions.stream()) };
+        self.submissions.in_flight().was_handed();
         launched.map_err(|failure| kernel.refused(shape, failure))?;
         drop(current);
         self.wait_if(shape.wait)
@@ -57,24 +58,24 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         if !copy.wait {
             return self.queue_copy(job);
         }
-        self.line.refuse_runner()?;
-        match self.line.keeping() {
-            Some(keeping) => keeping.push(Step::Copy(job)),
-            None => job.submit(&self.line)?,
+        self.submissions.refuse_runner()?;
+        match self.submissions.keeping() {
+            Some(keeping) => keeping.push(Command::Copy(job)),
+            None => job.submit(&self.submissions)?,
         }
-        self.line.synchronize()
+        self.submissions.synchronize()
     }
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
         let bytes = destination.bytes();
         if wait {
-            self.line.refuse_runner()?;
+            self.submissions.refuse_runner()?;
         }
         if bytes > 0 {
             let fill = Fill::new(destination, pattern);
-            match self.line.keeping() {
-                Some(keeping) => keeping.push(Step::Fill(fill)),
-                None if wait => fill.submit(&self.line)?,
+            match self.submissions.keeping() {
+                Some(keeping) => keeping.push(Command::Fill(fill)),
+                None if wait => fill.submit(&self.submissions)?,
                 None => self.queue_fill(fill)?,
             }
         }
@@ -82,41 +83,41 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {
-        self.line.keep(Step::Function(function))
+        self.submissions.keep(Command::Function(function))
     }
 
     fn wait_event(&self, event: &StreamEvent<B::Driver>) -> Result<()> {
         let Some(record) = event.last() else { return self.device().refuse_if_lost() };
-        if let Some(keeping) = self.line.keeping() {
-            keeping.push(Step::Wait(record));
+        if let Some(keeping) = self.submissions.keeping() {
+            keeping.push(Command::Wait(record));
             return Ok(());
         }
         match record.is_submitted() {
-            true => record.hold_up(&self.line),
-            false => self.line.await_record(record),
+            true => record.hold_up(&self.submissions),
+            false => self.submissions.await_record(record),
         }
     }
 
     fn record_event(&self, event: &StreamEvent<B::Driver>) -> Result<()> {
-        event.record_at(&self.line)
+        event.record_at(&self.submissions)
     }
 
     fn is_idle(&self) -> Result<bool> {
-        self.line.is_idle()
+        self.submissions.is_idle()
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.line.synchronize()
+        self.submissions.synchronize()
     }
 
-    /// Managed memory moves, if the device can do that while both use it.
+    /// Moves managed memory, if the device can do that while host and device use it.
     fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
-        match self.line.keeping() {
+        match self.submissions.keeping() {
             Some(keeping) => {
-                keeping.push(Step::Prefetch(range, target));
+                keeping.push(Command::Prefetch(range, target));
                 Ok(())
             }
-            None => transfer::prefetch(&self.line, range, target),
+            None => transfer::prefetch(&self.submissions, range, target),
         }
     }
 }

@@ -9,41 +9,43 @@ use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use std::sync::atomic::Ordering;
 
-/// The smallest pages that systems have.
+/// Size in bytes of the smallest pages of all systems.
 const PAGE_BYTES: u64 = 4096;
 
 /// Page-locked memory of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Pinned {
     pub(super) bytes: u64,
-    /// The device's address.
+    /// The device's address of the memory.
     device: DevicePtr,
-    /// Where our registration begins; none if somebody else has registered it.
+    /// Start of this process's registration; `None` if other code has registered the memory.
     registration: Option<u64>,
 }
 
-/// How much of a range of the host's memory is page-locked, or managed.
+/// The page-locked or managed part of a range of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locked {
-    /// All of it: the stream reads and writes it when it comes to a copy.
+    /// All of the range: the stream accesses the memory when it reaches a copy.
     All,
-    /// Some of it: the stream may have to write there before, but takes no copy of it.
+    /// Some of the range: the driver refuses a copy of it, but earlier work of the stream may have
+    /// to write there first.
     Some,
-    /// Nothing.
+    /// No part of the range.
     None,
 }
 
-/// Page-locked memory that somebody looked for last, as long as none goes away.
+/// The page-locked memory that was found last, valid until any host memory is freed or unpinned.
 #[derive(Default)]
 pub(crate) struct Found {
     start: u64,
     end: u64,
-    /// How much had gone away then.
+    /// The value of `Memory::gone` at that time.
     gone: u64,
 }
 
 impl Found {
-    /// Whether all of a range is memory of the host that we have page-locked, or that may be there.
+    /// Returns whether all of a range is host memory that the device has pinned or allocated, or
+    /// may be such.
     #[inline]
     pub(crate) fn covers(&mut self, memory: &Memory, start: u64, bytes: u64) -> bool {
         let end = start.saturating_add(bytes);
@@ -53,7 +55,7 @@ impl Found {
     }
 
     fn look(&mut self, memory: &Memory, gone: u64, start: u64, end: u64) -> bool {
-        // What goes away now, is counted afterwards.
+        // Memory that is freed during the lookup changes the count afterwards.
         let Some(around) = memory.around(start) else { return false };
         *self = Found { start: around.0, end: around.1, gone };
         end <= self.end
@@ -61,11 +63,11 @@ impl Found {
 }
 
 impl Memory {
-    /// Pins memory of the program and answers the device's address. Blocks.
+    /// Pins memory of the program and returns the device's address. Blocks.
     ///
     /// # Errors
-    /// `InvalidArgument` if part of the range is pinned already, or allocated by the device; those of
-    /// the driver.
+    /// `InvalidArgument` if part of the range is pinned already, or allocated by the device; errors
+    /// of the driver.
     pub(crate) fn pin<D: Driver>(&self, device: &RawDevice<D>, range: Span) -> Result<u64> {
         let (start, bytes) = (range.address(), range.bytes());
         let _pinning = self.pinning.lock();
@@ -113,16 +115,16 @@ impl Memory {
         Ok(address)
     }
 
-    /// Undoes [`Memory::pin`]: of the address on the host, or the device's. Blocks.
+    /// Undoes [`Memory::pin`], by the host's or the device's address. Blocks.
     ///
     /// # Errors
-    /// `InvalidArgument` if nothing is pinned there; those of the driver.
+    /// `InvalidArgument` if no memory is pinned there; errors of the driver.
     pub(crate) fn unpin<D: Driver>(&self, device: &RawDevice<D>, address: u64) -> Result<()> {
         let _pinning = self.pinning.lock();
         let of_device = || self.pinned.iter().find(|entry| entry.value().device == address);
         let found = self.pinned.get(&address).or_else(of_device).filter(|entry| entry.remove());
         let Some(found) = found else {
-            let message = format!("{address:#x} is no address of pinned memory");
+            let message = format!("{address:#x} is not the address of pinned memory");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         };
         self.gone.fetch_add(1, Ordering::Release);
@@ -136,26 +138,28 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether any memory of the host is page-locked by us, or may be there.
+    /// Returns whether the device has pinned or allocated any host memory, or memory that may be
+    /// there.
     #[inline]
     pub(crate) fn has_pinned(&self) -> bool {
         self.of_host.load(Ordering::Relaxed) > 0 || !self.pinned.is_empty()
     }
 
-    /// Whether any memory is page-locked by backends of this driver, of whatever device.
+    /// Returns whether a backend of this driver has page-locked any memory, for any device.
     #[inline]
     pub(crate) fn may_be_locked<D: Driver>(&self) -> bool {
         self.has_pinned() || D::registrations().has_some()
     }
 
-    /// Whether some of a range is memory of the host that we have page-locked, or that may be there.
+    /// Returns whether some of a range is host memory that the device has pinned or allocated, or
+    /// may be such.
     #[cold]
     pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
         overlaps(&self.pinned, start, bytes, |pinned| pinned.bytes)
             || overlaps(&self.live, start, bytes, |block| block.bytes)
     }
 
-    /// Start and end of such memory around an address.
+    /// Returns the start and the end of the pinned or host memory that contains an address.
     fn around(&self, address: u64) -> Option<(u64, u64)> {
         let allocated = || {
             let found = find(&self.live, address).filter(|(_, block)| is_of_host(block));
@@ -172,14 +176,14 @@ impl Memory {
         allocated().and_then(around).or_else(|| pinned().and_then(around))
     }
 
-    /// Takes back all registrations that are left.
+    /// Undoes all remaining registrations.
     pub(super) fn unregister_all<D: Driver>(&self, driver: &D) {
         for registration in self.pinned.iter().filter_map(|entry| entry.value().registration) {
             let _ = D::registrations().leave(registration, || unregister(driver, registration));
         }
     }
 
-    /// Memory that somebody else has registered, if they have all of it.
+    /// Checks that other code of the process has registered all of a range.
     fn check_of_others<D: Driver>(
         &self,
         device: &RawDevice<D>,
@@ -190,16 +194,19 @@ impl Memory {
         match locked_by_others(device.driver(), start, bytes) {
             Locked::All => Ok(()),
             _ => {
-                let why = format!("some of which others have registered with {}", D::NAME);
+                let why = format!(
+                    "some of which other code of the process has registered with {}",
+                    D::NAME
+                );
                 Err(pinned_already(start, bytes, &why))
             }
         }
     }
 }
 
-/// Registers memory that whoever pins it vouches for.
+/// Registers memory with the driver.
 fn register<D: Driver>(driver: &D, start: u64, bytes: u64) -> Call {
-    // SAFETY: whoever pins the range vouches for it; it stays until it is unpinned.
+    // SAFETY: the caller that pins the range vouches for it, and keeps it until it is unpinned.
     unsafe { driver.register(start, bytes as usize) }
 }
 
@@ -209,19 +216,19 @@ fn give_up<D: Driver>(device: &RawDevice<D>, registration: u64) -> Call {
 }
 
 fn unregister<D: Driver>(driver: &D, start: u64) -> Call {
-    // SAFETY: we have registered it.
+    // SAFETY: `register` has registered the memory.
     unsafe { driver.unregister(start) }
 }
 
-/// How much of a range is page-locked, as the driver knows: by others, if it was not by us. The context is
-/// current.
+/// Returns how much of a range is page-locked according to the driver: by other code, if Longshore
+/// has not done so. The context is current.
 #[inline(always)]
 pub(crate) fn locked_by_others<D: Driver>(driver: &D, start: u64, bytes: u64) -> Locked {
     let last = start.saturating_add(bytes - 1);
     match driver.page_locked(start) {
         Some((first, size)) if last - first < size => Locked::All,
         Some(_) => Locked::Some,
-        // Whole pages are locked.
+        // Memory is locked in whole pages.
         None if start / PAGE_BYTES == last / PAGE_BYTES => Locked::None,
         None if driver.page_locked(last).is_some() => Locked::Some,
         None => Locked::None,

@@ -1,4 +1,4 @@
-//! Work that a queue keeps until the host has done what is before it.
+//! The commands of a submission queue.
 
 use crate::driver::Driver;
 use crate::kernel::KernelCore;
@@ -9,47 +9,48 @@ use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget,
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Alignment of captured values: that of the largest types that kernels take.
+/// Alignment of captured values in bytes: that of the largest types that kernels take.
 const VALUE_ALIGNMENT: usize = 16;
 
-/// Something that a thread of the crew hands to the stream, or does itself.
-pub(crate) enum Step<D: Driver> {
+/// A command that a thread of the crew hands to the stream, or runs itself.
+pub(crate) enum Command<D: Driver> {
     Launch(KeptLaunch<D>),
     Copy(Copy<D>),
-    /// One that would block whoever hands it to the stream.
+    /// A copy that would block the thread that hands it to the stream.
     BlockingCopy(Copy<D>),
     Fill(Fill),
     Prefetch(Span, PrefetchTarget),
     Function(HostFunction),
     Record(Arc<Record<D>>),
-    /// To be done when the driver has the record.
+    /// A wait that runs once the driver has the record.
     Wait(Arc<Record<D>>),
 }
 
-impl<D: Driver> Step<D> {
+impl<D: Driver> Command<D> {
     pub(crate) fn is_function(&self) -> bool {
-        matches!(self, Step::Function(_))
+        matches!(self, Command::Function(_))
     }
 
-    /// Does it. Blocks while the host has something to wait for or to do.
+    /// Runs the command. Blocks while the host has to wait or to work.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn run(self, lane: &Lane<D>) -> Result<()> {
         match self {
-            Step::Launch(launch) => launch.run(lane),
-            Step::Copy(copy) => copy.run(lane),
-            Step::BlockingCopy(copy) => copy.run_blocking(lane),
-            Step::Fill(fill) => fill.submit(lane),
-            Step::Prefetch(range, target) => crate::transfer::prefetch(lane, range, target),
-            Step::Function(function) => {
+            Command::Launch(launch) => launch.run(lane),
+            Command::Copy(copy) => copy.run(lane),
+            Command::BlockingCopy(copy) => copy.run_blocking(lane),
+            Command::Fill(fill) => fill.submit(lane),
+            Command::Prefetch(range, target) => crate::transfer::prefetch(lane, range, target),
+            Command::Function(function) => {
                 let before = lane.sleep_until_stream_is_done();
-                // Called also if the device was lost: whoever queued it was promised that.
+                // Called even if the device was lost: the interface promises the call to the
+                // program.
                 function.call();
                 before
             }
-            Step::Record(record) => record.submit(lane),
-            Step::Wait(record) => record.hold_up(lane),
+            Command::Record(record) => record.submit(lane),
+            Command::Wait(record) => record.hold_up(lane),
         }
     }
 }
@@ -59,12 +60,12 @@ pub(crate) struct KeptLaunch<D: Driver> {
     kernel: Arc<KernelCore<D>>,
     shape: LaunchShape,
     values: Vec<u128>,
-    /// Where each value begins, in bytes.
+    /// Offset in bytes of each value in `values`.
     starts: Vec<usize>,
 }
 
 impl<D: Driver> KeptLaunch<D> {
-    /// Captures the values. `shape` was checked.
+    /// Captures the values of the arguments. The caller has checked `shape`.
     pub(crate) fn new(
         kernel: &Arc<KernelCore<D>>,
         shape: &LaunchShape,
@@ -84,13 +85,13 @@ impl<D: Driver> KeptLaunch<D> {
 
     fn run(self, lane: &Lane<D>) -> Result<()> {
         let start = self.values.as_ptr().cast::<u8>();
-        // An argument without bytes may begin behind the last one.
+        // An argument of 0 bytes may begin at the end of the buffer.
         let pointers: Vec<*const c_void> =
             self.starts.iter().map(|at| start.wrapping_add(*at).cast()).collect();
         let _current = lane.device().enter()?;
         lane.in_flight().note(self.kernel.number());
-        // SAFETY: the values are those that were vouched for when the launch was queued, and the host
-        // keeps the kernel's module until the queue is done.
+        // SAFETY: the values are copies of the arguments that the caller vouched for when it queued
+        // the launch, and the host keeps the kernel's module until the queue is done.
         let launched = unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), lane.stream()) };
         lane.in_flight().was_handed();
         launched.map_err(|failure| self.kernel.refused(&self.shape, failure))

@@ -1,24 +1,27 @@
-//! The order of a queue's work, where some of it needs the host.
+//! The order of a queue's work when some of it needs the host.
 //!
-//! Work goes straight to the stream until a *step* comes that a thread of the host must do: a function of
-//! the program, a copy that would block the caller, a wait for an event that no stream has reached yet
-//! because its own queue keeps it. From then on the line *keeps* what is queued, as steps, and a thread of the
-//! backend's crew does them one after the other: a step for the stream it hands over, a step of the host it does
-//! when the stream has done all before. When none is left, the thread goes, and work goes straight to the stream again.
+//! Work goes straight to the stream until a *command* comes that a thread of the host must run.
+//! Such a command is a function of the program, a copy that would block the caller, or a wait for
+//! an event that another queue still keeps.
+//! From then on the submission queue *keeps* new work as commands, and a thread of the backend's
+//! crew runs them in order. It hands a command for the stream to the stream, and runs a command for
+//! the host when the stream has done all earlier work. When no command is left, the thread leaves,
+//! and work goes straight to the stream again.
 //!
-//! Where the next step waits for an event that the driver was not given, the line is *parked* on that event's record:
-//! its thread goes at once, and the crew is called again when the driver has the event.
+//! If the next command waits for an event that the driver was not given, the submission queue is
+//! *parked* on that event's record. Its thread leaves at once, and the crew is called again when
+//! the driver has the event.
 //!
-//! The stream itself waits for nothing but other streams' work that the driver has, so no queue can keep
-//! another from going on.
+//! The stream itself waits only for other streams' work that the driver has, so no queue can stop
+//! another.
 
 use crate::call::Code;
-use crate::crew::{Awaited, BusyLine, KeptWork};
+use crate::crew::{Awaited, BusyQueue, KeptWork};
 use crate::device_core::DeviceCore;
 use crate::driver::{Context, Driver};
 use crate::lane::Lane;
 use crate::record::Record;
-use crate::step::Step;
+use crate::command::Command;
 use longshore_plugin_api::{AtWork, Error, ErrorCode, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -28,50 +31,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
 /// The work of one queue.
-pub(crate) struct Line<D: Driver> {
+pub(crate) struct SubmissionQueue<D: Driver> {
     lane: Lane<D>,
-    /// Work is kept, and the crew has the line: it was called, a thread does steps, or the line is parked. Set and
-    /// cleared with the lock, looked at without.
+    /// Whether work is kept and the crew has the submission queue: the crew was called, a thread
+    /// runs commands, or the queue is parked. Written with the lock of `state`, read without it.
     keeps: AtomicBool,
     state: Mutex<State<D>>,
-    /// A step was done.
+    /// Notified when a command is done.
     moved: Condvar,
 }
 
 struct State<D: Driver> {
-    steps: VecDeque<Step<D>>,
-    /// How many steps were kept, and how many of those are done.
+    commands: VecDeque<Command<D>>,
+    /// Number of commands kept so far, and the number of them that are done.
     kept: u64,
     done: u64,
-    /// The thread that runs a function of the program.
+    /// The thread that runs a function of the program, if any.
     runner: Option<ThreadId>,
 }
 
 impl<D: Driver> State<D> {
     fn new() -> State<D> {
-        State { steps: VecDeque::new(), kept: 0, done: 0, runner: None }
+        State { commands: VecDeque::new(), kept: 0, done: 0, runner: None }
     }
 }
 
-/// The right to add to a line that keeps its work.
+/// The right to add to a submission queue that keeps its work.
 pub(crate) struct Keeping<'a, D: Driver> {
     state: MutexGuard<'a, State<D>>,
 }
 
 impl<D: Driver> Keeping<'_, D> {
-    pub(crate) fn push(mut self, step: Step<D>) {
-        self.state.steps.push_back(step);
+    pub(crate) fn push(mut self, command: Command<D>) {
+        self.state.commands.push_back(command);
         self.state.kept += 1;
     }
 }
 
-impl<D: Driver> Line<D> {
-    /// Returns an empty line.
+impl<D: Driver> SubmissionQueue<D> {
+    /// Creates an empty submission queue.
     ///
     /// # Errors
     /// Errors of the driver.
-    pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Arc<Line<D>>> {
-        Ok(Arc::new(Line {
+    pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Arc<SubmissionQueue<D>>> {
+        Ok(Arc::new(SubmissionQueue {
             lane: Lane::new(device)?,
             keeps: AtomicBool::new(false),
             state: Mutex::new(State::new()),
@@ -79,8 +82,8 @@ impl<D: Driver> Line<D> {
         }))
     }
 
-    /// Returns the right to add work behind the kept steps; `None` if none is kept, so that work goes straight to the
-    /// stream.
+    /// Returns the right to add work behind the kept commands; `None` if none is kept, so that work
+    /// goes straight to the stream.
     #[inline]
     pub(crate) fn keeping(&self) -> Option<Keeping<'_, D>> {
         if !self.keeps.load(Ordering::Acquire) {
@@ -90,30 +93,30 @@ impl<D: Driver> Line<D> {
         self.keeps.load(Ordering::Relaxed).then_some(Keeping { state })
     }
 
-    /// Queues something that a thread of the host does, and keeps what comes behind it.
+    /// Queues a command for a thread of the host, and keeps all later work.
     ///
     /// # Errors
-    /// A lost device; `OutOfResources` if there can be no thread.
-    pub(crate) fn keep(self: &Arc<Line<D>>, step: Step<D>) -> Result<()> {
+    /// A lost device; `OutOfResources` if no thread can be started.
+    pub(crate) fn keep(self: &Arc<SubmissionQueue<D>>, command: Command<D>) -> Result<()> {
         self.device().refuse_if_lost()?;
         let state = self.state.lock();
-        // The thread that comes finds the step, as it needs the lock.
+        // The crew's thread finds the command, as it needs the lock first.
         let wake = match self.keeps.load(Ordering::Relaxed) {
             true => None,
             false => Some(D::crew().try_call(self.busy())?),
         };
         self.keeps.store(true, Ordering::Release);
-        Keeping { state }.push(step);
+        Keeping { state }.push(command);
         drop(wake);
         Ok(())
     }
 
-    /// Queues a wait for a record, and keeps what comes behind it if the driver was not given the record. No thread
-    /// is needed before it is.
+    /// Queues a wait for a record, and keeps later work if the driver was not given the record. No
+    /// thread is needed until then.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
-    pub(crate) fn await_record(self: &Arc<Line<D>>, record: Arc<Record<D>>) -> Result<()> {
+    /// A lost device; errors of the driver.
+    pub(crate) fn await_record(self: &Arc<SubmissionQueue<D>>, record: Arc<Record<D>>) -> Result<()> {
         self.device().refuse_if_lost()?;
         let state = self.state.lock();
         if !self.keeps.load(Ordering::Relaxed) {
@@ -121,18 +124,19 @@ impl<D: Driver> Line<D> {
                 drop(state);
                 return record.hold_up(self);
             }
-            // The thread that is called when the driver has it finds the step, as it needs the lock.
+            // The crew's thread, called when the driver has the record, finds the command, as it
+            // needs the lock first.
             self.keeps.store(true, Ordering::Release);
         }
-        Keeping { state }.push(Step::Wait(record));
+        Keeping { state }.push(Command::Wait(record));
         Ok(())
     }
 
     /// Blocks until all that was queued before the call is done.
     ///
     /// # Errors
-    /// The first failure that no call has returned; a lost device; `InvalidQueue` on the thread that runs a
-    /// function of this queue, which would wait for itself.
+    /// The pending error; a lost device; `InvalidQueue` on the thread that runs a function of this
+    /// queue, which would wait for itself.
     #[inline]
     pub(crate) fn synchronize(&self) -> Result<()> {
         let mut state = self.state.lock();
@@ -149,10 +153,11 @@ impl<D: Driver> Line<D> {
         earlier.map_or(result, Err)
     }
 
-    /// Refuses a wait by a function of this queue.
+    /// Returns an error for a wait by a function of this queue.
     ///
     /// # Errors
-    /// `InvalidQueue` on the thread that runs a function of this queue, which would wait for itself.
+    /// `InvalidQueue` on the thread that runs a function of this queue, which would wait for
+    /// itself.
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         match self.keeps.load(Ordering::Acquire) {
             true => refuse_runner(&self.state.lock()),
@@ -160,10 +165,10 @@ impl<D: Driver> Line<D> {
         }
     }
 
-    /// Returns whether all that was queued is done.
+    /// Returns whether all queued work is done.
     ///
     /// # Errors
-    /// A lost device; those of the driver.
+    /// A lost device; errors of the driver.
     pub(crate) fn is_idle(&self) -> Result<bool> {
         let _current = self.device().enter()?;
         if self.keeps.load(Ordering::Acquire) {
@@ -176,35 +181,36 @@ impl<D: Driver> Line<D> {
         match unsafe { self.device().driver().query_stream(self.stream()) } {
             Ok(()) => Ok(true),
             Err(failure) if failure.is(Code::NOT_READY) => Ok(false),
-            Err(failure) => Err(self.device().failed("asking whether a queue is idle", failure)),
+            Err(failure) => Err(self.device().failed("querying whether a queue is idle", failure)),
         }
     }
 
-    /// Returns the line for a thread of the crew.
-    fn busy(self: &Arc<Line<D>>) -> BusyLine {
-        BusyLine::new(Arc::clone(self) as Arc<dyn KeptWork>)
+    /// Returns the submission queue in the form for the crew.
+    fn busy(self: &Arc<SubmissionQueue<D>>) -> BusyQueue {
+        BusyQueue::new(Arc::clone(self) as Arc<dyn KeptWork>)
     }
 }
 
-impl<D: Driver> KeptWork for Line<D> {
-    fn do_steps(self: Arc<Line<D>>) -> Option<Arc<dyn Awaited>> {
-        // Each step enters the device too, so it matters to functions of the program alone whether this fails.
+impl<D: Driver> KeptWork for SubmissionQueue<D> {
+    fn run_commands(self: Arc<SubmissionQueue<D>>) -> Option<Arc<dyn Awaited>> {
+        // Every command enters the context itself, so a failure here matters only to functions of
+        // the program.
         let _current = self.device().context().visit().ok();
         let mut state = self.state.lock();
         loop {
-            if let Some(Step::Wait(record)) = state.steps.front()
+            if let Some(Command::Wait(record)) = state.commands.front()
                 && !record.is_submitted()
             {
                 return Some(Arc::clone(record) as Arc<dyn Awaited>);
             }
-            let Some(step) = state.steps.pop_front() else {
+            let Some(command) = state.commands.pop_front() else {
                 self.keeps.store(false, Ordering::Release);
                 return None;
             };
-            if step.is_function() {
+            if command.is_function() {
                 state.runner = Some(thread::current().id());
             }
-            let result = MutexGuard::unlocked(&mut state, || step.run(&self));
+            let result = MutexGuard::unlocked(&mut state, || command.run(&self));
             state.runner = None;
             if let Err(error) = result {
                 log::warn!("{error}");
@@ -220,7 +226,7 @@ impl<D: Driver> KeptWork for Line<D> {
     }
 }
 
-impl<D: Driver> Deref for Line<D> {
+impl<D: Driver> Deref for SubmissionQueue<D> {
     type Target = Lane<D>;
 
     #[inline]
